@@ -25,11 +25,35 @@ static bool is_wanted(const char *name, const char *const *wanted) {
     return false;
 }
 
+/* Whether row 0 from `from` on has the numbers of classes, each once in any order, over rows that
+ * are no integers. */
+static bool numbers_classes(const cst_sheet *s, int32_t from) {
+    enum { MOST = 64 };
+    bool taken[MOST + 1] = {false};
+    bool fraction = false;
+    int32_t count = s->columns - from;
+    if (count < 3 || count > MOST || s->rows < 2)
+        return false;
+    for (int32_t i = from; i < s->columns; i++) {
+        const char *cell = cell_at(s, 0, i);
+        size_t digits = strspn(cell, "0123456789");
+        long number = digits > 0 && digits < 4 && !cell[digits] ? strtol(cell, NULL, 10) : -1;
+        if (number < 0 || number > count || taken[number])
+            return false;
+        taken[number] = true;
+        const char *below = cell_at(s, 1, i);
+        fraction = fraction || (cst_csv_is_number(below) && strchr(below, '.'));
+    }
+    return fraction && !(taken[0] && taken[count]);
+}
+
 /* Whether the cells of row 0 from `from` on are the column numbers 0, 1, 2, ... (at least three),
  * as a data frame without column names writes them. */
 static bool counts_columns(const cst_sheet *s, int32_t from) {
     if (s->columns - from < 3)
         return false;
+    if (numbers_classes(s, from))
+        return true;
     for (int32_t i = from; i < s->columns; i++) {
         char number[24];
         (void)cst_snprintf(number, sizeof number, "%d", (int)(i - from));
@@ -52,19 +76,21 @@ static bool turns_numeric(const cst_sheet *s) {
 }
 
 /* Whether the text in row 0 of a column is the only one of its kind, as the name over classes that
- * all occur several times is. */
+ * occur several times is. */
 static bool stands_apart(const cst_sheet *s, int32_t column) {
     enum { ENOUGH = 8 };
     if (s->rows < ENOUGH || is_number_at(s, 0, column))
         return false;
+    int64_t single = 0;
     for (int64_t row = 0; row < s->rows; row++) {
         int64_t same = 0;
         for (int64_t other = 0; other < s->rows; other++)
             same += strcmp(cell_at(s, row, column), cell_at(s, other, column)) == 0;
-        if ((same == 1) != (row == 0))
+        single += same == 1;
+        if (row == 0 && same > 1)
             return false;
     }
-    return true;
+    return single <= 1 + s->rows / 16; /* and hardly any class that occurs once */
 }
 
 /* Whether a name says what a column is for; "true" may be a label as well. */

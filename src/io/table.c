@@ -299,6 +299,10 @@ static cst_status take_numbers(choice *c, int32_t *columns) {
         hinted = only_hinted(c, columns, count, CST_COLUMN_TRUTH);
     else if (count > 1 && c->ask->use == CST_TABLE_PREDICTIONS && c->ask->one)
         hinted = only_hinted(c, columns, count, CST_COLUMN_PREDICTION);
+    for (int32_t i = 0; hinted >= 0 && c->table->id_column < 0 && i < count; i++)
+        if (columns[i] != hinted && c->sheet->rows > 2 && c->sheet->hints[columns[i]] == CST_COLUMN_UNKNOWN &&
+            cst_sheet_may_be_ids(c->sheet, columns[i]))
+            return several_columns(c, columns, count); /* ids that would not be joined by */
     if (hinted >= 0) {
         leave_only(c, columns, count, hinted);
         columns[0] = hinted;

@@ -108,6 +108,36 @@ static bool has_all(const cst_strings *names, const cst_strings *texts) {
     return true;
 }
 
+cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names) {
+    cst_strings *ordered = NULL;
+    bool loaded = false;
+    for (int32_t s = 0; s < pool->manifest->split_count; s++)
+        loaded = loaded || pool->splits[s].described;
+    if (!pool->names_found || loaded)
+        return CST_OK;
+    cst_status status = cst_strings_create(context, &ordered);
+    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
+        status = cst_strings_add(context, ordered, names[c], strlen(names[c]));
+    if (status == CST_OK && has_all(pool->class_names, ordered) &&
+        has_all(ordered, pool->class_names)) {
+        cst_manifest *m = pool->manifest;
+        char **list = is_values(pool) ? m->output_names : m->class_names;
+        for (int32_t c = 0; c < pool->classes; c++) {
+            cst_free(context, list[c]);
+            list[c] = NULL;
+        }
+        cst_free(context, list);
+        *(is_values(pool) ? &m->output_names : &m->class_names) = NULL;
+        cst_id_index_free(context, pool->class_index);
+        cst_strings_free(context, pool->class_names);
+        pool->class_index = NULL;
+        pool->class_names = NULL;
+        status = adopt_names(context, pool, ordered, true);
+    }
+    cst_strings_free(context, ordered);
+    return status;
+}
+
 /* ---- labels ---- */
 
 static const cst_manifest_split *labelled_split(const cst_pool *pool) {
@@ -221,16 +251,18 @@ static cst_status look_at_files(cst_context *context, const cst_pool *pool, cst_
     return CST_OK;
 }
 
-/* How messages call the classes in their order. */
-static void note_order(cst_context *context, const char *path, const cst_strings *names) {
+/* Says of labels that are text which column is which class, when they are read. */
+static cst_status note_order(cst_context *context, cst_pool *pool, const char *path,
+                             const cst_strings *names) {
     char list[CST_LISTED_CHARS];
-    cst_notice(context,
-               "%s: labels are text, and nothing else names the classes, so that the columns of "
-               "predictions are taken in alphabetical order: %s%s%s; --class-names gives another "
-               "order",
-               path, cst_column_list(names, list),
-               names->count == 2 ? "; a single column is the probability of " : "",
-               names->count == 2 ? cst_strings_at(names, 1) : "");
+    pool->said = cst_format(
+        context,
+        "%s: labels are text, and nothing else names the classes, so that the columns of "
+        "predictions are taken in alphabetical order: %s%s%s; --class-names gives another order",
+        path, cst_column_list(names, list),
+        names->count == 2 ? "; a single column is the probability of " : "",
+        names->count == 2 ? cst_strings_at(names, 1) : "");
+    return pool->said ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* The names in a header, as the labels have them where these are text. */
@@ -290,7 +322,7 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
                           split->labels, labels->count, cst_column_list(labels, list),
                           (int)pool->classes);
     if (status == CST_OK && labels && !names)
-        note_order(context, split->labels, labels);
+        status = note_order(context, pool, split->labels, labels);
     if (status == CST_OK && (names || labels))
         status = adopt_names(context, pool, names ? names : labels, true);
     cst_strings_free(context, labels);

@@ -147,6 +147,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
     cst_status status = CST_OK;
     if (split->described)
         return CST_OK;
+    if (pool->said)
+        cst_notice(context, "%s", pool->said);
     status = cst_pool_compare_claims(context, pool, index, members, count);
     if (status != CST_OK)
         return status;

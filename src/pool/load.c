@@ -334,6 +334,7 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
         status = check_count(worker, state, file);
     CST_TRY(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
                                    &file->column_class));
+    CST_TRY(cst_pool_check_truth(worker, pool, state, file->rows, file->places));
     cst_strings_free(worker, ids);
     return status;
 }

@@ -207,6 +207,7 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
     cst_free(context, (void *)pool->files);
     cst_id_index_free(context, pool->class_index);
     cst_strings_free(context, pool->class_names);
+    cst_free(context, pool->said);
     cst_free(context, pool->id_column);
     cst_free(context, pool->label_column);
     cst_manifest_free(context, pool->manifest);

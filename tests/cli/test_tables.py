@@ -1,0 +1,275 @@
+"""Csv as it is found: which column is what, classes by name, compressed files, formats that cannot be read."""
+
+import csv
+import gzip
+import os
+import shutil
+import tempfile
+import unittest
+
+import numpy as np
+
+from support import SOURCES, run
+
+BOOKS = os.path.join(SOURCES, "..", "shared", "pools", "books")
+ROWS = 240
+
+
+def table(header, *columns, delimiter=","):
+    """Text of a csv; header: None for none."""
+    rows = [[value if isinstance(value, str) else repr(value.item() if hasattr(value, "item") else value)
+             for value in row] for row in zip(*columns)]
+    lines = ([header] if header is not None else []) + [delimiter.join(row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+class Tables(unittest.TestCase):
+    """A folder for files, and fits of them."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="corestack-cli-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.draw = np.random.default_rng(7)
+        self.model = self.path("m.cstack")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        mode = "wb" if isinstance(text, bytes) else "w"
+        with open(self.path(name), mode, **({} if mode == "wb" else {"encoding": "utf-8", "newline": ""})) as file:
+            file.write(text)
+        return self.path(name)
+
+    def fit(self, *arguments):
+        return run("fit", *arguments, "-o", self.model, "--json")
+
+    def fits(self, *arguments):
+        result = self.fit(*arguments)
+        self.assertEqual(result.code, 0, result.err)
+        document = result.json()
+        document["said"] = " | ".join(document.get("notices", []))
+        return document
+
+    def refused(self, *arguments, says=()):
+        result = self.fit(*arguments)
+        self.assertEqual(result.code, 2, result.out + result.err)
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        for text in says:
+            self.assertIn(text, result.err)
+        return result.err
+
+
+class Regression(Tables):
+    """Ids and other columns are no outputs."""
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.normal(size=ROWS) * 3
+        self.p = [self.y + self.draw.normal(size=ROWS) * s for s in (1.0, 1.4)]
+        self.ids = 5000 + self.draw.permutation(ROWS)
+        np.save(self.path("y.npy"), self.y)
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}.npy"), p)
+        self.plain = self.fits("--task", "regression", "--labels", self.path("y.npy"), self.path("a.npy"), self.path("b.npy"))
+
+    def same(self, document):
+        """As the fit of arrays: not a number differs."""
+        self.assertEqual(document["oof"], self.plain["oof"])
+        self.assertEqual(document["weights"], self.plain["weights"])
+
+    def members(self, header, *columns, **how):
+        return [self.write(f"{name}.csv", table(header, *[p if column is None else column for column in columns], **how))
+                for name, p in zip("ab", self.p)]
+
+    def labels(self, name="id"):
+        return self.write("y.csv", table(f"{name},y", self.ids, self.y))
+
+    def test_id_columns_of_other_names(self):
+        for name in ("customer_id", "PassengerId", "Row ID", "userID", "ID", "uuid", "key", "index", "Id", "id_code"):
+            with self.subTest(name):
+                found = self.fits("--task", "regression", "--labels", self.labels(name), *self.members(f"{name},pred", self.ids, None))
+                self.same(found)
+                if name not in ("ID", "Id", "Row ID"):
+                    self.assertIn(f"column '{name}' holds the sample ids", found["said"])
+
+    def test_an_id_column_that_no_rule_knows_is_refused_with_the_cure(self):
+        labels = self.labels()
+        members = self.members("house,pred", self.ids, None)
+        said = self.refused("--task", "regression", "--labels", labels, *members, says=("house", "--id-column"))
+        self.assertIn("looks like sample ids", said)
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--id-column", "house"))
+
+    def test_columns_beside_the_predictions(self):
+        folds = np.arange(ROWS) % 5
+        for header, columns in (("fold,y_true,y_pred", (folds, self.y, None)), ("y_true,pred", (self.y, None)),
+                                ("fold,target,oof", (folds, self.y, None)), ("y_pred,fold", (None, folds))):
+            with self.subTest(header):
+                found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *self.members(header, *columns))
+                self.same(found)
+                self.assertIn("not used", found["said"])
+                self.assertEqual("--folds" in found["said"], "fold" in header)
+
+    def test_labels_in_a_member_that_differ_are_refused(self):
+        wrong = self.y.copy()
+        wrong[17] += 1
+        members = self.members("y_true,y_pred", wrong, None)
+        self.refused("--task", "regression", "--labels", self.path("y.npy"), *members, says=("y_true", "row 17"))
+
+    def test_labels_of_many_columns(self):
+        other = self.draw.normal(size=ROWS)
+        labels = self.write("books.csv", table("id,pages,stars,price", self.ids, other, other, self.y))
+        members = self.members("id,pred", self.ids, None)
+        self.refused("--task", "regression", "--labels", labels, *members, says=("pages, stars, price", "--label-column"))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--label-column", "price"))
+        self.same(self.fits("--task", "regression", "--labels", labels + "#price", *members))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--label-column", "4"))
+        self.refused("--task", "regression", "--labels", labels, *members, "--label-column", "cost", says=("'cost'", "price"))
+
+    def test_several_outputs(self):
+        other = self.draw.normal(size=ROWS)
+        labels = self.write("y.csv", table("id,height,mass", self.ids, self.y, other))
+        members = [self.write(f"{name}.csv", table("id,mass,height", self.ids, other + p - self.y, p)) for name, p in zip("ab", self.p)]
+        found = self.fits("--task", "regression", "--labels", labels, *members)
+        np.save(self.path("y2.npy"), np.stack([self.y, other], 1))
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}2.npy"), np.stack([p, other + p - self.y], 1))
+        arrays = [self.path(f"{name}2.npy") for name in "ab"]
+        plain = self.fits("--task", "regression", "--labels", self.path("y2.npy"), *arrays)
+        self.assertEqual(list(found["weights"].values()), list(plain["weights"].values()))
+
+    def test_headerless_ids(self):
+        labels = self.write("y.csv", table(None, self.ids, self.y))
+        members = self.members(None, self.ids, None)
+        self.refused("--task", "regression", "--labels", labels, *members, says=("--id-column",))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--id-column", "1"))
+
+
+class Classes(Tables):
+    """Columns of classes are matched by name."""
+
+    names = ("cat", "dog", "bird")
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.integers(3, size=ROWS)
+        self.p = []
+        for noise in (1.0, 1.5):
+            scores = 2 * np.eye(3)[self.y] + self.draw.normal(size=(ROWS, 3)) * noise
+            p = np.exp(scores)
+            self.p.append(p / p.sum(1, keepdims=True))
+        self.text = [self.names[label] for label in self.y]
+        np.save(self.path("y.npy"), self.y)
+        np.save(self.path("f.npy"), np.arange(ROWS) % 5)  # those that are made depend on the order of the classes
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}.npy"), p)
+        self.plain = self.fits("--labels", self.path("y.npy"), self.path("a.npy"), self.path("b.npy"))
+
+    def fit(self, *arguments):
+        return super().fit(*arguments, "--folds", self.path("f.npy"))
+
+    def member(self, name, p, header, order=(0, 1, 2)):
+        """header: names of the classes in their own order, or None."""
+        text = None if header is None else ",".join(header[c] for c in order)
+        return self.write(f"{name}.csv", table(text, *p[:, list(order)].T))
+
+    def same(self, document):
+        for key in ("top1", "nll"):
+            self.assertAlmostEqual(document["oof"][key], self.plain["oof"][key], 6)
+
+    def accuracy(self, *arguments):
+        """Of the fitted stack on the same rows, by its own csv, whose columns are named."""
+        out = self.path("out.csv")
+        result = run("predict", self.model, *arguments, "-o", out)
+        self.assertEqual(result.code, 0, result.err)
+        with open(out, encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        return rows[0], np.array([[float(x) for x in row] for row in rows[1:]])
+
+    def test_headers_in_different_orders(self):
+        for prefix, suffix in (("", ""), ("p_", ""), ("prob_", ""), ("class_", ""), ("", "_proba"), ("resnet_", "")):
+            with self.subTest(prefix + suffix):
+                header = [prefix + name + suffix for name in self.names]
+                files = [self.member("a", self.p[0], header), self.member("b", self.p[1], header, (2, 0, 1))]
+                found = self.fits("--labels", self.path("y.npy"), *files)
+                self.same(found)
+                self.assertIn("matched by name", found["said"])
+
+    def test_prefixes_that_differ(self):
+        files = [self.member("a", self.p[0], ["p_" + n for n in self.names]), self.member("b", self.p[1], self.names, (1, 2, 0))]
+        self.same(self.fits("--labels", self.path("y.npy"), *files))
+        files = [self.member("a", self.p[0], ["net_" + n for n in self.names]),
+                 self.member("b", self.p[1], ["vgg_" + n for n in self.names], (1, 2, 0))]
+        self.same(self.fits("--labels", self.path("y.npy"), *files))
+
+    def test_numbers_are_classes(self):
+        for header in (("0", "1", "2"), ("p0", "p1", "p2"), ("class_0", "class_1", "class_2"), ("a_0.0", "a_1.0", "a_2.0")):
+            with self.subTest(header):
+                files = [self.member("a", self.p[0], header, (1, 0, 2)), self.member("b", self.p[1], header, (2, 0, 1))]
+                self.same(self.fits("--labels", self.path("y.npy"), *files))
+
+    def test_numbers_from_one(self):
+        header = ("1", "2", "3")
+        labels = self.write("y.csv", table("label", self.y + 1))
+        files = [self.member("a", self.p[0], ["p" + h for h in header], (1, 0, 2)), self.member("b", self.p[1], ["p" + h for h in header])]
+        self.same(self.fits("--labels", labels, *files))
+        found = self.fits("--labels", self.path("y.npy"), *files)
+        self.same(found)
+        self.assertIn("class numbers starting at 0", found["said"])
+
+    def test_names_that_differ_are_refused(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], ("cat", "dog", "fish"))]
+        self.refused("--labels", self.path("y.npy"), *files, says=("b.csv", "fish", "cat, dog, bird"))
+        files[1] = self.member("b", self.p[1], ("x", "z", "w"))
+        self.refused("--labels", self.path("y.npy"), *files, says=("b.csv", "x, z, w", "cat, dog, bird"))
+
+    def test_labels_of_text(self):
+        labels = self.write("y.csv", table("species", self.text))
+        files = [self.member("a", self.p[0], ["p_" + n for n in self.names]), self.member("b", self.p[1], self.names, (2, 0, 1))]
+        self.same(self.fits("--labels", labels, *files))
+        header, rows = self.accuracy(*files)
+        self.assertEqual(sorted(header), sorted(self.names))
+        right = np.mean([header[k] == t for k, t in zip(rows.argmax(1), self.text)])
+        self.assertGreater(right, 0.7)
+        bad = self.write("y.csv", table("species", ["fish", *self.text[1:]]))
+        self.refused("--labels", bad, *files, says=("fish", "bird, cat, dog"))
+
+    def test_labels_of_text_beside_arrays(self):
+        order = np.argsort(self.names)  # columns are taken in alphabetical order
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"s_{name}.npy"), p[:, order])
+        files = [self.path("s_a.npy"), self.path("s_b.npy")]
+        for labels in (self.write("y.csv", table("species", self.text)), self.path("t.npy")):
+            np.save(self.path("t.npy"), np.array(self.text))
+            found = self.fits("--labels", labels, *files)
+            self.same(found)
+            self.assertIn("alphabetical order: bird, cat, dog", found["said"])
+        found = self.fits("--labels", self.path("t.npy"), self.path("a.npy"), self.path("b.npy"), "--class-names", "cat,dog,bird")
+        self.same(found)
+        self.assertNotIn("alphabetical", found["said"])
+        self.refused("--labels", self.path("t.npy"), *files, "--class-names", "cat,dog", says=("bird", "cat, dog"))
+
+    def test_prediction_with_columns_in_another_order(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], self.names)]
+        self.fits("--labels", self.path("y.npy"), *files)
+        header, rows = self.accuracy(*files)
+        self.assertEqual(tuple(header), self.names)
+        files = [self.member("a", self.p[0], self.names, (2, 1, 0)), self.member("b", self.p[1], self.names, (1, 2, 0))]
+        again, others = self.accuracy(*files)
+        self.assertEqual(again, header)
+        np.testing.assert_array_equal(rows, others)
+
+    def test_files_without_names_beside_others(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], None)]
+        found = self.fits("--labels", self.path("y.npy"), *files)
+        self.same(found)
+        self.assertIn("have no names", found["said"])
+
+    def test_a_single_column_of_class_0_is_refused(self):
+        y = (self.y > 0).astype(int)
+        p = np.clip(0.3 + 0.4 * y + self.draw.normal(size=ROWS) * 0.1, 0.01, 0.99)
+        labels = self.write("y.csv", table("id,label", np.arange(100, 100 + ROWS), ["no" if t == 0 else "yes" for t in y]))
+        member = self.write("a.csv", table("id,p_no", np.arange(100, 100 + ROWS), 1 - p))
+        self.refused("--labels", labels, member, says=("p_no", "class 1 (yes)"))
+        member = self.write("a.csv", table("id,p_yes", np.arange(100, 100 + ROWS), p))
+        self.assertGreater(self.fits("--labels", labels, member)["oof"]["top1"], 0.9)

@@ -6,6 +6,7 @@
 #include "base/retry.h"
 #include "io/bytes.h"
 #include "pool/columns.h"
+#include "pool/wide.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -86,7 +87,8 @@ static const char *take_mark(char *stem) {
 
 /* Understands a path; false where its extension is not one of prediction files. */
 static bool understand(const char *path, file_name *out) {
-    static const char *const extensions[] = {".npy", ".npz", ".csv", ".tsv", ".safetensors"};
+    static const char *const extensions[] = {".npy",    ".npz",    ".csv",        ".tsv",   ".safetensors",
+                                             ".csv.gz", ".tsv.gz", ".npy.gz", ".txt.gz"};
     size_t member = cst_path_member(path);
     const char *base = member ? path + member + 1 : path;
     const char *slash = strrchr(base, '/');
@@ -470,6 +472,8 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                         strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         file_name name;
+        if (cst_path_is_text(path))
+            return cst_pool_open_files(context, out, &path, 1, config);
         if (understand(path, &name))
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "%s: is a prediction file; a pool is a manifest or a folder (or give "
@@ -517,17 +521,29 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
             "cst_pool_open_files: at least one prediction file, and the pool, are required");
     cst_manifest *manifest = NULL;
     int32_t split = 0;
+    bool wide = false;
+    char *said = NULL;
     cst_status status = check_config(context, config);
     CST_TRY(cst_manifest_create(context, &manifest, "the list of files"));
     CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = paths[i] ? add_file(context, manifest, paths[i])
-                          : cst_fail(context, CST_ERROR_ARGUMENT,
-                                     "cst_pool_open_files: path %zu is NULL", i);
+        if (!paths[i])
+            status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %zu is NULL",
+                              i);
     CST_TRY(put_config(context, manifest, config));
+    if (status == CST_OK && count == 1)
+        status = cst_wide_describe(context, manifest, paths[0], config, &wide, &said);
+    for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
+        status = add_file(context, manifest, paths[i]);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
         return cst_why(context, status);
     }
-    return cst_why(context, finish(context, out, manifest, config));
+    status = finish(context, out, manifest, config);
+    if (status == CST_OK && said && !(*out)->said) {
+        (*out)->said = said;
+        said = NULL;
+    }
+    cst_free(context, said);
+    return cst_why(context, status);
 }

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import os
 import shutil
 import tempfile
@@ -273,3 +274,208 @@ class Classes(Tables):
         self.refused("--labels", labels, member, says=("p_no", "class 1 (yes)"))
         member = self.write("a.csv", table("id,p_yes", np.arange(100, 100 + ROWS), p))
         self.assertGreater(self.fits("--labels", labels, member)["oof"]["top1"], 0.9)
+
+
+def exported(folder, pool, split, labels=True, classes=None):
+    """One csv of a split of a pool of arrays: id, y, fold, and a column for each member, or for each class of it."""
+    manifest = pool
+    spec = manifest["splits"][split]
+    read = lambda name: np.load(os.path.join(folder, name))
+    y = read(spec["labels"])
+    ids = read(spec["ids"]) if "ids" in spec else np.arange(len(y)) + 1000
+    columns, header = [ids], ["id"]
+    if labels:
+        columns.append(y)
+        header.append("y")
+        if "folds" in spec:
+            columns.append(read(spec["folds"]))
+            header.append("fold")
+    for model in manifest["models"]:
+        p = read(model["predictions"][split])
+        if p.ndim == 1 or p.shape[1] == 1:
+            columns.append(p.reshape(-1))
+            header.append(model["name"])
+        else:
+            for c in range(p.shape[1]):
+                columns.append(p[:, c])
+                header.append(f"{model['name']}:{classes[c] if classes else c}")
+    return table(",".join(header), *columns)
+
+
+def written(path):
+    """The predictions in a csv, and their ids."""
+    with open(path, encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    return rows[0], [row[0] for row in rows[1:]], np.array([[float(x) for x in row[1:]] for row in rows[1:]])
+
+
+class Wide(Tables):
+    """One table for all members."""
+
+    def check_pool(self, folder, task):
+        with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        train = self.write("train.csv", exported(folder, manifest, "oof"))
+        test = self.write("test.csv", exported(folder, manifest, "test", labels=False))
+        pool = os.path.join(folder, "pool.json")
+        plain = run("fit", pool, "-o", self.path("plain.cstack"))
+        self.assertEqual(plain.code, 0, plain.err)
+        done = run("predict", self.path("plain.cstack"), pool, "--split", "test", "-o", self.path("plain.npy"))
+        self.assertEqual(done.code, 0, done.err)
+        found = self.fits(train, *(["--task", task] if task != "classification" else []))
+        self.assertIn("ids from 'id', labels from 'y'", found["said"])
+        out = self.path("submission.csv")
+        done = run("predict", self.model, test, "-o", out)
+        self.assertEqual(done.code, 0, done.err)
+        _, ids, values = written(out)
+        expected = np.load(self.path("plain.npy")).reshape(len(values), -1)
+        np.testing.assert_allclose(values, expected, rtol=2e-6, atol=1e-7)
+        self.assertEqual(len(set(ids)), len(ids))
+
+    def test_an_example_of_regression(self):
+        self.check_pool(os.path.join(SOURCES, "examples", "concrete"), "regression")
+
+    def test_an_example_of_classes(self):
+        self.check_pool(os.path.join(SOURCES, "examples", "digits"), "classification")
+
+    @unittest.skipUnless(os.path.isdir(BOOKS), "the pool of books is not here")
+    def test_a_strangers_pool(self):
+        self.check_pool(BOOKS, "regression")
+
+    def binary(self, rows=ROWS):
+        y = self.draw.integers(2, size=rows)
+        p = [np.round(1 / (1 + np.exp(-(2 * y - 1) * 1.5 - self.draw.normal(size=rows) * s)), 6) for s in (1.0, 1.4, 1.2)]
+        return y, p
+
+    def test_binary_members(self):
+        y, p = self.binary()
+        ids = [f"u{i}" for i in self.draw.permutation(ROWS)]
+        groups = self.draw.integers(60, size=ROWS)
+        weights = self.draw.integers(1, 4, size=ROWS)
+        wide = self.write("wide.csv", table("customer_id,target,group,weight,lgb,xgb,cat", ids, y, groups, weights, *p))
+        found = self.fits(wide)
+        self.assertEqual(found["models_in"], 3)
+        self.assertIn("ids from 'customer_id', labels from 'target', groups from 'group', weights from 'weight', 3 members: lgb, xgb, cat",
+                      found["said"])
+        files = [self.write(f"{n}.csv", table("id,p", ids, c)) for n, c in zip(("lgb", "xgb", "cat"), p)]
+        parts = {name: self.write(f"the_{name}.csv", table(f"id,{name}", ids, c))
+                 for name, c in (("label", y), ("group", groups), ("weight", weights))}
+        plain = self.fits("--labels", parts["label"], "--groups", parts["group"], "--weights", parts["weight"], *files)
+        self.assertEqual(found["weights"], plain["weights"])
+        self.assertEqual(found["oof"], plain["oof"])
+        order = self.draw.permutation(ROWS)
+        labels = self.write("labels.csv", table("customer_id,label", [ids[i] for i in order], y[order]))
+        bare = self.write("bare.csv", table("customer_id,lgb,xgb,cat", ids, *p))
+        self.assertEqual(self.fits("--labels", labels, bare)["models_in"], 3)
+        self.assertEqual(run("predict", self.model, bare, "-o", self.path("o.csv")).code, 0)
+        self.assertEqual(written(self.path("o.csv"))[1], ids)
+
+    def test_columns_of_a_file(self):
+        y, p = self.binary()
+        wide = self.write("wide.csv", table("id,target,fold,group,lgb,xgb,other", np.arange(ROWS) + 7, y, np.arange(ROWS) % 4,
+                                            np.arange(ROWS) // 2, *p))
+        whole = self.fits(wide)
+        found = self.fits("--labels", wide + "#target", "--folds", wide + "#fold", "--groups", wide + "#group",
+                          wide + "#lgb", wide + "#xgb", wide + "#other")
+        self.assertEqual(found["weights"], whole["weights"])
+        self.assertEqual(found["oof"], whole["oof"])
+        self.refused("--labels", wide + "#nothing", wide + "#lgb", says=("'nothing'", "lgb, xgb, other"))
+        manifest = {"corestack_pool": 1, "task": "classification", "classes": 2,
+                    "splits": {"oof": {"labels": "wide.csv#target", "folds": "wide.csv#fold", "ids": "wide.csv#id"}},
+                    "models": [{"name": n, "predictions": {"oof": f"wide.csv#{n}"}} for n in ("lgb", "xgb", "other")]}
+        self.write("pool.json", json.dumps(manifest))
+        self.assertEqual(self.fits(self.path("pool.json"))["models_in"], 3)
+        manifest["models"][0]["predictions"]["oof"] = "../wide.csv#lgb"
+        self.write("pool.json", json.dumps(manifest))
+        self.refused(self.path("pool.json"), says=("..",))
+
+    def test_classes_by_name_and_in_any_order(self):
+        names = ("cat", "dog", "bird")
+        y = self.draw.integers(3, size=ROWS)
+        p = [np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3))) for _ in range(2)]
+        p = [q / q.sum(1, keepdims=True) for q in p]
+        order = (2, 0, 1)
+        for mark in (":", "__"):
+            header = ["id", "label", *[f"a{mark}{n}" for n in names], *[f"b{mark}{names[c]}" for c in order]]
+            columns = [np.arange(ROWS) + 3, [names[c] for c in y], *p[0].T, *p[1][:, order].T]
+            found = self.fits(self.write("wide.csv", table(",".join(header), *columns)))
+            self.assertEqual(found["models_in"], 2)
+            self.assertGreater(found["oof"]["top1"], 0.8)
+            self.assertGreater(min(m["top1"] for m in found["members"]), 0.7)
+        done = run("predict", self.model, self.path("wide.csv"), "-o", self.path("o.csv"))
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(written(self.path("o.csv"))[0], ["id", "bird", "cat", "dog"])
+
+    def test_columns_that_are_no_predictions(self):
+        y, p = self.binary()
+        title = [f"book {i % 50}" for i in range(ROWS)]
+        wide = self.write("wide.csv", table("id,title,target,lgb,xgb", np.arange(ROWS), title, y, *p[:2]))
+        self.refused(wide, says=("title", "text"))
+        wide = self.write("wide.csv", table("id,nr,target,lgb,xgb", np.arange(ROWS), np.arange(ROWS) + 50, y, *p[:2]))
+        self.refused(wide, says=("'nr'", "--id-column"))
+        wide = self.write("wide.csv", table("id,age,target,lgb,xgb", np.arange(ROWS), self.draw.integers(20, 60, ROWS), y, *p[:2]))
+        self.refused(wide, says=("age",))
+        wide = self.write("wide.csv", table("id,y,target,lgb,xgb", np.arange(ROWS), y, y, *p[:2]))
+        self.refused(wide, says=("'y'", "'target'", "--label-column"))
+        self.assertEqual(self.fits(wide, "--label-column", "target")["models_in"], 2)
+
+    def test_labels_that_are_missing_or_no_classes(self):
+        y, p = self.binary()
+        wide = self.write("wide.csv", table("id,bought,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2]))
+        self.refused(wide, says=("label",))
+        self.assertEqual(self.fits(wide, "--label-column", "bought")["models_in"], 2)
+        wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
+        self.refused(wide, "--label-column", "price", says=("--task regression",))
+
+    def test_one_member_of_several_classes_with_its_labels(self):
+        y = self.draw.integers(3, size=ROWS)
+        p = np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3)))
+        p /= p.sum(1, keepdims=True)
+        one = self.write("net.csv", table("id,y,cat,dog,bird", np.arange(ROWS) + 5, y, *p.T))
+        found = self.fits(one)
+        self.assertEqual((found["models_in"], found["kept"]), (1, ["net"]))
+        self.assertGreater(found["oof"]["top1"], 0.7)
+
+    def test_compressed(self):
+        y, p = self.binary()
+        text = table("id,target,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2])
+        plain = self.fits(self.write("wide.csv", text))
+        packed = gzip.compress(text.encode())
+        found = self.fits(self.write("wide.csv.gz", packed))
+        self.assertEqual(found["weights"], plain["weights"])
+        self.assertEqual(found["oof"], plain["oof"])
+        half = len(text) // 2
+        parts = gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()) + bytes(64)
+        self.assertEqual(self.fits(self.write("parts.csv.gz", parts))["oof"], plain["oof"])
+        self.assertEqual(self.fits("--labels", self.path("wide.csv.gz#target"), self.path("wide.csv.gz#lgb"))["models_in"], 1)
+        self.refused(self.write("cut.csv.gz", packed[:-20]), says=("cut.csv.gz", "truncated"))
+        self.refused(self.write("cut.csv.gz", packed[:30]), says=("cut.csv.gz", "truncated"))
+        damaged = bytearray(packed)
+        damaged[len(packed) // 2] ^= 255
+        self.refused(self.write("bad.csv.gz", bytes(damaged)), says=("bad.csv.gz", "damaged"))
+        self.refused(self.write("bad.csv.gz", text), says=("bad.csv.gz", "not a gzip file"))
+        self.refused(self.write("named.csv", packed), says=("named.csv", "gzip", ".gz"))
+
+
+class Formats(Tables):
+    """What cannot be read, by name and by first bytes."""
+
+    def test_formats(self):
+        labels = self.path("y.npy")
+        np.save(labels, np.arange(ROWS) % 2)
+        starts = {"xlsx": b"PK\x03\x04", "parquet": b"PAR1", "feather": b"ARROW1\0\0", "pkl": b"\x80\x04\x95", "joblib": b"\x80\x03",
+                  "pt": b"PK\x03\x04", "pth": b"PK\x03\x04", "h5": b"\x89HDF\r\n\x1a\n", "xls": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+                  "csv.zst": b"\x28\xb5\x2f\xfd", "rds": b"\x1f\x8b", "csv.xz": b"\xfd7zXZ\0", "csv.bz2": b"BZh9", "zip": b"PK\x03\x04"}
+        cures = {"xlsx": "csv", "parquet": "corestack.io", "feather": "corestack.io", "pkl": "numpy.save", "pt": "numpy.save",
+                 "csv.zst": "zstd -d", "rds": "write.csv", "h5": "numpy.save"}
+        for ending, start in starts.items():
+            with self.subTest(ending):
+                said = self.refused("--labels", labels, self.write("p." + ending, start + bytes(100)), says=("p." + ending,))
+                self.assertIn("npy, npz, safetensors, csv", said)
+                self.assertIn(cures.get(ending, ""), said)
+        for magic, word in ((b"PAR1", "Parquet"), (b"\x80\x04\x95", "pickle"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip")):
+            for name in ("p.npy", "p.csv", "p"):
+                with self.subTest(word=word, name=name):
+                    self.assertIn(word, self.refused("--labels", labels, self.write(name, magic + bytes(100)), says=(name,)))
+        self.refused("--labels", labels, self.write("p.npy", b"hello, this is text"), says=("csv",))
+        self.refused("--labels", labels, self.write("p", "[[0.1, 0.9], [0.2, 0.8]]"), says=("JSON",))

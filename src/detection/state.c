@@ -18,9 +18,9 @@ cst_status cst_boxes_open_training(cst_context *context, cst_evaluation *e, stat
     cst_detect_options_read(options, &detect);
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     cst_options_free(context, options);
-    status = cst_box_split_open(context, e->pool, "oof", NULL, 0, &s->train);
-    CST_TRY(cst_box_training_open(context, e->pool, "oof", &s->train, &detect, folds, o->seed,
-                                  &s->training));
+    status = cst_box_split_open(context, e->pool, cst_evaluation_fitted(e), NULL, 0, &s->train);
+    CST_TRY(cst_box_training_open(context, e->pool, cst_evaluation_fitted(e), &s->train, &detect,
+                                  folds, o->seed, &s->training));
     e->source = &s->training.source;
     return status;
 }

@@ -66,6 +66,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .classes = whole->classes,
                          .class_names = whole->class_names,
                          .map = whole->map,
+                         .calibrator = whole->calibrator, /* borrowed */
                          .settings = whole->settings,
                          .setting = whole->setting};
     size_t cells = 0;
@@ -366,6 +367,10 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
     for (int32_t l = 0; status == CST_OK && l < room->model.learners; l++) {
         cst_learner *learner = &room->model.learner[l];
         bool known = false;
+        if (learner->kind == CST_LEARNER_NETWORK)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "the model is a neural network of all members, which cannot predict "
+                            "without some of them");
         learner->coefficients = outputs * room->model.members;
         memset(learner->weights, 0, (size_t)learner->coefficients * sizeof *learner->weights);
         memset(learner->bias, 0, (size_t)learner->biases * sizeof *learner->bias);
@@ -429,6 +434,7 @@ void cst_room_tell(cst_context *context, const cst_room *room) {
     if (room->rescaled)
         cst_notice(context,
                    "the weights of the members that are present were only scaled to the sum of all "
-                   "weights: the model keeps nothing to solve them again; fit it again with this "
-                   "version");
+                   "weights: the model keeps nothing to solve them again%s",
+                   cst_model_value(room->whole, "method") ? ""
+                                                          : "; fit it again with this version");
 }

@@ -30,6 +30,8 @@ typedef struct predict_job {
     const double *blend; /* [learners]; 0: not needed */
     int32_t linear;      /* linear learners with a weight */
     bool gated;          /* some of them reads an aggregator column */
+    bool network;        /* the model's network has a weight */
+    bool calibrate;      /* the blend goes through the model's calibration map */
     bool check;          /* the members' numbers are a caller's, not a pool's */
     bool report;         /* progress is told */
     int64_t chunk;       /* samples worked on at a time */
@@ -51,6 +53,7 @@ typedef struct predict_scratch {
     float *scaled;         /* [members][chunk * classes]: values for the aggregators; or NULL */
     const float **inputs;  /* [members], into scaled; or NULL */
     double *design;        /* scratch of cst_design_tile */
+    double *network;       /* of cst_network_row */
 } predict_scratch;
 
 /* ---- what a caller hands over ---- */
@@ -183,7 +186,7 @@ static void linear_scores(const predict_job *job, const predict_scratch *s, int6
         double *scores = s->scores;
         for (int32_t l = 0; l < model->learners; l++) {
             const cst_learner *learner = &model->learner[l];
-            if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+            if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
                 continue;
             if (values)
                 value_scores(model, learner, s, job->gated ? gated : 0, first, size, scores);
@@ -204,7 +207,7 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
     linear_scores(job, s, count);
     double *scores = s->scores;
     for (int32_t l = 0; l < model->learners; l++) {
-        if (job->blend[l] == 0 || model->learner[l].kind == CST_LEARNER_LOGLINEAR)
+        if (job->blend[l] == 0 || !cst_learner_is_linear(model->learner[l].kind))
             continue;
         if (model->task != CST_TASK_REGRESSION)
             cst_probability_rows(model->map, count, model->classes, scores);
@@ -235,7 +238,26 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     cst_add_scaled_f64(scores, cells, blend, s->mixture);
 }
 
+static void add_network(const predict_job *job, const predict_scratch *s, double blend,
+                        int64_t count) {
+    const cst_model *model = job->model;
+    int64_t cells = count * model->classes;
+    for (int64_t i = 0; i < count; i++)
+        cst_network_row(model->network, s->members, i, s->network, s->scores + i * model->classes);
+    cst_add_scaled_f64(s->scores, cells, blend, s->mixture);
+}
+
 /* ---- blocks ---- */
+
+/* The map is one of the numbers that are returned without it. */
+static void calibrate(const predict_job *job, const predict_scratch *s, int64_t count, float *out) {
+    int64_t cells = count * job->model->classes;
+    for (int64_t e = 0; e < cells; e++)
+        s->mixture[e] = (double)out[e];
+    cst_calibrator_rows(&job->model->calibrator, count, s->mixture);
+    for (int64_t e = 0; e < cells; e++)
+        out[e] = (float)s->mixture[e];
+}
 
 /* The mixture as it is returned; false where a number of it is not finite then. */
 static bool round_mixture(const double *mixture, int64_t cells, float *out) {
@@ -278,10 +300,15 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
     for (int32_t l = 0; l < model->learners; l++)
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_LOGLINEAR)
             add_loglinear(job, s, &model->learner[l], job->blend[l], count);
+    for (int32_t l = 0; job->network && l < model->learners; l++)
+        if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_NETWORK)
+            add_network(job, s, job->blend[l], count);
     float *out = job->out + (size_t)first * (size_t)model->classes;
-    return round_mixture(s->mixture, cells, out)
-               ? CST_OK
-               : refuse_result(worker, job, first, out, s->mixture);
+    if (!round_mixture(s->mixture, cells, out))
+        return refuse_result(worker, job, first, out, s->mixture);
+    if (job->calibrate)
+        calibrate(job, s, count, out);
+    return CST_OK;
 }
 
 /* Samples first..first+count-1, rows[k] being those of member k, chunk by chunk. */
@@ -312,7 +339,9 @@ size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)model->members * (model->task == CST_TASK_REGRESSION ? 2 : 1);
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
-    return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double));
+    size_t network = model->network ? cst_network_scratch(model->network) : 0;
+    return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double)) +
+           network * sizeof(double);
 }
 
 /* Memory of one thread's work, freed with free_scratch also after a failure. */
@@ -325,13 +354,14 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     bool values = model->task == CST_TASK_REGRESSION;
     size_t pairs = values ? cells : chunk; /* each value is a sample of its own */
     size_t design = job->gated ? cst_design_scratch(&model->gate, (int64_t)pairs) : 0;
+    size_t network = job->network ? cst_network_scratch(model->network) : 0;
     size_t place = (size_t)(cst_view_copies(job->view) ? job->batch : job->chunk);
     size_t gathered = 0;
     size_t total = 0;
     *s = (predict_scratch){0};
     if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
-        !cst_size_add(total, tile + 2 * pairs + design, &total))
+        !cst_size_add(total, tile + 2 * pairs + design + network, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)model->members, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
@@ -353,6 +383,7 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     s->columns = s->mixture + lines * cells;
     s->samples = s->columns + tile;
     s->design = s->samples + 2 * pairs;
+    s->network = s->design + design;
     return CST_OK;
 }
 
@@ -389,7 +420,8 @@ static void plan(predict_job *job) {
     const cst_model *model = job->model;
     for (int32_t l = 0; l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
-        if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+        job->network |= job->blend[l] != 0 && learner->kind == CST_LEARNER_NETWORK;
+        if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
             continue;
         job->linear++;
         int32_t width = model->task == CST_TASK_REGRESSION ? learner->coefficients / model->classes
@@ -447,6 +479,7 @@ static cst_status predict_with(cst_context *context, const cst_model *model, int
     cst_status status = blend_weights(context, model, only, &blend);
     predict_job job = {
         .model = model, .view = view, .blend = blend, .check = check, .report = report, .out = out};
+    job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
     return status;
@@ -585,6 +618,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
             (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
         made->job =
             (predict_job){.model = model, .view = &made->view, .blend = made->blend, .check = true};
+        made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
         plan(&made->job);
         status = make_scratch(context, &made->job, &made->scratch);
     }

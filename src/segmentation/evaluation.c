@@ -4,6 +4,8 @@
  * "Experimental Setup"; docs/segmentation.md.
  */
 #include "evaluation/harness.h"
+#include "pipeline/label.h"
+#include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
@@ -21,7 +23,8 @@ static const char *const DEFAULT_METHODS[] = {"best-single", "average", "perform
 /* A method, and how it decides on a label. */
 typedef struct map_method {
     cst_method rows;
-    bool decide; /* label maps take offsets; baselines have the largest probability */
+    bool decide;     /* label maps take offsets; baselines have the largest probability */
+    double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
 typedef cst_map_state state;
@@ -37,7 +40,7 @@ static cst_status open_rows(cst_context *context, const cst_evaluation *e, state
     cst_status status = cst_pool_load(context, e->pool, e->split);
     CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
     CST_TRY(cst_map_state_rows(context, e->pool, e->split, s));
-    s->fitted_cases = cst_pool_cases(e->pool, "oof");
+    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
     return status;
 }
 
@@ -160,13 +163,26 @@ static void free_entry(cst_context *context, cst_entry *entry) {
     if (entry->result)
         cst_map_scores_free(context, entry->result);
     cst_free(context, entry->result);
+    if (entry->method)
+        cst_free(context, ((map_method *)entry->method)->offsets);
     cst_free(context, entry->method);
 }
 
 /* ---- one method ---- */
 
+static cst_status keep_offsets(cst_context *context, const double *offsets, int32_t classes,
+                               double **out) {
+    *out = cst_alloc(context, (size_t)classes, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    memcpy(*out, offsets, (size_t)classes * sizeof **out);
+    return CST_OK;
+}
+
+/* model: gets the offsets of the fit on all rows, where there are some; NULL: not wanted. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const sampled *g,
-                        const cst_method_fit *fit, bool decide, cst_map_scores *out) {
+                        const cst_method_fit *fit, bool decide, double **model,
+                        cst_map_scores *out) {
     const state *s = state_of(e);
     cst_fold_fits fits = {0};
     double *offsets = NULL;
@@ -177,20 +193,25 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
-    cst_nesting nesting = {&fit->method, &g->source,      &g->sample,
-                           &g->settings, s->fitted_cases, cst_pool_labels(e->pool, "oof")};
-    if (e->nested || decide)
+    cst_nesting nesting = {&fit->method,    &g->source,
+                           &g->sample,      &g->settings,
+                           s->fitted_cases, cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
+    if ((e->nested && !e->unscored) || decide)
         status = cst_fold_fits_make(context, &nesting, &fits);
     if (decide)
-        CST_TRY(cst_fold_offsets(context, &nesting, &fits, e->nested, &offsets));
+        CST_TRY(cst_fold_offsets(context, &nesting, &fits, e->nested && !e->unscored, &offsets));
+    const double *whole = offsets ? offsets + (size_t)fits.count * (size_t)s->view.classes : NULL;
+    if (whole && model)
+        CST_TRY(keep_offsets(context, whole, s->view.classes, model));
     scoring.offsets = offsets;
     if (e->nested) {
         scoring.fits = fits.places;
         scoring.fit_of = fits.fit_of;
         scoring.offsets_by_fit = true;
-    } else if (offsets)
-        scoring.offsets = offsets + (size_t)fits.count * (size_t)s->view.classes;
-    CST_TRY(cst_maps_score(context, &scoring, out));
+    } else
+        scoring.offsets = whole;
+    if (!e->unscored)
+        CST_TRY(cst_maps_score(context, &scoring, out));
     cst_fold_fits_free(context, &fits);
     cst_free(context, offsets);
     return status;
@@ -198,7 +219,7 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
 
 static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = state_of(e);
-    const map_method *method = entry->method;
+    map_method *method = entry->method;
     const sampled *g = s->settings.balance > 0 && cst_method_takes_balance(&method->rows)
                            ? &s->balanced
                            : &s->plain;
@@ -212,12 +233,29 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
     CST_TRY(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_TRY(score(context, e, g, &fit, method->decide, scores));
+    CST_TRY(
+        score(context, e, g, &fit, method->decide, entry->keep ? &method->offsets : NULL, scores));
     if (status == CST_OK) {
         cst_entry_take_fit(&fit, entry);
-        cst_map_score_values(scores, entry->scores);
+        if (!e->unscored)
+            cst_map_score_values(scores, entry->scores);
     }
+    if (entry->keep)
+        CST_TRY(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);
+    return status;
+}
+
+static cst_status label_model(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry) {
+    const state *s = state_of(e);
+    const map_method *method = entry->method;
+    cst_model *model = entry->made.model;
+    cst_status status = cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
+                                           entry->name, entry->made.kept, model);
+    CST_TRY(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
+    if (method->offsets)
+        CST_TRY(cst_offsets_store(context, method->offsets, model));
     return status;
 }
 
@@ -282,6 +320,8 @@ const cst_task_ops cst_segmentation_ops = {
     .applies = applies,
     .run = run,
     .free_entry = free_entry,
+    .label_model = label_model,
+    .hash = cst_hash_rows,
     .bootstrap = bootstrap,
     .tested = {"miou", "nll"},
     .open_model = cst_map_open_model,

@@ -582,6 +582,14 @@ static void computations(void **state) {
     REFUSED(cst_fit(f->context, NULL, "oof", f->options, &model, &report));
     REFUSED(cst_fit(f->context, f->pool, NULL, f->options, &model, &report));
     assert_int_equal(cst_fit(f->context, f->pool, "oof", f->options, NULL, NULL), CST_OK);
+    REFUSED_ALONE(cst_fit_method(NULL, f->pool, "oof", "average", f->options, &model, &report));
+    assert_null(model);
+    assert_null(report);
+    REFUSED(cst_fit_method(f->context, NULL, "oof", "average", f->options, &model, &report));
+    REFUSED(cst_fit_method(f->context, f->pool, NULL, "average", f->options, &model, &report));
+    REFUSED(cst_fit_method(f->context, f->pool, "oof", NULL, f->options, &model, &report));
+    assert_int_equal(cst_fit_method(f->context, f->pool, "oof", "average", NULL, NULL, NULL),
+                     CST_OK);
     REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, f->pool, NULL, f->options, &report));

@@ -63,6 +63,7 @@ struct cli_call {
     bool quiet;
     bool verbose;
     bool notices_held; /* the report will show them */
+    const cst_model *model; /* that was read before the pool, or NULL */
     char *class_text;  /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;
     char **notices;    /* those held, in their order */

@@ -126,6 +126,14 @@ static int check_task(cli_call *call, const cst_pool *pool) {
     return CLI_OK;
 }
 
+/* Whether the path is a folder with a manifest, or a manifest. */
+static bool has_manifest(const char *path) {
+    char manifest[CLI_PATH_CHARS];
+    struct stat info;
+    (void)snprintf(manifest, sizeof manifest, "%s/pool.json", path);
+    return (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) || lstat(manifest, &info) == 0;
+}
+
 int cli_open_pool(cli_call *call, int first, cst_pool **out) {
     *out = NULL;
     int count = call->argument_count - first;
@@ -138,6 +146,11 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
                         "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
                         "b.npy ...; see `corestack %s --help`",
                         call->command->name);
+    if (call->model && !config.task_given &&
+        (is_file_list(call, first) || !has_manifest(call->arguments[first]))) {
+        config.task_given = 1; /* files that do not say their task have the model's */
+        config.task = cst_model_task(call->model);
+    }
     code =
         is_file_list(call, first)
             ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,

@@ -280,8 +280,13 @@ const char *cst_column_list(const cst_strings *names, char buffer[CST_LISTED_CHA
             (void)cst_snprintf(buffer + used, CST_LISTED_CHARS - used, ", ...");
             break;
         }
-        int wrote = cst_snprintf(buffer + used, CST_LISTED_CHARS - used, "%s%.40s",
-                                 i > 0 ? ", " : "", *name ? name : "(no name)");
+        size_t cut = strnlen(name, NAME_CHARS);
+        while (name[cut] && cut > 0 && ((unsigned char)name[cut] & 0xc0) == 0x80)
+            cut--; /* not inside a character */
+        int wrote = *name ? cst_snprintf(buffer + used, CST_LISTED_CHARS - used, "%s%.*s%s",
+                                         i > 0 ? ", " : "", (int)cut, name, name[cut] ? "..." : "")
+                          : cst_snprintf(buffer + used, CST_LISTED_CHARS - used, "%s(no name)",
+                                         i > 0 ? ", " : "");
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     return buffer;

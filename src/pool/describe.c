@@ -6,6 +6,7 @@
 #include "pool/spatial.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
@@ -37,6 +38,12 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
         if (value >= 0)
             return CST_OK;
     }
+    double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
+    if (number != floor(number))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64 " is '%s', not a class number; are these the targets of a "
+                        "regression? Then give --task regression",
+                        path, row, cst_quote(quoted, text));
     if (!text)
         value = column->numbers[row];
     else if (!cst_text_integer(text, &value))

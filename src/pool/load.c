@@ -3,6 +3,7 @@
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
+#include "pool/cause.h"
 #include "pool/columns.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
@@ -208,6 +209,7 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .width = file->width,
                          .values = pool->task == CST_TASK_REGRESSION,
                          .logits = pool->logits,
+                         .column_class = file->column_class,
                          .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
 }
 
@@ -282,6 +284,8 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
         int64_t part = total - first < block ? total - first : block;
         status = cst_poll(context);
         CST_TRY(read_raw(context, file, first, part, &raw));
+        CST_TRY(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
+                                  raw.narrow));
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
             int64_t at = place_of(file, first + i);
             float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;

@@ -145,7 +145,13 @@ typedef struct cst_convert {
     bool logits;
     double
         rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */
+    const int32_t *column_class; /* class of each column of the file; NULL: the same */
+    const double *block_wide;    /* the rows of the block as they are in the file, for messages: */
+    const float *block_narrow;   /* ... [block_rows][width] in one form, or none */
+    int64_t block_rows;
     int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
+    int64_t like_percentages;   /* the same of percentages */
+    double high;                /* the largest value so far, of logits in one column */
     int64_t total;              /* rows so far */
     double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */
 } cst_convert;

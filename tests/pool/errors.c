@@ -178,7 +178,7 @@ static void logits_declared_as_probabilities(void **state) {
     put_npy(f, "b.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", bad, 16);
     static const int32_t labels[ROWS] = {0, 1, 1, 0};
     put_i32(f, "y.npy", labels, ROWS);
-    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "if these are logits", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "percentages", NULL);
 }
 
 static void probabilities_declared_as_logits(void **state) {

@@ -62,11 +62,11 @@ struct cli_call {
     int given_count;
     bool quiet;
     bool verbose;
-    bool notices_held; /* the report will show them */
+    bool notices_held;      /* the report will show them */
     const cst_model *model; /* that was read before the pool, or NULL */
-    char *class_text;  /* of --class-names, cut at the commas; and the names in it */
+    char *class_text;       /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;
-    char **notices;    /* those held, in their order */
+    char **notices; /* those held, in their order */
     int notice_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */

@@ -78,6 +78,9 @@ class PoolConfig(Structure):
         ("ignore", c_int32),
         ("layout", c_int),
         ("classes", c_int32),
+        ("id_column", c_char_p),
+        ("label_column", c_char_p),
+        ("class_names", POINTER(c_char_p)),
     ]
 
 

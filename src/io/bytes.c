@@ -60,7 +60,8 @@ size_t cst_path_column(const char *path) {
         for (size_t i = 0; mark[1] && i < sizeof TEXTS / sizeof *TEXTS; i++) {
             size_t tail = strlen(TEXTS[i]);
             size_t k = 0;
-            while (length > tail && k < tail && (path[length - tail + k] | 0x20) == (TEXTS[i][k] | 0x20))
+            while (length > tail && k < tail &&
+                   (path[length - tail + k] | 0x20) == (TEXTS[i][k] | 0x20))
                 k++;
             if (k == tail)
                 return length;
@@ -307,7 +308,7 @@ cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offs
         return CST_OK;
     }
     cst_status status = source->member ? cst_zip_read(context, source->member, offset, out, bytes)
-                        : source->gz ? cst_gz_read(context, source->gz, offset, out, bytes)
+                        : source->gz   ? cst_gz_read(context, source->gz, offset, out, bytes)
                                        : cst_read_plain(context, source->fd, source->name,
                                                         source->size, offset, out, bytes);
     return status == CST_OK ? check_unchanged(context, source) : status;

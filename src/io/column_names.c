@@ -56,30 +56,54 @@ static bool is_in(const char *word, const char *const *list) {
 
 cst_column_hint cst_column_hint_of(const char *name) {
     static const char *const ids[] = {"id", "sample_id", "image_id", "row_id", NULL};
-    static const char *const likely[] = {"ids",  "index",     "idx",        "uuid",     "guid", "key",
-                                         "row",  "row_index", "row_number", "rownames", "pk",   "rowid",
-                                         "sampleid", "imageid", NULL};
+    static const char *const likely[] = {"ids", "index", "idx",       "uuid",       "guid",
+                                         "key", "row",   "row_index", "row_number", "rownames",
+                                         "pk",  "rowid", "sampleid",  "imageid",    NULL};
     static const char *const texts[] = {"name",      "filename", "file_name", "file",  "path",
                                         "file_path", "filepath", "image",     "img",   "image_name",
                                         "sample",    "url",      "case",      "title", NULL};
     static const char *const truths[] = {
-        "y",      "y_true", "ytrue",        "true_y",      "true",       "truth",     "target",
-        "targets", "label", "labels",       "true_label",  "true_class", "true_value", "actual",
-        "actuals", "gt",    "ground_truth", "groundtruth", "observed",   "y_test",    "y_val",
-        "y_valid", "y_train", NULL};
-    static const char *const folds[] = {"fold",  "folds",   "fold_id", "kfold",  "k_fold",
-                                        "split", "cv_fold", "foldid",  "cv",     "fold_number",
-                                        NULL};
+        "y",          "y_true",  "ytrue",   "true_y",  "true",         "truth",
+        "target",     "targets", "label",   "labels",  "true_label",   "true_class",
+        "true_value", "actual",  "actuals", "gt",      "ground_truth", "groundtruth",
+        "observed",   "y_test",  "y_val",   "y_valid", "y_train",      NULL};
+    static const char *const folds[] = {"fold",   "folds",       "fold_id", "kfold",
+                                        "k_fold", "split",       "cv_fold", "foldid",
+                                        "cv",     "fold_number", NULL};
     static const char *const groups[] = {"group", "groups", "group_id", "groupid", NULL};
     static const char *const weights[] = {"weight", "weights", "sample_weight", "sample_weights",
                                           NULL};
-    static const char *const predictions[] = {
-        "y_pred",   "ypred",      "pred",      "preds",     "prediction", "predictions",
-        "predicted", "y_hat",     "yhat",      "oof",       "oof_pred",   "oof_preds",
-        "oof_prediction", "oof_predictions",   "score",     "scores",     "proba",
-        "probas",   "prob",       "probs",     "probability", "probabilities", "p",
-        "value",    "values",     "y_prob",    "y_proba",   "y_score",    "test_pred",
-        "predicted_value",        NULL};
+    static const char *const predictions[] = {"y_pred",
+                                              "ypred",
+                                              "pred",
+                                              "preds",
+                                              "prediction",
+                                              "predictions",
+                                              "predicted",
+                                              "y_hat",
+                                              "yhat",
+                                              "oof",
+                                              "oof_pred",
+                                              "oof_preds",
+                                              "oof_prediction",
+                                              "oof_predictions",
+                                              "score",
+                                              "scores",
+                                              "proba",
+                                              "probas",
+                                              "prob",
+                                              "probs",
+                                              "probability",
+                                              "probabilities",
+                                              "p",
+                                              "value",
+                                              "values",
+                                              "y_prob",
+                                              "y_proba",
+                                              "y_score",
+                                              "test_pred",
+                                              "predicted_value",
+                                              NULL};
     char words[WORDS_CHARS];
     if (!*name)
         return CST_COLUMN_INDEX;
@@ -118,12 +142,10 @@ bool cst_column_same(const char *a, const char *b) {
 /* Bytes of the known word that `name` begins with (with the mark behind it, or before a number), or
  * 0. */
 static size_t known_start(const char *name) {
-    static const char *const words[] = {"probability", "predicted", "prediction", "predict",
-                                        "proba",       "prob",      "preds",      "pred",
-                                        "class",       "cls",       "label",      "target",
-                                        "logits",      "logit",     "scores",     "score",
-                                        "oof",         "y",         "p",          "v",
-                                        "c",           "x",         NULL};
+    static const char *const words[] = {
+        "probability", "predicted", "prediction", "predict", "proba",  "prob",  "preds",  "pred",
+        "class",       "cls",       "label",      "target",  "logits", "logit", "scores", "score",
+        "oof",         "y",         "p",          "v",       "c",      "x",     NULL};
     for (const char *const *word = words; *word; word++) {
         size_t length = strlen(*word);
         size_t i = 0;
@@ -141,9 +163,9 @@ static size_t known_start(const char *name) {
 
 /* Bytes of the known word that `name` ends in, with the mark before it, or 0. */
 static size_t known_end(const char *name) {
-    static const char *const words[] = {"probability", "proba", "prob", "prediction", "preds",
-                                        "pred",        "logits", "logit", "score",    "scores",
-                                        "p",           NULL};
+    static const char *const words[] = {"probability", "proba",  "prob",   "prediction",
+                                        "preds",       "pred",   "logits", "logit",
+                                        "score",       "scores", "p",      NULL};
     size_t length = strlen(name);
     for (const char *const *word = words; *word; word++) {
         size_t tail = strlen(*word);

@@ -33,8 +33,7 @@ cst_status cst_column_plain_names(cst_context *context, const cst_strings *names
                                   cst_strings **out);
 /* The same less any beginning and end that all have, up to the mark between two words: "resnet_cat"
  * and "resnet_dog" are cat and dog. */
-cst_status cst_column_bare_names(cst_context *context, const cst_strings *names,
-                                 cst_strings **out);
+cst_status cst_column_bare_names(cst_context *context, const cst_strings *names, cst_strings **out);
 
 /* Where the names are the numbers from `first` on, each once, in any order: places[i] is that of
  * name i less `first`. */

@@ -44,23 +44,38 @@ static const struct {
     {"an HDF5 file", {".h5", ".hdf5", ".hdf", ".nc"}, "\x89HDF\r\n\x1a\n", 8, HDF},
     {"a MATLAB file", {".mat"}, "MATLAB 5.0", 10, "write csv or npy (scipy.io.loadmat reads it)"},
     {"an R data file", {".rds", ".rdata", ".rda"}, NULL, 0, R},
-    {"compressed with zstd", {".zst", ".zstd"}, "\x28\xb5\x2f\xfd", 4,
+    {"compressed with zstd",
+     {".zst", ".zstd"},
+     "\x28\xb5\x2f\xfd",
+     4,
      "decompress it first: zstd -d FILE"},
     {"compressed with bzip2", {".bz2"}, "BZh", 3, "decompress it first: bunzip2 FILE"},
-    {"compressed with xz", {".xz", ".lzma"}, "\xfd" "7zXZ", 5, "decompress it first: unxz FILE"},
+    {"compressed with xz",
+     {".xz", ".lzma"},
+     "\xfd"
+     "7zXZ",
+     5,
+     "decompress it first: unxz FILE"},
     {"compressed with lz4", {".lz4"}, "\x04\x22\x4d\x18", 4, "decompress it first: lz4 -d FILE"},
     {"compressed with gzip", {NULL}, "\x1f\x8b", 2, "add .gz to its name, or gunzip it"},
-    {"a zip archive", {".zip"}, "PK\x03\x04", 4,
+    {"a zip archive",
+     {".zip"},
+     "PK\x03\x04",
+     4,
      "unpack it first; an archive of npy files is called .npz"},
     {"a list of JSON", {".jsonl", ".ndjson"}, NULL, 0, JSON},
-    {"an SQLite database", {".sqlite", ".db"}, "SQLite format 3", 15,
+    {"an SQLite database",
+     {".sqlite", ".db"},
+     "SQLite format 3",
+     15,
      "write the table as csv (sqlite3 -header -csv)"},
 };
 
 /* JSON begins with a bracket, after spaces. */
 static bool is_json(const unsigned char *begin, size_t bytes) {
     size_t i = 0;
-    while (i < bytes && (begin[i] == ' ' || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t'))
+    while (i < bytes &&
+           (begin[i] == ' ' || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t'))
         i++;
     return i < bytes && (begin[i] == '{' || begin[i] == '[');
 }

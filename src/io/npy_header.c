@@ -2,8 +2,8 @@
  * The header of .npy: magic, version, length and a Python dict literal, read by a small strict
  * tokenizer that knows strings, booleans, integers, tuples and nothing else. Paper: none.
  */
-#include "io/foreign.h"
 #include "io/npy_header.h"
+#include "io/foreign.h"
 
 #include <inttypes.h>
 #include <stdio.h>

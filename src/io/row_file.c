@@ -48,7 +48,8 @@ cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const 
     if (!rows)
         return CST_ERROR_MEMORY;
     rows->path = cst_strdup(context, path);
-    cst_status status = rows->path ? cst_is_text_file(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
+    cst_status status =
+        rows->path ? cst_is_text_file(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
     if (status == CST_OK && text) {
         status = cst_table_open(context, &rows->table, path, ask, zip_limit);
         rows->row_count = -1;
@@ -216,8 +217,8 @@ const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t 
     int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
     size_t at = used > 0 ? (size_t)used : 0;
     if (rows && rows->table) {
-        int64_t cell = column < 0 || column >= rows->table->width ? -1
-                                                                  : rows->table->values[column] + 1;
+        int64_t cell =
+            column < 0 || column >= rows->table->width ? -1 : rows->table->values[column] + 1;
         if (cell > 0)
             (void)cst_snprintf(buffer + at, CST_WHERE_CHARS - at,
                                " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell);

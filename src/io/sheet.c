@@ -95,8 +95,9 @@ static bool stands_apart(const cst_sheet *s, int32_t column) {
 
 /* Whether a name says what a column is for; "true" may be a label as well. */
 static bool is_known(const char *name) {
-    return cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && *name && !cst_column_same(name, "true") &&
-           !cst_column_same(name, "y") && !cst_column_same(name, "p");
+    return cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && *name &&
+           !cst_column_same(name, "true") && !cst_column_same(name, "y") &&
+           !cst_column_same(name, "p");
 }
 
 static bool occurs_once(const cst_sheet *s, int32_t column) {
@@ -173,10 +174,9 @@ static cst_status check_names(cst_context *context, const cst_strings *names, co
     }
     CST_TRY(cst_id_index_build(context, &index, named, path, twice));
     if (twice[0] >= 0)
-        status =
-            cst_fail(context, CST_ERROR_INPUT,
-                     "%s: line 1: two columns are called '%s'; rename or remove one", path,
-                     cst_quote(quoted, cst_strings_at(named, twice[0])));
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: line 1: two columns are called '%s'; rename or remove one", path,
+                          cst_quote(quoted, cst_strings_at(named, twice[0])));
     cst_id_index_free(context, index);
     cst_strings_free(context, named);
     return status;

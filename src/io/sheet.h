@@ -54,8 +54,7 @@ int32_t cst_sheet_find(const cst_sheet *sheet, const char *key);
 int32_t cst_sheet_ids(const cst_sheet *sheet);
 /* How messages call a column: "column 'x'" or "column 2". Returns `buffer`. */
 enum { CST_COLUMN_CHARS = 112 };
-const char *cst_sheet_column(const cst_sheet *sheet, int32_t column,
-                             char buffer[CST_COLUMN_CHARS]);
+const char *cst_sheet_column(const cst_sheet *sheet, int32_t column, char buffer[CST_COLUMN_CHARS]);
 /* The names of all columns (or "5 columns"), for messages. Returns `buffer`. */
 const char *cst_sheet_list(const cst_sheet *sheet, char buffer[CST_LISTED_CHARS]);
 

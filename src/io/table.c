@@ -65,7 +65,8 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
     int32_t likely = -1;
     for (int32_t i = 0; c->table->id_column < 0 && i < count; i++) {
         cst_column_facts facts = cst_sheet_facts(c->sheet, columns[i]);
-        if (likely < 0 && c->sheet->rows > 2 && facts.whole && cst_sheet_distinct(c->sheet, columns[i]))
+        if (likely < 0 && c->sheet->rows > 2 && facts.whole &&
+            cst_sheet_distinct(c->sheet, columns[i]))
             likely = columns[i];
     }
     if (likely >= 0) {
@@ -73,10 +74,9 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
         char number[16];
         (void)cst_snprintf(number, sizeof number, "%d", (int)likely + 1);
         char quoted[CST_QUOTE_CHARS];
-        (void)cst_snprintf(hint, sizeof hint,
-                           "; %s looks like sample ids (all different): --id-column \"%s\"",
-                           cst_sheet_column(c->sheet, likely, column),
-                           *name ? cst_quote(quoted, name) : number);
+        (void)cst_snprintf(
+            hint, sizeof hint, "; %s looks like sample ids (all different): --id-column \"%s\"",
+            cst_sheet_column(c->sheet, likely, column), *name ? cst_quote(quoted, name) : number);
     }
     bool labels = c->ask->use == CST_TABLE_TARGETS ||
                   (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH);
@@ -209,8 +209,7 @@ static int32_t columns_by_name(const choice *c, int32_t *columns) {
     for (int64_t i = 0; i < names->count; i++) {
         int32_t found = -1;
         for (int32_t j = 0; found < 0 && j < c->sheet->columns; j++)
-            if (j != c->table->id_column &&
-                strcmp(name_at(c, j), cst_strings_at(names, i)) == 0)
+            if (j != c->table->id_column && strcmp(name_at(c, j), cst_strings_at(names, i)) == 0)
                 found = j;
         if (found < 0)
             return 0;
@@ -243,11 +242,11 @@ static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
         cst_column_hint hint = c->sheet->hints[j];
         bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
                      hint == CST_COLUMN_WEIGHT || (predictions && hint == CST_COLUMN_TRUTH);
-        bool index = hint == CST_COLUMN_INDEX && c->sheet->names &&
-                     cst_sheet_may_be_ids(c->sheet, j);
-        c->left_out[j] = j != c->table->id_column &&
-                         (is_blank(c, j) || (index && c->table->id_column >= 0) ||
-                          (numbers && roles && other));
+        bool index =
+            hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
+        c->left_out[j] =
+            j != c->table->id_column &&
+            (is_blank(c, j) || (index && c->table->id_column >= 0) || (numbers && roles && other));
         if (j != c->table->id_column && !c->left_out[j])
             columns[count++] = j;
     }
@@ -300,7 +299,8 @@ static cst_status take_numbers(choice *c, int32_t *columns) {
     else if (count > 1 && c->ask->use == CST_TABLE_PREDICTIONS && c->ask->one)
         hinted = only_hinted(c, columns, count, CST_COLUMN_PREDICTION);
     for (int32_t i = 0; hinted >= 0 && c->table->id_column < 0 && i < count; i++)
-        if (columns[i] != hinted && c->sheet->rows > 2 && c->sheet->hints[columns[i]] == CST_COLUMN_UNKNOWN &&
+        if (columns[i] != hinted && c->sheet->rows > 2 &&
+            c->sheet->hints[columns[i]] == CST_COLUMN_UNKNOWN &&
             cst_sheet_may_be_ids(c->sheet, columns[i]))
             return several_columns(c, columns, count); /* ids that would not be joined by */
     if (hinted >= 0) {
@@ -364,8 +364,8 @@ static cst_status take_ids(choice *c, int32_t *columns) {
 /* Adds a sentence to what is said: `text`, and `more` behind it. */
 static cst_status append(const choice *c, const char *text, const char *more) {
     const char *before = c->table->said;
-    char *all = cst_format(c->context, "%s%s%s%s", before ? before : "", before ? "; " : "", text,
-                           more);
+    char *all =
+        cst_format(c->context, "%s%s%s%s", before ? before : "", before ? "; " : "", text, more);
     if (!all)
         return CST_ERROR_MEMORY;
     cst_free(c->context, c->table->said);

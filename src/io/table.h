@@ -24,7 +24,8 @@ typedef struct cst_table_ask {
     const char *column;        /* the same of the value; not read where the path names one */
     bool one;                  /* PREDICTIONS, TARGETS: one column is expected, and several are an
                                   error that names them */
-    const cst_strings *names;  /* columns of these names are the values where all are there; or NULL */
+    const cst_strings
+        *names; /* columns of these names are the values where all are there; or NULL */
 } cst_table_ask;
 
 /* What the columns of a file are. A first row that is not numeric is a header, and so are the

@@ -38,8 +38,8 @@ typedef struct sights {
 } sights;
 
 static sights look(const cst_convert *c) {
-    sights s = {.whole = true, .hundreds = true, .exponential = true, .constant = true,
-                .high = -INFINITY};
+    sights s = {
+        .whole = true, .hundreds = true, .exponential = true, .constant = true, .high = -INFINITY};
     double first = NAN;
     for (int64_t row = 0; row < seen_rows(c); row++) {
         double sum = 0;
@@ -205,8 +205,9 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
     if (column >= 0)
         (void)cst_snprintf(out, CST_CAUSE_CHARS,
                            "%s looks like sample ids (whole numbers, all different): %s%s", name,
-                           *option ? "name it with --id-column " : "remove it, and give the ids with "
-                                                                   "--ids",
+                           *option ? "name it with --id-column "
+                                   : "remove it, and give the ids with "
+                                     "--ids",
                            option);
     else if (labels >= 0)
         (void)cst_snprintf(out, CST_CAUSE_CHARS,
@@ -242,10 +243,10 @@ cst_status cst_convert_block(cst_context *context, cst_convert *c, int64_t first
     if (column < 0)
         return CST_OK;
     name_column(c, column, name, option);
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: %s looks like sample ids (whole numbers, all different), not like the "
-                    "logits of a class: %s%s",
-                    c->where, name,
-                    *option ? "name it with --id-column " : "remove it, and give the ids with --ids",
-                    option);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: %s looks like sample ids (whole numbers, all different), not like the "
+        "logits of a class: %s%s",
+        c->where, name,
+        *option ? "name it with --id-column " : "remove it, and give the ids with --ids", option);
 }

@@ -280,8 +280,9 @@ static cst_status names_of_header(cst_context *context, const named_file *named,
             chosen = named->names;
         else if (labels && !has_all(plain, labels) && has_all(bare, labels))
             chosen = bare;
-        bool numbers = places && !labels &&
-                       (cst_column_numbers(plain, 0, places) || cst_column_numbers(bare, 0, places));
+        bool numbers =
+            places && !labels &&
+            (cst_column_numbers(plain, 0, places) || cst_column_numbers(bare, 0, places));
         if (status == CST_OK && !numbers && !labels && !are_integers(plain) && are_integers(bare))
             chosen = bare;
         cst_free(context, places);
@@ -425,8 +426,8 @@ static cst_status find_outputs(cst_context *context, cst_pool *pool) {
     int lead = pool->manifest->splits[split].condition_count > 0 ? 2 : 1;
     status = open_values(context, pool, path, CST_TABLE_PREDICTIONS, lead, &predictions, &width);
     if (status == CST_OK && labelled)
-        status = open_values(context, pool, labelled->labels, CST_TABLE_TARGETS, 1, &targets,
-                             &outputs);
+        status =
+            open_values(context, pool, labelled->labels, CST_TABLE_TARGETS, 1, &targets, &outputs);
     if (status == CST_ERROR_IO && predictions) /* said when the labels are read */
         status = CST_OK;
     bool several = targets && targets->table && outputs > 1;
@@ -521,12 +522,12 @@ static cst_status no_match(cst_context *context, const cst_pool *pool, const cst
             stranger = stranger ? stranger : cst_strings_at(names, j);
     }
     if (matched > 0 && stranger)
-        return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: line 1: column '%s' does not name %s, although other columns are "
-                        "named after %s (%s); name all of them or none",
-                        path, cst_quote(quoted, stranger), is_values(pool) ? "an output" : "a class",
-                        is_values(pool) ? "outputs" : "classes",
-                        cst_column_list(pool->class_names, ours));
+        return cst_fail(
+            context, CST_ERROR_MISMATCH,
+            "%s: line 1: column '%s' does not name %s, although other columns are "
+            "named after %s (%s); name all of them or none",
+            path, cst_quote(quoted, stranger), is_values(pool) ? "an output" : "a class",
+            is_values(pool) ? "outputs" : "classes", cst_column_list(pool->class_names, ours));
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: line 1: the columns are called %s, but the %s are %s; name the columns "
                     "after them, or give names of your own with --class-names",
@@ -544,7 +545,8 @@ static cst_status check_single(cst_context *context, const cst_pool *pool, const
     if (is_values(pool) || pool->classes != 2)
         return CST_OK;
     cst_status status = cst_column_plain_names(context, table->value_names, &plain);
-    if (status == CST_OK && (strcmp(name, zero) == 0 || strcmp(cst_strings_at(plain, 0), zero) == 0))
+    if (status == CST_OK &&
+        (strcmp(name, zero) == 0 || strcmp(cst_strings_at(plain, 0), zero) == 0))
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: line 1: the only column is '%s', but a single column must be the "
                           "probability of class 1 (%s); write 1 - p, or one column per class",
@@ -642,11 +644,10 @@ cst_status cst_pool_note_file(cst_context *context, const cst_pool *pool, const 
     }
     if (table && table->fold_column >= 0)
         count(&notes->folds, rows->path);
-    if (!is_values(pool) && pool->names_found && rows->width > 1 &&
-        (!table || !table->value_names))
+    if (!is_values(pool) && pool->names_found && rows->width > 1 && (!table || !table->value_names))
         count(&notes->nameless, rows->path);
-    cst_status status =
-        cst_pool_match_columns(context, pool, table, (int32_t)rows->width, rows->path, &column_class);
+    cst_status status = cst_pool_match_columns(context, pool, table, (int32_t)rows->width,
+                                               rows->path, &column_class);
     if (status == CST_OK && column_class)
         count(&notes->reordered, rows->path);
     cst_free(context, column_class);

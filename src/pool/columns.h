@@ -37,8 +37,8 @@ cst_status cst_pool_note_file(cst_context *context, const cst_pool *pool, const 
 void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_pool_split *split,
                         cst_file_notes *notes);
 
-/* In truth.c: compares labels that a member's table holds with those of the split. rows: scanned, at
- * its first row. places: row of the split of each row; NULL: the same. */
+/* In truth.c: compares labels that a member's table holds with those of the split. rows: scanned,
+ * at its first row. places: row of the split of each row; NULL: the same. */
 cst_status cst_pool_check_truth(cst_context *context, const cst_pool *pool,
                                 const cst_pool_split *split, const cst_row_file *rows,
                                 const int64_t *places);

@@ -97,8 +97,8 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
                         row, sum, values[column], c->cases ? "class" : "column", column,
                         cst_cause(c, values, cause));
     if (cst_cause_of_columns(c, cause))
-        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where, row,
-                        sum, cause);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
+                        row, sum, cause);
     return cst_fail(
         context, CST_ERROR_INPUT,
         "%s: %s sums to %.6g, which differs from 1 by more than %g; are these independent scores, "
@@ -243,7 +243,8 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
     }
     c->like_probabilities += fits;
     c->high = c->total == 1 ? values[0] : fmax(c->high, values[0]);
-    c->like_percentages += binary ? values[0] >= 0 && values[0] <= 100 : is_percentage(values, c->width);
+    c->like_percentages +=
+        binary ? values[0] >= 0 && values[0] <= 100 : is_percentage(values, c->width);
     if (!facts.inside) { /* only then can one of them not be finite */
         int32_t column = find_not_finite(values, c->width);
         if (column >= 0)

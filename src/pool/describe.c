@@ -41,7 +41,8 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64 " is '%s', not a class number; are these the targets of a "
+                        "%s: row %" PRId64
+                        " is '%s', not a class number; are these the targets of a "
                         "regression? Then give --task regression",
                         path, row, cst_quote(quoted, text));
     if (!text)

@@ -87,8 +87,8 @@ static const char *take_mark(char *stem) {
 
 /* Understands a path; false where its extension is not one of prediction files. */
 static bool understand(const char *path, file_name *out) {
-    static const char *const extensions[] = {".npy",    ".npz",    ".csv",        ".tsv",   ".safetensors",
-                                             ".csv.gz", ".tsv.gz", ".npy.gz", ".txt.gz"};
+    static const char *const extensions[] = {
+        ".npy", ".npz", ".csv", ".tsv", ".safetensors", ".csv.gz", ".tsv.gz", ".npy.gz", ".txt.gz"};
     size_t member = cst_path_member(path);
     const char *base = member ? path + member + 1 : path;
     const char *slash = strrchr(base, '/');
@@ -528,8 +528,8 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     for (size_t i = 0; status == CST_OK && i < count; i++)
         if (!paths[i])
-            status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %zu is NULL",
-                              i);
+            status =
+                cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %zu is NULL", i);
     CST_TRY(put_config(context, manifest, config));
     if (status == CST_OK && count == 1)
         status = cst_wide_describe(context, manifest, paths[0], config, &wide, &said);

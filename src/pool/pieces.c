@@ -57,8 +57,8 @@ static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_co
         bool dense = count > 1 && p->plain(p->source, first + 1) - rows == (ptrdiff_t)width;
         status = cst_convert_block(context, convert, first, dense ? count : 1, NULL, rows);
     } else if (status == CST_OK) {
-        status = cst_convert_block(context, convert, first, count, narrow ? NULL : b->wide,
-                                   b->narrow);
+        status =
+            cst_convert_block(context, convert, first, count, narrow ? NULL : b->wide, b->narrow);
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         float *to = out + (size_t)i * (size_t)convert->classes;

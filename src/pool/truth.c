@@ -43,7 +43,8 @@ static cst_status compare_row(cst_context *context, const cst_pool *pool,
     else
         (void)cst_snprintf(ours, sizeof ours, "%d", (int)split->labels[place]);
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%s: row %" PRId64 " (line %" PRId64 ") has '%s' in column '%s', but the label of "
+                    "%s: row %" PRId64 " (line %" PRId64
+                    ") has '%s' in column '%s', but the label of "
                     "that row is %s in %s; are the rows in another order, or other rows? Give ids, "
                     "or remove the column",
                     rows->path, row, cst_csv_line(csv), cst_quote(quoted, text),

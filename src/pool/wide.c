@@ -96,8 +96,8 @@ static int32_t count_like(const wide_table *w, int32_t first, const char *mark) 
     int32_t found = 0;
     for (int32_t i = 0; length > 0 && i < w->rest_count; i++) {
         const char *name = name_at(w, w->rest[i]);
-        found += member_length(name, mark) == length &&
-                 strncmp(name, name_at(w, first), length) == 0;
+        found +=
+            member_length(name, mark) == length && strncmp(name, name_at(w, first), length) == 0;
     }
     return found;
 }
@@ -126,8 +126,7 @@ static const char *find_mark(const wide_table *w) {
 static bool is_binary(const wide_table *w) {
     const char *seen[2] = {NULL, NULL};
     for (int64_t row = 0; w->labels >= 0 && row < w->sheet->rows; row++) {
-        const char *label =
-            cst_strings_at(w->sheet->cells, row * w->sheet->columns + w->labels);
+        const char *label = cst_strings_at(w->sheet->cells, row * w->sheet->columns + w->labels);
         if (!seen[0] || strcmp(seen[0], label) == 0)
             seen[0] = label;
         else if (!seen[1] || strcmp(seen[1], label) == 0)
@@ -278,7 +277,8 @@ static const char *part(const wide_table *w, int32_t column, const char *what, c
     char quoted[CST_QUOTE_CHARS];
     buffer[0] = '\0';
     if (column >= 0)
-        (void)cst_snprintf(buffer, 160, "%s from '%s', ", what, cst_quote(quoted, name_at(w, column)));
+        (void)cst_snprintf(buffer, 160, "%s from '%s', ", what,
+                           cst_quote(quoted, name_at(w, column)));
     return buffer;
 }
 
@@ -296,14 +296,14 @@ static cst_status describe(const wide_table *w, cst_manifest *manifest, const ch
         status = cst_strings_add(w->context, members, manifest->members[k].name,
                                  strlen(manifest->members[k].name));
     if (status == CST_OK) {
-        *said = cst_format(
-            w->context, "%s: %s%s%s%s%s%" PRId64 " member%s: %s", w->path,
-            part(w, w->ids, "ids", parts[0]),
-            part(w, w->config->labels ? -1 : w->labels, "labels", parts[1]),
-            part(w, w->config->folds ? -1 : w->folds, "folds", parts[2]),
-            part(w, w->config->groups ? -1 : w->groups, "groups", parts[3]),
-            part(w, w->config->weights ? -1 : w->weights, "weights", parts[4]), members->count,
-            members->count == 1 ? "" : "s", cst_column_list(members, list));
+        *said = cst_format(w->context, "%s: %s%s%s%s%s%" PRId64 " member%s: %s", w->path,
+                           part(w, w->ids, "ids", parts[0]),
+                           part(w, w->config->labels ? -1 : w->labels, "labels", parts[1]),
+                           part(w, w->config->folds ? -1 : w->folds, "folds", parts[2]),
+                           part(w, w->config->groups ? -1 : w->groups, "groups", parts[3]),
+                           part(w, w->config->weights ? -1 : w->weights, "weights", parts[4]),
+                           members->count, members->count == 1 ? "" : "s",
+                           cst_column_list(members, list));
         status = *said ? CST_OK : CST_ERROR_MEMORY;
     }
     cst_strings_free(w->context, members);

@@ -123,7 +123,8 @@ static void label_names(void **state) {
     expect_ok(f, load(f));
     put_pool(f, "\"classes\": 3,", "", "\"a.npy\"");
     put_npy(f, "y.npy", "{'descr': '|S4', 'fortran_order': False, 'shape': (4,)}", names, 16);
-    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "bird, cat, cow, dog", "3 classes", "--class-names", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "bird, cat, cow, dog", "3 classes",
+                 "--class-names", NULL);
 }
 
 static void values_that_are_not_finite(void **state) {

@@ -63,7 +63,6 @@ struct cli_call {
     bool quiet;
     bool verbose;
     bool notices_held;      /* the report will show them */
-    const cst_model *model; /* that was read before the pool, or NULL */
     char *class_text;       /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;
     char **notices; /* those held, in their order */
@@ -77,7 +76,7 @@ struct cli_call {
 };
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_SHOW, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
 /* ---- start.c ---- */
 
@@ -242,6 +241,10 @@ void cli_say(const char *line);
 /* Opens the POOL named by the arguments from `first` on and by the pool options. None of its files
  * may be one that the command writes. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
+
+/* The same of a pool that a model predicts: without a manifest, task and number of classes are the
+ * model's. A pool of another task is refused. */
+int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out);
 
 /* What the pool options say. It borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);

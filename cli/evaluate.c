@@ -81,9 +81,8 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     cst_model *model = NULL;
     cst_pool *pool = NULL;
     int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
-    call->model = model;
     if (code == CLI_OK)
-        code = cli_open_pool(call, 1, &pool);
+        code = cli_open_pool_of(call, 1, model, &pool);
     cst_evaluate_options options = {.split = cli_split(call, 1, "test"),
                                     .baselines = cli_flag(call, "baselines"),
                                     .resamples = resamples,

@@ -122,14 +122,8 @@ static int write_npy(cli_call *call, const prediction *p) {
 
 static int open_inputs(cli_call *call, prediction *p) {
     int code = cli_check(call, cst_model_load(call->context, &p->model, call->arguments[0]));
-    call->model = p->model;
     if (code == CLI_OK)
-        code = cli_open_pool(call, 1, &p->pool);
-    if (code == CLI_OK && cst_model_task(p->model) != cst_pool_task(p->pool))
-        code = cli_fail(
-            call,
-            "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
-            cst_task_name(cst_model_task(p->model)), cst_task_name(cst_pool_task(p->pool)));
+        code = cli_open_pool_of(call, 1, p->model, &p->pool);
     return code;
 }
 

@@ -191,8 +191,7 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     cst_status status = cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files);
     CST_TRY(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
                                   f->settings.folds, f->settings.seed, &f->training));
-    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, f->settings.keep_flops,
-                                     f->settings.keep_latency));
+    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};

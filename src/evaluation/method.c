@@ -168,7 +168,7 @@ cst_status cst_method_check(cst_context *context, const cst_method *method, cons
     if (!method->preset)
         return CST_OK;
     cst_status status = cst_balance_check(context, s);
-    CST_TRY(cst_training_check_costs(context, pool, source, s->keep_flops, s->keep_latency));
+    CST_TRY(cst_training_check_costs(context, pool, source, &s->limits));
     return status;
 }
 
@@ -201,11 +201,12 @@ static cst_status fit_preset(cst_context *context, const cst_training *source,
                              cst_method_fit *out) {
     cst_compact *table = NULL;
     cst_view view = source->view;
+    cst_costs costs = cst_training_costs(source);
     cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
                                          &out->method.settings, &table);
     cst_compact_attach(&view, table);
     CST_TRY(cst_stages_run(context, &view, source->folds, source->fold_count, &out->method.settings,
-                           source->flops, source->latency, &out->stages));
+                           &costs, &out->stages));
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
     if (status == CST_OK)

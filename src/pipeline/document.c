@@ -191,8 +191,9 @@ void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
         cst_report_number(report, entry, "excess_se", step->excess_se);
         cst_report_number(report, entry, "against_all", step->against_all);
         cst_report_number(report, entry, "against_all_se", step->against_all_se);
-        cst_report_number(report, entry, "flops", step->flops > 0 ? step->flops : NAN);
-        cst_report_number(report, entry, "latency_ms", step->latency > 0 ? step->latency : NAN);
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            cst_report_number(report, entry, cst_cost_key((cst_cost)c),
+                              step->cost[c] > 0 ? step->cost[c] : NAN);
         cst_report_flag(report, entry, "allowed", step->allowed);
         cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
         json_t *members = cst_report_list(report, entry, "members");
@@ -284,6 +285,8 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
     cst_report_integer(report, root, "samples", facts->source->view.rows);
     cst_report_integer(report, root, "classes", facts->source->view.classes);
+    cst_report_string(report, root, "pool_hash",
+                      cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");

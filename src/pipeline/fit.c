@@ -57,13 +57,13 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                     settings.keep_latency));
+    cst_costs costs = cst_training_costs(&source);
+    CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
                              &table));
     cst_compact_attach(&source.view, table);
     CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                           source.flops, source.latency, &stages));
+                           &costs, &stages));
     CST_TRY(cst_fit_label_rows(context, pool, split, &source, options, NULL, stages.kept,
                                stages.fit.model));
     if (status == CST_OK && report)

@@ -432,8 +432,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                         "cst_pool_load_members: pool, split and members are required");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     if (index < 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
-                        pool->manifest->path, split);
+        return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
     if (pool->task == CST_TASK_DETECTION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: predictions for task '%s' are not rows of probabilities",

@@ -132,7 +132,7 @@ static bool applies(const cst_evaluation *e, const cst_entry *entry) {
 
 static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     const cst_settings *s = &((const cst_value_method *)entry->method)->settings;
-    return cst_training_check_costs(context, e->pool, e->source, s->keep_flops, s->keep_latency);
+    return cst_training_check_costs(context, e->pool, e->source, &s->limits);
 }
 
 static void free_entry(cst_context *context, cst_entry *entry) {

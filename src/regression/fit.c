@@ -70,14 +70,14 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                     settings.keep_latency));
+    cst_costs costs = cst_training_costs(&source);
+    CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
     CST_TRY(
         cst_value_check_folds(context, split, source.folds, source.view.rows, source.fold_count));
     CST_TRY(cst_value_check_units(context, pool, split, true));
     CST_TRY(cst_value_check_options(context, options));
     CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                                 source.flops, source.latency, &stages));
+                                 &costs, &stages));
     CST_TRY(cst_value_label(context, pool, split, &source, options, NULL, stages.base.kept,
                             stages.base.fit.model));
     if (status == CST_OK && report && settings.nested) {

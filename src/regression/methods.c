@@ -325,11 +325,11 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
                              cst_value_entry *out) {
     const cst_training *source = place->source;
     const cst_settings *settings = &out->method->settings;
+    cst_costs costs = cst_training_costs(source);
     cst_value_stages stages = {0};
     double before = cst_seconds();
-    cst_status status =
-        cst_value_stages_run(context, &source->view, source->folds, source->fold_count, settings,
-                             source->flops, source->latency, &stages);
+    cst_status status = cst_value_stages_run(context, &source->view, source->folds,
+                                             source->fold_count, settings, &costs, &stages);
     out->seconds = cst_seconds() - before;
     int32_t kept = stages.base.kept_count;
     const float **pointers = cst_alloc(context, (size_t)kept, sizeof *pointers);

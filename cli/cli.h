@@ -62,8 +62,8 @@ struct cli_call {
     int given_count;
     bool quiet;
     bool verbose;
-    bool notices_held;      /* the report will show them */
-    char *class_text;       /* of --class-names, cut at the commas; and the names in it */
+    bool notices_held; /* the report will show them */
+    char *class_text;  /* of --class-names, cut at the commas; and the names in it */
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;

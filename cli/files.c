@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +57,31 @@ static int read_task(cli_call *call, cst_pool_config *config) {
     return code;
 }
 
+/* --class-names, cut at its commas. */
+static int read_class_names(cli_call *call, cst_pool_config *config) {
+    const char *text = cli_value(call, "class-names");
+    size_t count = 1;
+    for (const char *at = text; at && *at; at++)
+        count += *at == ',';
+    if (!text || call->class_names) {
+        config->class_names = call->class_names;
+        return CLI_OK;
+    }
+    call->class_text = malloc(strlen(text) + 1);
+    call->class_names = calloc(count + 1, sizeof *call->class_names);
+    if (!call->class_text || !call->class_names)
+        return cli_check(call, CST_ERROR_MEMORY);
+    (void)strcpy(call->class_text, text);
+    char *at = call->class_text;
+    for (size_t c = 0; c < count; c++) {
+        call->class_names[c] = at + strspn(at, " ");
+        at += strcspn(at, ",");
+        *at++ = '\0';
+    }
+    config->class_names = call->class_names;
+    return CLI_OK;
+}
+
 int cli_read_config(cli_call *call, cst_pool_config *config) {
     *config = (cst_pool_config){
         .outside = cli_flag(call, "allow-outside"),
@@ -64,7 +90,12 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .folds = cli_value(call, "folds"),
         .groups = cli_value(call, "groups"),
         .weights = cli_value(call, "weights"),
+        .id_column = cli_value(call, "id-column"),
+        .label_column = cli_value(call, "label-column"),
     };
+    int code = read_class_names(call, config);
+    if (code != CLI_OK)
+        return code;
     const char *values = cli_value(call, "values");
     if (values) {
         bool logit = strcmp(values, "logit") == 0;

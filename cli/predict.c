@@ -461,6 +461,7 @@ const cli_command CLI_PREDICT = {
     .summary = "predict a split of a pool with a fitted stack",
     .usage = "predict MODEL POOL -o OUT.npy [--split NAME] [options]\n"
              "predict MODEL a.npy b.npy ... -o OUT.npy [options]\n"
+             "predict MODEL wide.csv -o OUT.csv [options]\n"
              "predict MODEL POOL -o FOLDER --format png\n"
              "predict MODEL POOL -o OUT.json",
     .details = "Members are matched to the model by name; only those that the model uses are read. "

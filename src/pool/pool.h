@@ -38,4 +38,8 @@ bool cst_pool_has_logits(const cst_pool *pool);
 /* The manifest's, or NULL. Borrowed. */
 const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool);
 
+/* In columns.c: gives the classes the order that a model has them in, where their names are only
+ * those of a header, and nothing is loaded yet. names: [classes]; other names change nothing. */
+cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names);
+
 #endif

@@ -319,7 +319,7 @@ class Limits(BudgetCase):
                              ("keep.max_params", "params 1")):  # fmt: skip
             name = "m4" if option == "keep.max_flops" else "m0"
             for preset in ("default", "paper"):
-                result = self.fails("fit", self.pool, "-o", self.model, "-p", preset, "-s", f"{option}=0.5", 
+                result = self.fails("fit", self.pool, "-o", self.model, "-p", preset, "-s", f"{option}=0.5",
                                     says=[f"no member is within {option}=0.5", f"'{name}'", says])  # fmt: skip
                 self.assertIn("raise the limit", result.err)
 

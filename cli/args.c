@@ -29,6 +29,10 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
     {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
     {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
+    {"id-column", 0, "COLUMN", "csv: column of the sample ids, by name or by number from 1"},
+    {"label-column", 0, "COLUMN", "csv: column of the labels or targets, by name or by number"},
+    {"class-names", 0, "A,B,...",
+     "names of the classes in the order of the columns; csv columns are matched by name"},
     {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
     {"task", 0, "TASK",
      "task of a pool without a manifest: classification (default), regression, segmentation or "
@@ -207,6 +211,8 @@ int cli_parse(cli_call *call, int argc, char **argv) {
 void cli_release(cli_call *call) {
     free(call->arguments);
     free(call->given);
+    free(call->class_text);
+    free(call->class_names);
     for (int i = 0; i < call->notice_count; i++)
         free(call->notices[i]);
     free(call->notices);

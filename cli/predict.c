@@ -123,12 +123,7 @@ static int write_npy(cli_call *call, const prediction *p) {
 static int open_inputs(cli_call *call, prediction *p) {
     int code = cli_check(call, cst_model_load(call->context, &p->model, call->arguments[0]));
     if (code == CLI_OK)
-        code = cli_open_pool(call, 1, &p->pool);
-    if (code == CLI_OK && cst_model_task(p->model) != cst_pool_task(p->pool))
-        code = cli_fail(
-            call,
-            "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
-            cst_task_name(cst_model_task(p->model)), cst_task_name(cst_pool_task(p->pool)));
+        code = cli_open_pool_of(call, 1, p->model, &p->pool);
     return code;
 }
 
@@ -377,6 +372,7 @@ const cli_command CLI_PREDICT = {
     .summary = "predict a split of a pool with a fitted stack",
     .usage = "predict MODEL POOL -o OUT.npy [--split NAME] [options]\n"
              "predict MODEL a.npy b.npy ... -o OUT.npy [options]\n"
+             "predict MODEL wide.csv -o OUT.csv [options]\n"
              "predict MODEL POOL -o FOLDER --format png\n"
              "predict MODEL POOL -o OUT.json",
     .details = "Members are matched to the model by name; only those that the model uses are read. "

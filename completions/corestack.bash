@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --values --task --ignore --layout --classes --allow-outside"
+    local pool="--labels --ids --folds --groups --weights --id-column --label-column --class-names --values --task --ignore --layout --classes --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --format --variance --intervals --level --split $pool $common" ;;
@@ -11,6 +11,7 @@ _corestack_options() {
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
+        show) echo "--split $pool $common" ;;
         bound) echo "--split --delta --alpha --seed --leakage $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
@@ -26,7 +27,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare ablate sweep inspect bound folds soup swa swag options help"
+    local commands="fit predict evaluate compare ablate sweep inspect show bound folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}

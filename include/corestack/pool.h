@@ -53,11 +53,18 @@ typedef struct cst_pool_config {
     int task_given;      /* non-zero: use `task`, which must agree with a manifest; else that of the
  manifest, or classification */
     cst_task task;
-    int ignore_given;  /* segmentation, non-zero: use `ignore`; else that of the manifest, or
-                          CST_IGNORE_LABEL */
-    int32_t ignore;    /* label of pixels to ignore */
-    cst_layout layout; /* segmentation: used unless CST_LAYOUT_AUTO */
-    int32_t classes;   /* number of classes if there is no manifest; 0: that of the files */
+    int ignore_given;      /* segmentation, non-zero: use `ignore`; else that of the manifest, or
+                              CST_IGNORE_LABEL */
+    int32_t ignore;        /* label of pixels to ignore */
+    cst_layout layout;     /* segmentation: used unless CST_LAYOUT_AUTO */
+    int32_t classes;       /* number of classes if there is no manifest; 0: that of the files */
+    const char *id_column; /* tables: the column of the sample ids, by name or by its number from 1;
+                              NULL: found by its name, or the first column of text */
+    const char *label_column; /* tables: the column of the labels or targets, likewise; NULL: found
+                                 by its name (y, label, target, ...) */
+    const char *const *class_names; /* names of the classes (of a regression: outputs) in their
+                                       order if there is no manifest, ending with NULL; NULL: those
+                                       of labels that are text, or of the first CSV header */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file) or a folder (with a pool.json, or else with prediction files).

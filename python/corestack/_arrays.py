@@ -47,7 +47,8 @@ def loaded(value: Any, what: str = "the array") -> Any:
         return _tensors.plain(value, what)
     if io.is_safetensors(os.fspath(value)):
         return io.read_one(os.fspath(value))
-    if not os.fspath(value).endswith(".npy") and os.path.splitext(value)[1] in (".csv", ".npz", ".zip", ".json", ".parquet"):
+    io.refuse_format(value)
+    if not os.fspath(value).endswith(".npy") and os.path.splitext(value)[1] in (".csv", ".gz", ".npz", ".zip", ".json"):
         raise FormatError(
             f"{os.fspath(value)}: in place of an array, give an npy file or a tensor (file.safetensors#name); a list of paths of "
             "predictions, with y the path of the labels, is read as the command line reads files"

@@ -80,6 +80,9 @@ class PoolConfig(Structure):
         ("ignore", c_int32),
         ("layout", c_int),
         ("classes", c_int32),
+        ("id_column", c_char_p),
+        ("label_column", c_char_p),
+        ("class_names", POINTER(c_char_p)),
     ]
 
 
@@ -466,7 +469,7 @@ def _load(path: Path, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDL
         raise ImportError(
             f"{path}: the corestack library cannot be loaded ({error}); build the package with 'pip install .' in its "
             "folder, and check that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
-            "libpng16-16, libyajl2)"
+            "libpng16-16, zlib1g, libyajl2)"
         ) from error
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)

@@ -223,6 +223,7 @@ class Stack:
     def _only_needed(self, preds: Any) -> Any:
         """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
         in a dict stay, since the first of them says the order of the rows."""
+        preds = _frames.identified(preds, "predictions")
         framed = _frames.is_frame(preds)
         if not framed and not isinstance(preds, Mapping):
             return preds

@@ -65,7 +65,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
     const cst_manifest *m = pool->manifest;
     *split = cst_manifest_find_split(m, name);
     if (*split < 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'", m->path, name);
+        return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, name);
     const char *path = m->splits[*split].annotations;
     if (!path)
         return cst_fail(context, CST_ERROR_INPUT,

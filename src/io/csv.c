@@ -2,6 +2,7 @@
  * Records of delimited text, read in chunks. Under cst_table. Paper: none.
  */
 #include "io/csv.h"
+#include "io/foreign.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -233,6 +234,7 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
 static cst_status skip_mark(cst_context *context, cst_csv *csv) {
     cst_status status = fill(context, csv);
     const unsigned char *b = csv->chunk;
+    CST_TRY(cst_refuse_format(context, cst_bytes_name(csv->source), b, csv->chunk_used));
     if (status != CST_OK || csv->chunk_used < 2)
         return status;
     if ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff))

@@ -53,6 +53,15 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
+cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out) {
+    cst_status status = cst_strings_create(context, out);
+    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
+        const char *text = cst_strings_at(strings, i);
+        status = cst_strings_add(context, *out, text, strlen(text));
+    }
+    return status;
+}
+
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
     char text[24];
     int length = cst_snprintf(text, sizeof text, "%" PRId64, value);

@@ -22,6 +22,7 @@ CST_PRIVATE_API cst_status cst_strings_create(cst_context *context, cst_strings 
 CST_PRIVATE_API void cst_strings_free(cst_context *context, cst_strings *strings);
 CST_PRIVATE_API cst_status cst_strings_add(cst_context *context, cst_strings *strings,
                                            const char *text, size_t length);
+cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out);
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
 static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) {
     return strings->bytes + strings->offsets[i];

@@ -54,8 +54,11 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
                           const char *split, const float ***pointers, cst_view *out) {
     *pointers = NULL;
     if (!cst_pool_has_split(pool, split))
-        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", split);
-    cst_status status = check_classes(context, model, pool);
+        return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
+    cst_status status = CST_OK;
+    if (model->class_names && cst_pool_classes(pool) == model->classes)
+        status = cst_pool_order_classes(context, pool, (const char *const *)model->class_names);
+    CST_TRY(check_classes(context, model, pool));
     if (status != CST_OK)
         return status;
     int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);

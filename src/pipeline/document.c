@@ -356,6 +356,8 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
     cst_report_integer(report, root, "samples", facts->source->view.rows);
     cst_report_integer(report, root, "classes", facts->source->view.classes);
+    cst_report_string(report, root, "pool_hash",
+                      cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");

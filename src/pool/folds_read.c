@@ -38,10 +38,14 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
 static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                              const char *path) {
     static const char *const wanted[] = {"fold", "folds", NULL};
+    cst_table_ask ask = {.use = CST_TABLE_COLUMN,
+                         .kind = CST_COLUMN_FOLD,
+                         .wanted = wanted,
+                         .id_column = pool->id_column};
     cst_column column;
     int64_t *places = NULL;
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
+        cst_pool_read_ordered(context, pool, split, path, &ask, false, &column, &places);
     if (status != CST_OK)
         return status;
     for (int64_t i = 0; status == CST_OK && column.texts && i < column.count; i++) {
@@ -81,11 +85,15 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
 static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                               const char *path) {
     static const char *const wanted[] = {"group", "groups", NULL};
+    cst_table_ask ask = {.use = CST_TABLE_COLUMN,
+                         .kind = CST_COLUMN_GROUP,
+                         .wanted = wanted,
+                         .id_column = pool->id_column};
     cst_column column;
     int64_t *places = NULL;
     int64_t *numbers = NULL;
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
+        cst_pool_read_ordered(context, pool, split, path, &ask, false, &column, &places);
     if (status != CST_OK)
         return status;
     split->groups = cst_alloc(context, (size_t)column.count, sizeof *split->groups);

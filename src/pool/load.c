@@ -3,6 +3,8 @@
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
+#include "pool/cause.h"
+#include "pool/columns.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
@@ -130,7 +132,9 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
                         "the member",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
-    CST_TRY(cst_row_file_open(context, &file->rows, file->path, pool->zip_limit));
+    cst_table_ask ask;
+    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
+    CST_TRY(cst_row_file_open_as(context, &file->rows, file->path, &ask, pool->zip_limit));
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
 }
 
@@ -167,6 +171,7 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
                          const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     cst_status status = CST_OK;
+    cst_file_notes notes = {0};
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         member_file file;
         cst_strings *ids = NULL;
@@ -188,10 +193,12 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
             state->first_shape = cst_strdup(context, cst_row_file_shape_text(file.rows, shape));
             status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
         }
+        CST_TRY(cst_pool_note_file(context, pool, file.rows, &notes));
         cst_free(context, places);
         cst_strings_free(context, ids);
         close_member(context, &file);
     }
+    cst_pool_say_notes(context, pool, state, &notes);
     return status;
 }
 
@@ -202,6 +209,7 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .width = file->width,
                          .values = pool->task == CST_TASK_REGRESSION,
                          .logits = pool->logits,
+                         .column_class = file->column_class,
                          .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
 }
 
@@ -276,6 +284,8 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
         int64_t part = total - first < block ? total - first : block;
         status = cst_poll(context);
         CST_TRY(read_raw(context, file, first, part, &raw));
+        CST_TRY(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
+                                  raw.narrow));
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
             int64_t at = place_of(file, first + i);
             float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;
@@ -328,6 +338,7 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
         status = check_count(worker, state, file);
     CST_TRY(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
                                    &file->column_class));
+    CST_TRY(cst_pool_check_truth(worker, pool, state, file->rows, file->places));
     cst_strings_free(worker, ids);
     return status;
 }
@@ -421,8 +432,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                         "cst_pool_load_members: pool, split and members are required");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     if (index < 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
-                        pool->manifest->path, split);
+        return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
     if (pool->task == CST_TASK_DETECTION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: predictions for task '%s' are not rows of probabilities",

@@ -4,6 +4,9 @@
  * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/pieces.h"
+#include "pool/cause.h"
+
+#include <stddef.h>
 
 /* Values converted at a time: what stays in the cache. */
 enum { PIECE_VALUES = 1 << 15 };
@@ -48,6 +51,14 @@ static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_co
             cst_npy_decode_f32(p->element, b->raw, cells, b->narrow);
         else if (status == CST_OK)
             cst_npy_decode_f64(p->element, b->raw, cells, b->wide);
+    }
+    if (p->plain) {
+        const float *rows = p->plain(p->source, first);
+        bool dense = count > 1 && p->plain(p->source, first + 1) - rows == (ptrdiff_t)width;
+        status = cst_convert_block(context, convert, first, dense ? count : 1, NULL, rows);
+    } else if (status == CST_OK) {
+        status =
+            cst_convert_block(context, convert, first, count, narrow ? NULL : b->wide, b->narrow);
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         float *to = out + (size_t)i * (size_t)convert->classes;

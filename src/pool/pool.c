@@ -13,7 +13,7 @@ static char *const *names_of(const cst_pool *pool) {
                                              : pool->manifest->class_names;
 }
 
-static cst_status index_classes(cst_context *context, cst_pool *pool) {
+cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
     const cst_manifest *m = pool->manifest;
     char *const *names = names_of(pool);
     if (!names)
@@ -54,6 +54,10 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->ignore_given)
         pool->ignore = config->ignore;
     pool->zip_limit = config->zip_limit;
+    if (config->id_column && !(pool->id_column = cst_strdup(context, config->id_column)))
+        return CST_ERROR_MEMORY;
+    if (config->label_column && !(pool->label_column = cst_strdup(context, config->label_column)))
+        return CST_ERROR_MEMORY;
     return CST_OK;
 }
 
@@ -131,7 +135,7 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         return status;
     }
     pool->splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *pool->splits);
-    status = pool->splits ? index_classes(context, pool) : CST_ERROR_MEMORY;
+    status = pool->splits ? cst_pool_index_classes(context, pool) : CST_ERROR_MEMORY;
     for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
         pool->splits[s].rows = -1;
         pool->splits[s].claim.rows = -1;
@@ -203,6 +207,9 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
     cst_free(context, (void *)pool->files);
     cst_id_index_free(context, pool->class_index);
     cst_strings_free(context, pool->class_names);
+    cst_free(context, pool->said);
+    cst_free(context, pool->id_column);
+    cst_free(context, pool->label_column);
     cst_manifest_free(context, pool->manifest);
     cst_free(context, pool);
 }

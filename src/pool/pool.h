@@ -27,10 +27,19 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
 cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
                                 int32_t member, double *out);
 
+/* Fails with the splits that the pool has, and the nearest of them to `split`, which it has not.
+ * Returns `status`. */
+cst_status cst_fail_split(cst_context *context, cst_status status, const cst_pool *pool,
+                          const char *split);
+
 /* Whether the files hold logits. */
 bool cst_pool_has_logits(const cst_pool *pool);
 
 /* The manifest's, or NULL. Borrowed. */
 const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool);
+
+/* In columns.c: gives the classes the order that a model has them in, where their names are only
+ * those of a header, and nothing is loaded yet. names: [classes]; other names change nothing. */
+cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names);
 
 #endif

@@ -44,8 +44,12 @@ struct cst_pool {
     cst_layout layout; /* segmentation */
     int32_t ignore;    /* segmentation: label of pixels that do not count */
     uint64_t zip_limit;
-    cst_strings *class_names; /* as a table, where the manifest names the classes */
+    cst_strings *class_names; /* as a table, where the classes have names */
     cst_id_index *class_index;
+    bool names_found;   /* the names are those of a header or of labels: nothing else says them */
+    char *said;         /* a notice of opening, given with the first split that is read; or NULL */
+    char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
+    char *label_column; /* the same of the labels */
     cst_pool_split *splits; /* [manifest->split_count] */
     const char **files;     /* [file_count] that the manifest names; they are its own */
     size_t file_count;
@@ -57,6 +61,9 @@ size_t cst_pool_resident(const cst_pool *pool);
 /* A pool over a description, which it takes (also on failure); nothing is loaded. */
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config);
+
+/* Makes the names that the manifest holds by now the pool's. */
+cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool);
 
 /* Frees or closes a member's predictions; it is not loaded then. */
 void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t member);
@@ -89,7 +96,7 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
 
 /* Reads a column and puts it in the split's order: `places` as from cst_pool_order. */
 cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
-                                 const char *path, const char *const *wanted, bool anchor,
+                                 const char *path, const cst_table_ask *ask, bool anchor,
                                  cst_column *column, int64_t **places);
 
 /* Says that `where` has `rows` rows: sets the split's count, or compares with it. */
@@ -138,7 +145,13 @@ typedef struct cst_convert {
     bool logits;
     double
         rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */
+    const int32_t *column_class; /* class of each column of the file; NULL: the same */
+    const double *block_wide;    /* the rows of the block as they are in the file, for messages: */
+    const float *block_narrow;   /* ... [block_rows][width] in one form, or none */
+    int64_t block_rows;
     int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
+    int64_t like_percentages;   /* the same of percentages */
+    double high;                /* the largest value so far, of logits in one column */
     int64_t total;              /* rows so far */
     double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */
 } cst_convert;

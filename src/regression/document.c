@@ -187,6 +187,8 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_report_string(report, root, "preset", cst_options_preset_name(base->options));
     cst_report_integer(report, root, "seed", (int64_t)base->settings->seed);
     cst_report_integer(report, root, "samples", base->source->view.rows);
+    cst_report_string(report, root, "pool_hash",
+                      cst_model_value(base->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", base->source->fold_count);
     cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");

@@ -590,6 +590,14 @@ static void computations(void **state) {
     REFUSED(cst_fit_method(f->context, f->pool, "oof", NULL, f->options, &model, &report));
     assert_int_equal(cst_fit_method(f->context, f->pool, "oof", "average", NULL, NULL, NULL),
                      CST_OK);
+    REFUSED_ALONE(cst_show(NULL, f->model, f->pool, "oof", &report));
+    REFUSED(cst_show(f->context, NULL, f->pool, "oof", &report));
+    assert_null(report);
+    REFUSED(cst_show(f->context, f->model, f->pool, "oof", NULL));
+    assert_int_equal(cst_show(f->context, f->model, NULL, NULL, &report), CST_OK);
+    cst_report_free(f->context, report);
+    assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
+    cst_report_free(f->context, report);
     REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, f->pool, NULL, f->options, &report));

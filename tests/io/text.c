@@ -239,10 +239,10 @@ static void columns_of_labels(void **state) {
     cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,c\n");
     expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none is called 'value'", NULL);
+                 CST_ERROR_INPUT, "c.csv", "line 1", "none is known to hold the values", NULL);
     put_text(f, "c.csv", "a,b,c\n1,2,3\n");
     expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none is called 'label'", NULL);
+                 CST_ERROR_INPUT, "c.csv", "line 1", "none is known to hold the values", NULL);
 }
 
 /* ---- ids ---- */

@@ -260,6 +260,7 @@ cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column) {
         facts.empty += *cell == '\0';
         facts.numbers += number;
         facts.texts += *cell && !number;
+        facts.odd_numbers += *cell && !number && cst_csv_is_odd_number(cell);
         facts.whole = facts.whole && value == floor(value) && fabs(value) < 0x1p53;
         facts.counts = facts.counts && number && (row == 0 || value == before + 1);
         before = value;

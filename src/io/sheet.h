@@ -20,10 +20,11 @@ typedef struct cst_sheet {
 /* What a column holds, as far as the first rows show. */
 typedef struct cst_column_facts {
     int64_t empty;
-    int64_t numbers; /* finite or not */
-    int64_t texts;   /* neither empty nor a number */
-    bool whole;      /* numbers, all of them integers */
-    bool counts;     /* numbers, each one more than the one before */
+    int64_t numbers;     /* finite or not */
+    int64_t texts;       /* neither empty nor a number */
+    int64_t odd_numbers; /* of the texts: numbers in another form, as "0,5" and "50%" */
+    bool whole;          /* numbers, all of them integers */
+    bool counts;         /* numbers, each one more than the one before */
 } cst_column_facts;
 
 /* Reads the first rows. csv: at its beginning; it stands somewhere else afterwards. wanted: names

@@ -661,7 +661,7 @@ class Odd(Tables):
             "the separator of a spreadsheet": ("sep=,\n" + table("a,b,c", *p.T), "line 2 has 3 cells"),
             "two headers": (table("a,b,c", *p.T) + "a,b,c\n", ""),
             "an empty line": (table("a,b,c", *p.T) + "\n1,0,0\n", "is empty, but data follow"),
-            "the largest probability": (table("a,b,c,top", *p.T, p.max(1)), "sums to"),
+            "the largest probability": (table("a,b,c,top", *p.T, p.max(1)), "MEMBER:CLASS"),
             "predicted class": (table("pred,a,b,c", p.argmax(1), *p.T), "labels or folds"),
             "mixed separators": (table("a,b,c", *p.T) + "1;0;0\n", "has 1 cells"),
             "UTF-16": (table("a,b,c", *p.T).encode("utf-16"), "UTF-16"),
@@ -693,5 +693,5 @@ class Odd(Tables):
             with self.subTest(name):
                 file = self.write("q.csv", table("id,pred", ids, column))
                 self.refused("--task", "regression", "--labels", self.values, file, says=("q.csv", word))
-        file = self.write("q.csv", table("id,mu,sigma", ids, self.v, self.v + 0.25))
-        self.refused("--task", "regression", "--labels", self.values, file, says=("mu, sigma", "FILE.csv#COLUMN"))
+        files = [self.write(f"{name}.csv", table("id,mu,sigma", ids, self.v, self.v + 0.25)) for name in "qr"]
+        self.refused("--task", "regression", "--labels", self.values, *files, says=("mu, sigma", "FILE.csv#COLUMN"))

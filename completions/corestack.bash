@@ -5,7 +5,7 @@ _corestack_options() {
     local pool="--labels --ids --folds --groups --weights --id-column --label-column --class-names --values --task --ignore --layout --classes --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
-        predict) echo "--output --format --variance --intervals --level --split $pool $common" ;;
+        predict) echo "--output --like --column --format --variance --intervals --level --split $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;

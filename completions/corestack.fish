@@ -26,6 +26,8 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compa
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l delta -x -d "probability that a bound may fail"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l alpha -x -d "allowed miss rate of the prediction sets"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l leakage -d "look for leaks, and refit on permuted labels"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l like -r -F -d "sample submission whose form the csv takes"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l column -x -d "name of the one column"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l variance -r -d "regression: file for the variances"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l intervals -r -d "regression: file for the interval ends"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l level -x -d "coverage of the intervals"

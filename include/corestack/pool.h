@@ -138,11 +138,13 @@ typedef struct cst_pool_arrays {
     const char *const *names;       /* [members], all different */
     const char *const *class_names; /* [classes], or NULL */
     const double *flops; /* [members] of one prediction, 0 to 1e30, NaN where not known; or NULL */
-    const int32_t *labels; /* [rows] in 0..classes-1, or NULL */
-    const double *targets; /* [rows][outputs] of a regression, or NULL */
-    const int64_t *folds;  /* [rows], at least 0, numbered anew in increasing order; or NULL */
-    const int64_t *groups; /* [rows], any numbers, or NULL */
-    const double *weights; /* [rows] row weights as cst_pool_weights describes them, or NULL */
+    const double *latency_ms; /* [members] of one prediction in milliseconds, the same */
+    const double *params;     /* [members] number of parameters, the same */
+    const int32_t *labels;    /* [rows] in 0..classes-1, or NULL */
+    const double *targets;    /* [rows][outputs] of a regression, or NULL */
+    const int64_t *folds;     /* [rows], at least 0, numbered anew in increasing order; or NULL */
+    const int64_t *groups;    /* [rows], any numbers, or NULL */
+    const double *weights;    /* [rows] row weights as cst_pool_weights describes them, or NULL */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */

@@ -19,7 +19,7 @@ from ._pools import config, member_names, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, model_bytes
-from ._types import Array, Column, Floats, Flops, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
+from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
@@ -34,7 +34,9 @@ def fit(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
     split: str = "oof",
@@ -60,8 +62,9 @@ def fit(
     shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. groups: group
     of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
-    are left out. flops: FLOPs of one prediction, by member. classes: names of the classes, or of the outputs of a
-    regression.
+    are left out. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
+    (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
+    classes, or of the outputs of a regression.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
@@ -72,7 +75,7 @@ def fit(
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
             s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
@@ -94,7 +97,9 @@ def inspect(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
     split: str = "oof",
@@ -111,7 +116,7 @@ def inspect(
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
             s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 

@@ -51,6 +51,8 @@ class PoolArrays(Structure):
         ("names", POINTER(c_char_p)),
         ("class_names", POINTER(c_char_p)),
         ("flops", c_void_p),
+        ("latency_ms", c_void_p),
+        ("params", c_void_p),
         ("labels", c_void_p),
         ("targets", c_void_p),
         ("folds", c_void_p),

@@ -263,6 +263,10 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
                      : cst_manifest_add_member(context, *out, a->names[k], &index);
         if (status == CST_OK && a->flops)
             (*out)->members[index].flops = a->flops[k];
+        if (status == CST_OK && a->latency_ms)
+            (*out)->members[index].latency_ms = a->latency_ms[k];
+        if (status == CST_OK && a->params)
+            (*out)->members[index].params = a->params[k];
     }
     CST_TRY(describe_classes(context, *out, a));
     if (status != CST_OK) {
@@ -304,11 +308,14 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
         if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
                             a->predictions[k].data ? "of an unknown data type" : "NULL");
-    for (int32_t k = 0; a->flops && k < a->members; k++)
-        if (!isnan(a->flops[k]) && !(a->flops[k] >= 0 && a->flops[k] <= 1e30))
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "%s: flops[%d] is %g; it must be 0 to 1e30, or NaN if unknown", call, k,
-                            a->flops[k]);
+    const double *const costs[] = {a->flops, a->latency_ms, a->params};
+    static const char *const names[] = {"flops", "latency_ms", "params"};
+    for (int c = 0; c < 3; c++)
+        for (int32_t k = 0; costs[c] && k < a->members; k++)
+            if (!isnan(costs[c][k]) && !(costs[c][k] >= 0 && costs[c][k] <= 1e30))
+                return cst_fail(context, CST_ERROR_ARGUMENT,
+                                "%s: %s[%d] is %g; it must be 0 to 1e30, or NaN if unknown", call,
+                                names[c], k, costs[c][k]);
     return CST_OK;
 }
 

@@ -196,6 +196,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.reason);
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
+    cst_document_front(report, base);
     cst_report_number(report, root, "kappa_before", stages->kappa_before);
     cst_report_number(report, root, "kappa_after", stages->kappa_after);
     put_learners(report, facts);

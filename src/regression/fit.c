@@ -76,7 +76,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         cst_value_check_folds(context, split, source.folds, source.view.rows, source.fold_count));
     CST_TRY(cst_value_check_units(context, pool, split, true));
     CST_TRY(cst_value_check_options(context, options));
-    CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
+    cst_settings whole = settings;
+    whole.front = report != NULL;
+    CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &whole,
                                  &costs, &stages));
     CST_TRY(cst_value_label(context, pool, split, &source, options, NULL, stages.base.kept,
                             stages.base.fit.model));

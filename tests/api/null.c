@@ -153,6 +153,14 @@ static void files(void **state) {
     REFUSED_ALONE(cst_write_predictions_csv(NULL, "p.csv", p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, NULL, p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, "p.csv", NULL, 1, CLASSES, NULL, NULL));
+    REFUSED_ALONE(cst_write_predictions_like(NULL, "p.csv", "s.csv", NULL, 0, p, 1, CLASSES, NULL,
+                                             NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, NULL, "s.csv", NULL, 0, p, 1, CLASSES, NULL,
+                                       NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, "p.csv", NULL, NULL, 0, p, 1, CLASSES, NULL,
+                                       NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, "p.csv", "s.csv", NULL, 0, NULL, 1, CLASSES,
+                                       NULL, NULL, NULL));
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
     REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));

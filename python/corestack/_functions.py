@@ -39,6 +39,8 @@ def fit(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    id_column: Union[None, str, int] = None,
+    label_column: Union[None, str, int] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -67,6 +69,7 @@ def fit(
     classes, or of the outputs of a regression.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
+    id_column, label_column: for csv files, the column of the sample ids and of the labels, by name or number from 1.
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
@@ -76,6 +79,7 @@ def fit(
         pool = open_pool(
             s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            id_column=id_column, label_column=label_column,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
@@ -102,6 +106,8 @@ def inspect(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    id_column: Union[None, str, int] = None,
+    label_column: Union[None, str, int] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -117,6 +123,7 @@ def inspect(
         pool = open_pool(
             s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            id_column=id_column, label_column=label_column,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 

@@ -12,7 +12,7 @@ from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs
-from ._pools import config, filed, of_files, open_files, predicted_split, task_name
+from ._pools import config, filed, in_tables, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -179,17 +179,19 @@ class Stack:
         outside: bool,
         sample_weight: Any = None,
         split: str = "test",
+        id_column: Union[None, str, int] = None,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
             if names is not None:
                 raise ArgumentError("names: remove it; names come from the files of the pool")
             given = {"y": y, "sample_weight": sample_weight}
-            files = filed(s, preds, split, config(self.task, output, outside=int(outside)), given, self.classes)
+            ids = in_tables(id_column=id_column)
+            files = filed(s, preds, split, config(self.task, output, outside=int(outside), **ids), given, self.classes)
             y, sample_weight = files.values()
-            how = config(self.task, output, outside=int(outside), labels=y, weights=sample_weight)
+            how = config(self.task, output, outside=int(outside), labels=y, weights=sample_weight, **ids)
             return open_files(s, preds, how)
-        of_files(outside)
+        of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
         arrays = s.run(self._in_memory, preds, y, names, output, sample_weight)
@@ -256,6 +258,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -273,6 +276,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -290,6 +294,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -307,6 +312,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -324,6 +330,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
@@ -340,6 +347,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
@@ -352,7 +360,7 @@ class Stack:
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in their
         order, or the kept members in the order of `kept`. For the path of a pool, `split` ("test") is predicted; a split
         with conditions gives (conditions, rows, classes).
-        outside: as for :func:`corestack.fit`.
+        outside, id_column: as for :func:`corestack.fit`.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
@@ -361,7 +369,7 @@ class Stack:
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output, outside)
+            pool = self._pool(s, preds, None, names, output, outside, id_column=id_column)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
             if out is not None:
@@ -389,6 +397,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -401,7 +410,7 @@ class Stack:
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, None, outside)
+            pool = self._pool(s, preds, None, names, None, outside, id_column=id_column)
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
@@ -421,6 +430,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         sample_weight: Union[None, Column, Path] = None,
         baselines: bool = False,
         ood: Optional[str] = None,
@@ -436,7 +446,7 @@ class Stack:
     ) -> Report:
         """Score the stack on labelled predictions, or on a `split` of a pool (docs/json.md, "evaluate").
 
-        sample_weight: weight of each row. outside: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
+        sample_weight: weight of each row. outside, id_column: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
         intervals.
         For the path of a pool only, like the options of `corestack evaluate`: baselines (also score simple baselines,
         fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
@@ -448,7 +458,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split)
+            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),
@@ -471,6 +481,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         delta: float = 0.05,
         alpha: float = 0.1,
         seed: int = 0,
@@ -498,7 +509,7 @@ class Stack:
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, None, split)
+            pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )

@@ -428,7 +428,7 @@ class Wide(Tables):
     def test_labels_that_are_missing_or_no_classes(self):
         y, p = self.binary()
         wide = self.write("wide.csv", table("id,bought,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2]))
-        self.refused(wide, says=("label",))
+        self.refused(wide, says=("has no labels", "--label-column"))
         self.assertEqual(self.fits(wide, "--label-column", "bought")["models_in"], 2)
         wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
         self.refused(wide, "--label-column", "price", says=("--task regression",))

@@ -43,6 +43,7 @@ def fit(
     label_column: Union[None, str, int] = None,
     split: str = "oof",
     preset: str = "default",
+    method: Optional[str] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -70,10 +71,13 @@ def fit(
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
     id_column, label_column: for csv files, the column of the sample ids and of the labels, by name or number from 1.
+    method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
     """
+    if method is not None and preset != "default":
+        raise ArgumentError("preset and method: give one of them")
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
@@ -82,9 +86,11 @@ def fit(
             id_column=id_column, label_column=label_column,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
-        status = c.lib.cst_fit(
-            s.context, pool, _values.text(split, "split"), chosen, ctypes.byref(model), ctypes.byref(report)
-        )
+        rows, made_of = _values.text(split, "split"), (chosen, ctypes.byref(model), ctypes.byref(report))
+        if method is None:
+            status = c.lib.cst_fit(s.context, pool, rows, *made_of)
+        else:
+            status = c.lib.cst_fit_method(s.context, pool, rows, _values.text(method, "method"), *made_of)
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)

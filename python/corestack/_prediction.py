@@ -14,7 +14,7 @@ import numpy as np
 from . import _library as c
 from . import _values
 from ._convert import as_array, in_c_order
-from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError
+from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
 from ._pools import task_name
 from ._report import Report
 from ._session import Session
@@ -74,13 +74,22 @@ def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, l
 # ---- files -----------------------------------------------------------------------------------------
 
 
-def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str]) -> Report:
+def write(
+    s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str], like: Any = None, column: Any = None
+) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
     file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
     path = os.fsdecode(file)
     if form is not None and task != c.SEGMENTATION:
         raise ArgumentError("format: is for segmentation; remove it")
     ending = os.path.splitext(path)[1]
+    if like is not None or column is not None:
+        if task in (c.SEGMENTATION, c.DETECTION):
+            raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
+        if ending != ".csv":
+            raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
+        rows, said = _write_table(s, model, pool, split, file, like, column)
+        return _document(s, model, task, split, path, {"samples": rows, "classes": None, "columns": said})
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
@@ -122,6 +131,39 @@ def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv:
     else:
         s.check(c.lib.cst_write_predictions(s.context, path, flat.ctypes.data, rows, classes))
     return rows
+
+
+def _write_table(s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any) -> tuple[int, str]:
+    """Writes the form of a sample, or one column; returns the rows, and what the columns are."""
+    if c.lib.cst_pool_conditions(pool, split.encode()) > 0:
+        raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
+    flat, rows = probabilities(s, model, pool, split)
+    classes = c.lib.cst_model_classes(model)
+    values = c.lib.cst_model_task(model) == c.REGRESSION
+    names, ids = _names(model, pool, classes), _ids(pool, split, rows)
+    wanted = _values.text_or_none(column, "column")
+    if like is not None:
+        sample = _values.path(like, "like")
+        said = s.make_with(
+            c.lib.cst_free,
+            lambda context, o: c.lib.cst_write_predictions_like(
+                context, file, sample, wanted, int(values), flat.ctypes.data, rows, classes, ids, names, o
+            ),
+        )
+        return rows, ctypes.string_at(said).decode("utf-8", "replace")
+    known = [] if names is None else list(names)
+    if wanted in known:
+        at = known.index(wanted)
+    elif classes == (1 if values else 2):
+        at = classes - 1
+    else:
+        raise ArgumentError(f"column '{column}': the stack has {classes} {'outputs' if values else 'classes'}, of which none is called that")
+    one = np.ascontiguousarray(flat.reshape(rows, classes)[:, at])
+    s.check(
+        c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted))
+    )
+    name = known[at].decode() if known else str(at)
+    return rows, f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
 
 
 def _names(model: Any, pool: Any, classes: int) -> Any:

@@ -89,8 +89,8 @@ class Stack:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of each kept member in the log-linear pool (for regression, in the linear pool of a single output); empty
-        for a stack without such a pool (preset "paper")."""
+        """Weight of each kept member in the log-linear or linear pool (for regression, of a single output); empty for a
+        stack without such a pool (preset "paper", method "mlp")."""
         values = [c.lib.cst_model_member_weight(self._model, k) for k in range(len(self._kept))]
         return {name: w for name, w in zip(self._kept, values) if not np.isnan(w)}
 
@@ -113,11 +113,21 @@ class Stack:
 
     def summary(self) -> str:
         """Return a one-page summary of the fit, or of the model file for a stack loaded from a file."""
-        if self._report is not None:
-            return self._report.summary()
-        weights = self.weights
-        lines = [repr(self)[1:-1], *(f"  {name}  {weights.get(name, float('nan')):.4f}" for name in self._kept)]
-        return "\n".join(lines) + "\n"
+        return (self.info() if self._report is None else self._report).summary()
+
+    def info(self, pool: Optional[Path] = None, *, split: Optional[str] = None, outside: bool = False) -> Report:
+        """Report what the model file holds, like `corestack show` (docs/json.md, "show"): members with weights and costs,
+        method or preset, calibration, what it was fitted on, and settings.
+
+        pool: the path of a pool (a manifest or a folder); the report then says whether the stack was fitted on its `split`
+        (by default the split of the fit). outside: as for :func:`corestack.fit`.
+        """
+        if pool is not None and not _arrays.is_path(pool):
+            raise ArgumentError("pool: give the path of a pool")
+        with Session(threads=None if pool is not None else 1) as s:
+            found = None if pool is None else open_files(s, pool, config(None, None, outside=int(outside)))
+            name = _values.text_or_none(split, "split")
+            return made(s, lambda context, o: c.lib.cst_show(context, self._model, found, name, o))
 
     def to_json(self) -> str:
         """Return the report of the fit as one JSON document."""
@@ -298,6 +308,8 @@ class Stack:
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -334,6 +346,8 @@ class Stack:
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -351,6 +365,8 @@ class Stack:
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -365,16 +381,19 @@ class Stack:
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
-        detection .json); returns the Report. format: format of maps, "maps", "maps-float16", "labels" or "png".
+        detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
+        column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
             pool = self._pool(s, preds, None, names, output, outside, id_column=id_column)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
+            if (like is not None or column is not None) and out is None:
+                raise ArgumentError("like and column: are for a file; give out='submission.csv'")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
-                return _prediction.write(s, self._model, pool, split, out, format)
+                return _prediction.write(s, self._model, pool, split, out, format, like, column)
             if self.task in ("segmentation", "detection"):
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:

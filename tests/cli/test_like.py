@@ -204,6 +204,40 @@ class Numbers(PoolCase):
         self.fails("predict", self.model, self.pool, "--like", self.path("sample.csv"), "-o", out, says=["column 'cat'", "--class-names"])
 
 
+class OneFile(PoolCase):
+    """A stranger's pool as one file: from the file to a submission in two commands."""
+
+    BOOKS = os.path.join(SOURCES, "..", "shared", "pools", "books")
+
+    @unittest.skipUnless(os.path.isdir(BOOKS), "no shared pools")
+    def test_books(self):
+        names = ("ridge", "xgboost_depth5", "xgboost_depth7", "catboost", "lightgbm")
+        rows = {}
+        for split in ("oof", "test"):
+            columns = [np.load(os.path.join(self.BOOKS, f"{name}.{split}.npy")).ravel() for name in names]
+            labels = np.load(os.path.join(self.BOOKS, f"{split}_labels.npy"))
+            rows[split] = len(labels)
+            with open(self.path(f"books_{split}.csv"), "w", encoding="utf-8") as file:
+                file.write(",".join(["id", *(["votes"] if split == "oof" else []), *names]) + "\n")
+                for i, row in enumerate(zip(*columns)):
+                    target = [f"{labels[i]:.9g}"] if split == "oof" else []
+                    file.write(",".join([f"{split}{i}", *target, *(f"{v:.9g}" for v in row)]) + "\n")
+        order = np.random.default_rng(5).permutation(rows["test"])
+        with open(self.path("sample_submission.csv"), "w", encoding="utf-8") as file:
+            file.write("id,votes\n" + "".join(f"test{i},0\n" for i in order))
+        self.works("fit", self.path("books_oof.csv"), "--task", "regression", "--label-column", "votes", "-o", self.model,
+                   "--set", "evaluate.nested=false")
+        self.works("predict", self.model, self.path("books_test.csv"), "--like", self.path("sample_submission.csv"),
+                   "-o", self.path("submission.csv"))
+        with open(self.path("submission.csv"), encoding="utf-8") as file:
+            lines = [line.split(",") for line in file.read().splitlines()]
+        self.assertEqual(lines[0], ["id", "votes"])
+        self.assertEqual([line[0] for line in lines[1:]], [f"test{i}" for i in order])
+        self.works("predict", self.model, os.path.join(self.BOOKS, "pool.json"), "-o", self.path("p.npy"))
+        expected = np.load(self.path("p.npy")).ravel()[order]
+        np.testing.assert_allclose([float(line[1]) for line in lines[1:]], expected, rtol=1e-5, atol=1e-3)
+
+
 class Values(PoolCase):
     def test_regression(self):
         self.works("fit", CONCRETE, "-o", self.model, "--set", "evaluate.nested=false")

@@ -12,18 +12,18 @@
 enum { IN_BYTES = 1 << 16, KEPT_BYTES = 1 << 24, GZIP_WINDOW = 15 + 16 };
 
 /* What a call knows of a file that it has read to its end. */
-typedef struct text {
+typedef struct cst_gz_text {
     uint64_t size;
     unsigned char *bytes; /* all of it, where that is little; else NULL */
-} text;
+} cst_gz_text;
 
 struct cst_gz {
     char *name;
     int fd;
     uint64_t bytes; /* of the file */
-    const text *text;
-    text *own; /* the same, where nobody else keeps it */
-    uint64_t taken; /* of the file, given to zlib */
+    const cst_gz_text *text;
+    cst_gz_text *own; /* the same, where nobody else keeps it */
+    uint64_t taken;   /* of the file, given to zlib */
     uint64_t position;
     unsigned char in[IN_BYTES];
     z_stream stream;
@@ -39,7 +39,7 @@ static cst_status broken(cst_context *context, const cst_gz *gz, const char *how
 }
 
 static void free_text(cst_context *context, void *value) {
-    text *t = value;
+    cst_gz_text *t = value;
     if (!t)
         return;
     cst_free(context, t->bytes);
@@ -158,7 +158,7 @@ static cst_status survey(cst_context *context, cst_gz *gz, uint64_t limit) {
                           gz->name);
     bool whole = status == CST_OK && gz->position == used;
     if (gz->own)
-        *gz->own = (text){.size = gz->position, .bytes = whole ? memory : NULL};
+        *gz->own = (cst_gz_text){.size = gz->position, .bytes = whole ? memory : NULL};
     if (!whole)
         cst_free(context, memory);
     gz->text = gz->own;
@@ -187,9 +187,8 @@ cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int
     gz->text = cst_kept_find(context, info, free_text);
     if (status == CST_OK && !gz->text) {
         status = survey(context, gz, limit);
-        if (status == CST_OK &&
-            cst_kept_add(context, info, gz->own, gz->own->bytes ? (size_t)gz->own->size : 0,
-                         free_text))
+        if (status == CST_OK && cst_kept_add(context, info, gz->own,
+                                             gz->own->bytes ? (size_t)gz->own->size : 0, free_text))
             gz->own = NULL;
     }
     if (status == CST_OK && gz->text->size > limit)

@@ -65,6 +65,7 @@ complete -c corestack -n "__fish_seen_subcommand_from folds; or __fish_seen_subc
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l ignore -x -d "label of pixels to ignore"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l layout -x -a "channels-last channels-first" -d "order of the axes of maps"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l classes -x -d "number of classes"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l missing -x -a "allow error" -d "allow: members may lack rows or, in a prediction, their files"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l allow-outside -d "allow a manifest or folder to refer to files outside it"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound folds soup swa swag options help" -l json -s j -d "print one JSON document"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound folds soup swa swag options help" -l threads -s t -x -d "number of threads"

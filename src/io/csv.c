@@ -5,6 +5,7 @@
 #include "io/foreign.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
@@ -27,6 +28,7 @@ struct cst_csv {
     size_t *cells; /* offsets into text */
     int32_t cell_count;
     int32_t cell_room;
+    bool blank; /* empty cells are NaN */
 };
 
 static cst_status fill(cst_context *context, cst_csv *csv) {
@@ -326,6 +328,10 @@ int64_t cst_csv_line(const cst_csv *csv) {
     return csv->record_line;
 }
 
+void cst_csv_accept_blank(cst_csv *csv) {
+    csv->blank = true;
+}
+
 /* Whether a text is digits with a mark before every three of them. */
 static bool has_thousands(const char *text) {
     const char *at = text + (*text == '-');
@@ -363,10 +369,17 @@ static const char *why_no_number(const char *text) {
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {
     const char *text = cst_csv_cell(csv, cell);
     char quoted[CST_QUOTE_CHARS];
+    if (csv->blank && cst_csv_is_missing(text)) {
+        *out = NAN;
+        return CST_OK;
+    }
     if (!cst_csv_is_number(text)) {
         if (*text == '\0')
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: line %" PRId64 ", column %d is empty; every cell needs a number",
+                            "%s: line %" PRId64
+                            ", column %d is empty; every cell needs a number; if "
+                            "the member did not predict this row, leave all of its cells empty and "
+                            "use --missing allow",
                             cst_csv_name(csv), csv->record_line, cell + 1);
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d: '%s' is not a number%s",

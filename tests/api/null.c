@@ -500,6 +500,10 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_weights(f->pool, NULL));
     assert_null(cst_pool_id(NULL, "oof", 0));
     assert_null(cst_pool_id(f->pool, NULL, 0));
+    assert_null(cst_pool_present(NULL, "oof", 0));
+    assert_null(cst_pool_present(f->pool, NULL, 0));
+    assert_null(cst_pool_present(f->pool, "oof", 0));
+    assert_null(cst_pool_present(f->pool, "oof", MEMBERS));
     assert_null(cst_pool_predictions(NULL, "oof", 0));
     assert_null(cst_pool_predictions(f->pool, NULL, 0));
     assert_null(cst_pool_predictions(f->pool, "oof", MEMBERS));

@@ -442,6 +442,16 @@ class Wide(Tables):
         self.assertEqual((found["models_in"], found["kept"]), (1, ["net"]))
         self.assertGreater(found["members"][0]["top1"], 0.7)
 
+    def test_cells_that_are_missing(self):
+        y, p = self.binary()
+        gaps = [str(x) for x in p[0]]
+        for i, word in ((5, ""), (6, "NA"), (7, "nan"), (8, "None")):
+            gaps[i] = word
+        wide = self.write("wide.csv", table("id,target,lgb,xgb", np.arange(ROWS) + 9, y, gaps, p[1]))
+        self.refused(wide, says=("wide.csv", "--missing allow"))
+        found = self.fits(wide, "--missing", "allow")
+        self.assertEqual([m["name"] for m in found["members"]], ["lgb", "xgb"])
+
     def test_compressed(self):
         y, p = self.binary()
         text = table("id,target,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2])

@@ -41,6 +41,7 @@ def fit(
     outside: bool = False,
     id_column: Union[None, str, int] = None,
     label_column: Union[None, str, int] = None,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     method: Optional[str] = None,
@@ -71,6 +72,8 @@ def fit(
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
     id_column, label_column: for csv files, the column of the sample ids and of the labels, by name or number from 1.
+    missing: "allow" accepts rows that a member did not predict (NaN in every column, ids that its file lacks) and folds of
+    -1; by default they are errors.
     method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
@@ -81,7 +84,7 @@ def fit(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
             id_column=id_column, label_column=label_column,
         )  # fmt: skip
@@ -114,6 +117,7 @@ def inspect(
     outside: bool = False,
     id_column: Union[None, str, int] = None,
     label_column: Union[None, str, int] = None,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -127,7 +131,7 @@ def inspect(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
             id_column=id_column, label_column=label_column,
         )  # fmt: skip

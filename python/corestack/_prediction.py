@@ -222,7 +222,8 @@ class Predictor:
     other: give each thread its own predictor. Results equal those of :meth:`corestack.Stack.predict` up to rounding.
     """
 
-    def __init__(self, stack: Any, model: Any) -> None:
+    def __init__(self, stack: Any, model: Any, missing: bool = False) -> None:
+        self._missing = missing
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
         self._session: Optional[Session] = None
@@ -237,6 +238,7 @@ class Predictor:
         self._columns = c.lib.cst_model_classes(model)
         self._values = c.lib.cst_model_task(model) == c.REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
+        self._present = (ctypes.c_uint8 * len(self._kept))()
 
     def __del__(self) -> None:
         session, self._session = getattr(self, "_session", None), None
@@ -244,13 +246,15 @@ class Predictor:
             session.__exit__()
 
     def __reduce__(self) -> Any:
-        return _predictor_of, (self._stack,)
+        return _predictor_of, (self._stack, self._missing)
 
     def _by_name(self, preds: Mapping[str, Any]) -> list[Any]:
         missing = [name for name in self._kept if name not in preds]
-        if missing:
-            raise MismatchError(f"predictions: the kept member '{missing[0]}' is missing")
-        return [preds[name] for name in self._kept]
+        if missing and not self._missing:
+            raise MismatchError(
+                f"predictions: the kept member '{missing[0]}' is missing; predictor(missing='allow') predicts without it"
+            )
+        return [preds.get(name) for name in self._kept]
 
     def __call__(self, preds: Any) -> Array:
         """preds: predictions of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
@@ -264,30 +268,39 @@ class Predictor:
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
         try:
-            arrays = [in_c_order(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
+            arrays = [
+                None if a is None and self._missing else in_c_order(as_array(a, name), np.float32)
+                for a, name in zip(given, self._kept)
+            ]
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
             raise ArrayTypeError(f"predictions: not numbers: {error}") from None
-        shape = arrays[0].shape
-        rows = arrays[0].size // self._columns
+        there = [a for a in arrays if a is not None]
+        if not there:
+            raise MismatchError("predictions: every kept member is missing; at least one is needed")
+        shape = there[0].shape
+        rows = there[0].size // self._columns
         scalar = self._values and self._columns == 1
-        if any(a.shape != shape for a in arrays) or (not scalar and (not shape or shape[-1] != self._columns)):
+        if any(a.shape != shape for a in there) or (not scalar and (not shape or shape[-1] != self._columns)):
             raise MismatchError(
-                f"predictions: have shapes {[a.shape for a in arrays]}; each must be ({self._columns},) or "
+                f"predictions: have shapes {[a.shape for a in there]}; each must be ({self._columns},) or "
                 f"(rows, {self._columns})"
             )
         out = np.empty(shape, np.float32)
         with self._lock:
             for k, array in enumerate(arrays):
-                self._places[k] = array.ctypes.data
-            status = c.lib.cst_predictor_predict(self._made, self._places, rows, out.ctypes.data)
+                self._places[k] = None if array is None else array.ctypes.data
+                self._present[k] = array is not None
+            status = c.lib.cst_predictor_predict_present(
+                self._made, self._places, self._present, rows, out.ctypes.data
+            )
             if status != 0:
                 text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
                 raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
         return out
 
 
-def _predictor_of(stack: Any) -> Predictor:
-    made: Predictor = stack.predictor()
+def _predictor_of(stack: Any, missing: bool = False) -> Predictor:
+    made: Predictor = stack.predictor("allow" if missing else None)
     return made

@@ -112,9 +112,11 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     out->seconds_read = cst_seconds() - start;
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no %s; a stack is fitted on rows with a known %s", split,
-                        values ? "targets" : "labels", values ? "target" : "class");
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' has no %s; a stack is fitted on rows with a known %s: give them "
+            "with --labels, or name their column in a csv with --label-column",
+            split, values ? "targets" : "labels", values ? "target" : "class");
     if (cst_pool_conditions(pool, split) > 0)
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has several conditions of the same samples; fit on a split "

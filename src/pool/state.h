@@ -51,6 +51,7 @@ struct cst_pool {
     cst_strings *class_names; /* as a table, where the classes have names */
     cst_id_index *class_index;
     bool names_found;   /* the names are those of a header or of labels: nothing else says them */
+    bool wide;          /* one table holds several members */
     char *said;         /* a notice of opening, given with the first split that is read; or NULL */
     char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
     char *label_column; /* the same of the labels */

@@ -296,6 +296,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     put_learners(report, facts);
     put_oof(report, facts);
     cst_document_costs(report, facts);
+    cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
     status = cst_report_finish(context, report);
     if (status != CST_OK) {

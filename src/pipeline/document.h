@@ -19,6 +19,7 @@ typedef struct cst_fit_facts {
     const cst_stages *stages;
     const cst_metrics *members; /* [members]: scores of each member on the split */
     const cst_metrics *oof;     /* nested scores; NULL when not asked for */
+    const cst_findings *findings;
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;

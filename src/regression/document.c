@@ -204,6 +204,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
                       base->settings->conformal ? "conformal" : "gaussian");
     cst_value_put_definitions(report);
     cst_document_costs(report, base);
+    cst_findings_put(report, base->pool, base->findings, false);
     cst_report_notices(report, context);
     status = cst_report_finish(context, report);
     if (status != CST_OK) {

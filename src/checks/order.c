@@ -1,0 +1,236 @@
+/*
+ * Labels, or members, whose rows are in another order: no better than chance although the members
+ * agree with one another, or although the other members are good.
+ */
+#include "checks/parts.h"
+
+#include <math.h>
+
+/* Standard errors: what is better than chance, and what is clear. */
+static const double BETTER = 4;
+static const double CLEAR = 8;
+/* Agreement and spread of members that a training on noise does not reach. */
+static const double AGREE = 0.6;
+static const double SPREAD = 0.35;
+
+typedef struct situation {
+    const cst_check_sample *sample;
+    cst_member_facts *facts;
+    cst_findings *findings;
+    int32_t members;
+    int32_t *list;   /* [members] scratch */
+    double *values;  /* [members] scratch */
+    int32_t good;    /* members that are better than chance */
+    double good_r;   /* medians over those */
+    double good_a;
+    double errors; /* one over the standard error of a correlation */
+} situation;
+
+static const char *split_of(const situation *s) {
+    return s->sample->source->split;
+}
+
+static const char *names(const situation *s, int32_t count, char *text, size_t size) {
+    return cst_names_of(s->sample->source->pool, s->list, count, text, size);
+}
+
+static const char *label_word(const situation *s) {
+    return s->sample->view->labels ? "labels" : "targets";
+}
+
+/* Members that nothing explains yet. */
+static bool open_question(const cst_association *a) {
+    return !a->constant && !a->explained;
+}
+
+/* The other order that fits the member clearly: -1 where none does. */
+static int32_t fitting_order(const situation *s, const cst_association *a, double least) {
+    int32_t best = -1;
+    for (int32_t o = 0; o < s->sample->orders; o++)
+        if (a->order_z[o] >= CLEAR && a->order_r[o] >= least && a->order_r[o] > 4 * fabs(a->r) &&
+            (best < 0 || a->order_r[o] > a->order_r[best]))
+            best = o;
+    return best;
+}
+
+/* ---- no member is good ---- */
+
+static cst_status no_order(cst_context *context, situation *s, int32_t asked, bool agree,
+                           double agreement) {
+    char text[256];
+    const char *word = label_word(s);
+    if (agree)
+        return cst_findings_add(
+            context, s->findings, "order", true, s->list, asked,
+            "split '%.60s': the %s do not go with the predictions: no member is better than "
+            "chance, although the members agree with one another (correlation %.2f); the %s are "
+            "probably in another row order. Give every file the ids of its rows, or save the %s "
+            "in the order of the predictions",
+            split_of(s), word, agreement, word, word);
+    return cst_findings_add(context, s->findings, "chance", false, s->list, asked,
+                            "split '%.60s': no member is better than chance (%s): the %s may be in "
+                            "another row order, or there is nothing to predict",
+                            split_of(s), names(s, asked, text, sizeof text), word);
+}
+
+static cst_status nobody_is_good(cst_context *context, situation *s) {
+    int32_t fits[CST_CHECK_ORDERS] = {0};
+    int32_t asked = 0;
+    double expected = 0;
+    int32_t members = s->members;
+    for (int32_t k = 0; k < members; k++) {
+        const cst_association *a = &s->facts[k].association;
+        if (!open_question(a))
+            continue;
+        int32_t order = fitting_order(s, a, 0.1);
+        if (order >= 0)
+            fits[order]++;
+        expected = fmax(expected, fmin(a->spread, 1) * s->errors);
+        s->values[asked] = a->agreement;
+        s->list[asked++] = k;
+    }
+    for (int32_t o = 0; o < s->sample->orders; o++) {
+        if (2 * fits[o] <= asked)
+            continue;
+        return cst_findings_add(
+            context, s->findings, "order", true, s->list, asked,
+            "split '%.60s': the %s do not go with the predictions: no member is better than "
+            "chance, but %d of %d fit the %s if the predictions are %s. Give every file the ids of "
+            "its rows, or save the %s in the order of the predictions",
+            split_of(s), label_word(s), (int)fits[o], (int)asked, label_word(s),
+            s->sample->order_words[o], label_word(s));
+    }
+    if (asked == 0 || expected < CLEAR)
+        return CST_OK;
+    double agreement = cst_check_median(s->values, asked);
+    for (int32_t i = 0; i < asked; i++)
+        s->values[i] = s->facts[s->list[i]].association.spread;
+    double spread = cst_check_median(s->values, asked);
+    bool agree = asked > 1 && agreement >= AGREE && agreement * s->errors >= CLEAR &&
+                 spread >= SPREAD && spread * s->errors >= CLEAR;
+    for (int32_t i = 0; i < asked; i++)
+        agree = agree && fabs(s->facts[s->list[i]].association.r) < SPREAD * agreement;
+    for (int32_t i = 0; i < asked; i++)
+        s->facts[s->list[i]].association.explained = true;
+    return no_order(context, s, asked, agree, agreement);
+}
+
+/* ---- some are ---- */
+
+typedef enum fault { FAULT_NONE, FAULT_INVERTED, FAULT_ORDER, FAULT_STRANGER, FAULT_CHANCE } fault;
+
+static fault fault_of(const situation *s, const cst_association *a, int32_t *order) {
+    *order = -1;
+    if (!open_question(a) || s->good_r * s->errors < CLEAR)
+        return FAULT_NONE;
+    if (a->z <= -BETTER - 1 && a->r < -0.25 * s->good_r)
+        return FAULT_INVERTED;
+    if (a->z >= BETTER || a->r >= 0.25 * s->good_r)
+        return FAULT_NONE;
+    *order = fitting_order(s, a, 0.5 * s->good_r);
+    if (*order >= 0)
+        return FAULT_ORDER;
+    if (s->good_a * s->errors >= CLEAR && s->good_a >= 0.2 && a->agreement < 0.25 * s->good_a)
+        return FAULT_STRANGER;
+    return FAULT_CHANCE;
+}
+
+/* Members with one fault (and order) as one finding. */
+static cst_status tell_fault(cst_context *context, situation *s, fault which, int32_t order) {
+    char text[256];
+    int32_t count = 0;
+    double r = 0;
+    for (int32_t k = 0; k < s->members; k++) {
+        int32_t found = -1;
+        if (fault_of(s, &s->facts[k].association, &found) == which && found == order) {
+            r = s->facts[k].association.r;
+            s->list[count++] = k;
+        }
+    }
+    if (count == 0)
+        return CST_OK;
+    const char *who = names(s, count, text, sizeof text);
+    const char *word = label_word(s);
+    bool classes = s->sample->view->labels != NULL;
+    bool one = count == 1;
+    cst_findings *to = s->findings;
+    switch (which) {
+    case FAULT_INVERTED:
+        return cst_findings_add(
+            context, to, "inverted", false, s->list, count,
+            "%s %s worse than chance (correlation with the %s %.2f%s; members that are good: "
+            "%.2f): %s",
+            who, one ? "is" : "are", word, r, one ? "" : " for the last", s->good_r,
+            !classes                         ? "the sign of the predictions is probably reversed"
+            : s->sample->view->classes == 2 ? "the probabilities are probably those of the other "
+                                               "class (1 - p)"
+                                             : "the columns are probably in another order");
+    case FAULT_ORDER:
+        return cst_findings_add(
+            context, to, "order", false, s->list, count,
+            "%s %s no better than chance, but would fit with %s rows taken as %s: save %s "
+            "predictions in the order of the %s, or give ids",
+            who, one ? "is" : "are", one ? "its" : "their", s->sample->order_words[order],
+            one ? "its" : "their", word);
+    case FAULT_STRANGER:
+        return cst_findings_add(
+            context, to, "order", false, s->list, count,
+            "%s %s no better than chance and %s with no other member (correlation %.2f; others "
+            "%.2f): %s rows are probably in another order; save %s predictions in the order of the "
+            "%s, or give ids",
+            who, one ? "is" : "are", one ? "agrees" : "agree",
+            s->facts[s->list[count - 1]].association.agreement, s->good_a, one ? "its" : "their",
+            one ? "its" : "their", word);
+    case FAULT_CHANCE:
+        return cst_findings_add(
+            context, to, "chance", false, s->list, count,
+            "%s %s no better than chance (correlation with the %s %.2f%s; members that are good: "
+            "%.2f)",
+            who, one ? "is" : "are", word, r, one ? "" : " for the last", s->good_r);
+    case FAULT_NONE:
+        break;
+    }
+    return CST_OK;
+}
+
+static cst_status some_are_good(cst_context *context, situation *s) {
+    cst_status status = tell_fault(context, s, FAULT_INVERTED, -1);
+    for (int32_t o = 0; o < s->sample->orders; o++)
+        CST_TRY(tell_fault(context, s, FAULT_ORDER, o));
+    CST_TRY(tell_fault(context, s, FAULT_STRANGER, -1));
+    CST_TRY(tell_fault(context, s, FAULT_CHANCE, -1));
+    for (int32_t k = 0; status == CST_OK && k < s->members; k++) {
+        int32_t order = -1;
+        cst_association *a = &s->facts[k].association;
+        a->explained = fault_of(s, a, &order) != FAULT_NONE || a->explained;
+    }
+    return status;
+}
+
+cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
+                           cst_member_facts *facts, cst_findings *findings) {
+    size_t members = (size_t)sample->view->members;
+    situation s = {.sample = sample,
+                   .facts = facts,
+                   .findings = findings,
+                   .members = sample->view->members,
+                   .errors = sqrt((double)sample->rows)};
+    s.list = cst_alloc(context, members, sizeof *s.list);
+    s.values = cst_alloc(context, 2 * members, sizeof *s.values);
+    cst_status status = s.list && s.values ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t k = 0; status == CST_OK && k < members; k++) {
+        const cst_association *a = &facts[k].association;
+        if (a->constant || !(a->z >= BETTER) || !(a->r >= 0.02))
+            continue;
+        s.values[s.good] = a->r;
+        s.values[members + (size_t)s.good++] = a->agreement;
+    }
+    if (status == CST_OK) {
+        s.good_r = cst_check_median(s.values, s.good);
+        s.good_a = cst_check_median(s.values + members, s.good);
+        status = s.good > 0 ? some_are_good(context, &s) : nobody_is_good(context, &s);
+    }
+    cst_free(context, s.list);
+    cst_free(context, s.values);
+    return status;
+}

@@ -10,7 +10,7 @@
 
 /* Another order of the rows of a view that a member or the labels may be in. */
 typedef struct cst_check_order_of {
-    const char *words;   /* "transposed" */
+    const char *words;     /* "transposed" */
     const int32_t *labels; /* [rows of the view]: the label that belongs to the prediction of each
                               then, or -1 */
 } cst_check_order_of;

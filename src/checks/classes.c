@@ -83,6 +83,8 @@ static void add_row(const cst_check_sample *sample, int64_t i, const float *p, i
     of->nll2 += nll * nll;
     of->right += best == label;
     of->confidence += (double)p[best];
+    of->label_least = i == 0 ? (double)p[label] : fmin(of->label_least, (double)p[label]);
+    of->label_most = fmax(of->label_most, (double)p[label]);
     of->zeros += p[label] < 1e-15F;
     of->sure += p[label] >= 1 - 1e-6F;
     double range = low > 0 ? log((double)p[best] / (double)low) : INFINITY;
@@ -199,10 +201,10 @@ static cst_status equal_columns(cst_context *context, const cst_check_sample *sa
                 }
         if (first < 0 || classes < 3)
             continue;
-        cst_status status =
-            cst_findings_add(context, findings, "columns", false, &k, 1,
-                             "columns %d and %d of '%.60s' are the same numbers in every row",
-                             (int)first, (int)second, cst_pool_member_name(sample->source->pool, k));
+        cst_status status = cst_findings_add(
+            context, findings, "columns", false, &k, 1,
+            "columns %d and %d of '%.60s' are the same numbers in every row", (int)first,
+            (int)second, cst_pool_member_name(sample->source->pool, k));
         if (status != CST_OK)
             return status;
     }
@@ -214,15 +216,13 @@ static cst_status equal_columns(cst_context *context, const cst_check_sample *sa
 static cst_status together(cst_context *context, const cst_check_sample *sample,
                            cst_member_facts *facts, int32_t *list) {
     int32_t count = 0;
-    cst_together *found =
-        cst_alloc(context, (size_t)sample->view->members, sizeof *found);
+    cst_together *found = cst_alloc(context, (size_t)sample->view->members, sizeof *found);
     if (!found)
         return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < sample->view->members; k++)
         if (!facts[k].association.constant)
             list[count++] = k;
-    cst_status status =
-        cst_check_together(context, sample, facts, list, count, false, found);
+    cst_status status = cst_check_together(context, sample, facts, list, count, false, found);
     for (int32_t i = 0; status == CST_OK && i < count; i++)
         facts[list[i]].association.agreement = found[i].agreement;
     cst_free(context, found);

@@ -33,14 +33,14 @@ cst_status cst_findings_add(cst_context *context, cst_findings *findings, const 
 cst_status cst_findings_tell(cst_context *context, const cst_findings *findings) {
     const cst_finding *fatal = NULL;
     for (size_t i = 0; i < findings->count; i++) {
-        if (!findings->list[i].fatal)
+        if (!findings->list[i].fatal && !findings->list[i].quiet)
             cst_notice(context, "%s", findings->list[i].text);
-        else if (!fatal)
+        else if (findings->list[i].fatal && !fatal)
             fatal = &findings->list[i];
     }
-    return fatal ? cst_fail(context, CST_ERROR_INPUT, "%s (checks=off skips this check)",
-                            fatal->text)
-                 : CST_OK;
+    return fatal
+               ? cst_fail(context, CST_ERROR_INPUT, "%s (checks=off skips this check)", fatal->text)
+               : CST_OK;
 }
 
 void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,

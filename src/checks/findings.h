@@ -11,6 +11,7 @@
 typedef struct cst_finding {
     const char *kind; /* static: "labels", "order", "classes", "chance", "leak", ... */
     bool fatal;       /* no honest fit is possible */
+    bool quiet;       /* for who looks at the pool: no notice of a fit */
     int32_t *members; /* [count] positions in the pool */
     int32_t count;
     char *text;
@@ -27,7 +28,8 @@ cst_status cst_findings_add(cst_context *context, cst_findings *findings, const 
                             bool fatal, const int32_t *members, int32_t count, const char *format,
                             ...) CST_PRINTF(7, 8);
 
-/* Each finding as a notice; the first fatal one as CST_ERROR_INPUT instead, after the notices. */
+/* Each finding that is not quiet as a notice; the first fatal one as CST_ERROR_INPUT instead, after
+ * the notices. */
 cst_status cst_findings_tell(cst_context *context, const cst_findings *findings);
 
 /* "findings": a list of {kind, members, text}, at the top of a document; and with `problems` the

@@ -8,7 +8,7 @@
 
 /* An error below this share of the next best member's is suspicious. */
 static const double SHARE = 0.2;
-/* Rows on which the others are wrong with confidence, at least. */
+/* Rows on which the others are wrong, at least. */
 static const double FEWEST_HARD = 10;
 
 typedef struct leak_search {
@@ -18,7 +18,7 @@ typedef struct leak_search {
     cst_findings *findings;
     int32_t *good; /* [count] members that are better than chance */
     int32_t count;
-    int32_t *rest; /* [count] scratch */
+    int32_t *rest;          /* [count] scratch */
     cst_together *together; /* [count] of the good ones */
     cst_together *without;  /* [count] scratch */
 } leak_search;
@@ -46,7 +46,7 @@ static bool depends(double wrong, double rows, double error) {
     return wrong > expected + 2 * sqrt(fmax(expected * (1 - error), 0));
 }
 
-/* How often other members err on rows where the rest of them, without k, are confidently wrong,
+/* How often other members err on rows where the rest of them, without k, are wrong,
  * relative to their errors at large: the median; NaN where too few rows are like that. */
 static cst_status share_of_others(cst_context *context, const leak_search *s, int32_t k,
                                   double *out) {
@@ -59,13 +59,13 @@ static cst_status share_of_others(cst_context *context, const leak_search *s, in
     if (count < 2)
         return CST_OK;
     double *lift = cst_alloc(context, (size_t)count, sizeof *lift);
-    cst_status status = lift ? cst_check_together(context, s->sample, s->facts, s->rest, count,
-                                                  false, s->without)
-                             : CST_ERROR_MEMORY;
+    cst_status status =
+        lift ? cst_check_together(context, s->sample, s->facts, s->rest, count, false, s->without)
+             : CST_ERROR_MEMORY;
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         double error = errors_of(s, s->rest[i]) / (double)s->sample->rows;
-        if (s->without[i].harder >= FEWEST_HARD && error > 0)
-            lift[known++] = s->without[i].harder_wrong / s->without[i].harder / error;
+        if (s->without[i].hard >= FEWEST_HARD && error > 0)
+            lift[known++] = s->without[i].hard_wrong / s->without[i].hard / error;
     }
     if (status == CST_OK)
         *out = cst_check_median(lift, known);
@@ -83,8 +83,9 @@ static cst_status is_labels(cst_context *context, const leak_search *s, int32_t 
                            cst_pool_member_name(s->sample->source->pool, other), errors);
     return cst_findings_add(
         context, s->findings, "leak", fatal, &k, 1,
-        "'%.60s' gives probability 1 to the label in every one of %lld rows%s: %s",
-        cst_pool_member_name(s->sample->source->pool, k), (long long)s->sample->rows, next,
+        "'%.60s' gives probability %.4g to the label in every one of %lld rows%s: %s",
+        cst_pool_member_name(s->sample->source->pool, k), s->of[k].label_most,
+        (long long)s->sample->rows, next,
         fatal ? "it is the labels themselves, and no prediction; remove it from the pool"
               : "make sure that it does not hold the labels");
 }
@@ -107,11 +108,10 @@ static cst_status not_misled(cst_context *context, const leak_search *s, int32_t
     return cst_findings_add(
         context, s->findings, "leak", false, &k, 1,
         "'%.60s' may be too good to be true: of %.0f rows where the other members are wrong "
-        "together with confidence it is right in %.0f; other members err there %.1f times as often "
+        "together it is right in %.0f; other members err there %.1f times as often "
         "as elsewhere, it does not. Make sure that it has not seen these labels and that its "
         "predictions are out-of-fold",
-        cst_pool_member_name(s->sample->source->pool, k), t->harder, t->harder - t->harder_wrong,
-        lift);
+        cst_pool_member_name(s->sample->source->pool, k), t->hard, t->hard - t->hard_wrong, lift);
 }
 
 static cst_status look(cst_context *context, const leak_search *s, int32_t i) {
@@ -124,18 +124,19 @@ static cst_status look(cst_context *context, const leak_search *s, int32_t i) {
     double error = errors / (double)s->sample->rows;
     double next = next_best(s, k, &other);
     bool better = other >= 0 && errors + 3 * sqrt(errors + 1) < SHARE * next;
-    if (s->of[k].sure == s->sample->rows)
+    bool same = s->of[k].label_most - s->of[k].label_least < 1e-6 && errors < 1;
+    if (s->of[k].sure == s->sample->rows || (same && next >= EVIDENT))
         return is_labels(context, s, k, other < 0 || next >= EVIDENT);
     if (better && !depends(t->hard_wrong, t->hard, error))
         return too_good(context, s, k, errors, other, next);
     double lift = NAN;
     cst_status status = CST_OK;
-    if (t->harder >= FEWEST_HARD && error < 0.5 && other >= 0 && errors < next &&
-        !depends(t->harder_wrong, t->harder, error))
+    if (t->hard >= FEWEST_HARD && error < 0.5 && other >= 0 && errors < next &&
+        !depends(t->hard_wrong, t->hard, error))
         status = share_of_others(context, s, k, &lift);
     /* The rows on which it would err as the others do have to be many enough to miss them. */
-    double missed = t->harder * error * (lift - 1);
-    if (status == CST_OK && lift >= OTHERS && missed > 3 * sqrt(t->harder * error * lift))
+    double missed = t->hard * error * (lift - 1);
+    if (status == CST_OK && lift >= OTHERS && missed > 3 * sqrt(t->hard * error * lift))
         status = not_misled(context, s, k, t, lift);
     return status;
 }

@@ -11,10 +11,12 @@
 typedef struct cst_class_facts {
     double nll, nll2; /* sum and sum of squares */
     double confidence;
-    int64_t right; /* rows whose largest probability is the label's */
-    int64_t zeros; /* rows with probability 0 of the label */
-    int64_t sure;  /* rows with probability 1 of the label */
-    double range;  /* largest log ratio of two probabilities of a row */
+    int64_t right;      /* rows whose largest probability is the label's */
+    int64_t zeros;      /* rows with probability 0 of the label */
+    int64_t sure;       /* rows with probability 1 of the label */
+    double label_least; /* probability of the label */
+    double label_most;
+    double range;   /* largest log ratio of two probabilities of a row */
     uint64_t *hash; /* [classes]: of each column */
     float *most;    /* [classes]: the largest of each column */
     bool *varies;   /* [classes] */

@@ -18,11 +18,12 @@ typedef struct situation {
     cst_member_facts *facts;
     cst_findings *findings;
     int32_t members;
-    int32_t *list;   /* [members] scratch */
-    double *values;  /* [members] scratch */
-    int32_t good;    /* members that are better than chance */
-    double good_r;   /* medians over those */
+    int32_t *list;  /* [members] scratch */
+    double *values; /* [members] scratch */
+    int32_t good;   /* members that are better than chance */
+    double good_r;  /* medians over those */
     double good_a;
+    double good_order[CST_CHECK_ORDERS];
     double errors; /* one over the standard error of a correlation */
 } situation;
 
@@ -36,6 +37,11 @@ static const char *names(const situation *s, int32_t count, char *text, size_t s
 
 static const char *label_word(const situation *s) {
     return s->sample->view->labels ? "labels" : "targets";
+}
+
+/* Better than chance. */
+static bool is_good(const cst_association *a) {
+    return !a->constant && a->z >= BETTER && a->r >= 0.02;
 }
 
 /* Members that nothing explains yet. */
@@ -117,6 +123,18 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
 
 /* ---- some are ---- */
 
+/* Neighbouring rows may be alike, so that a member in another order is better than chance: the
+ * order that makes it as good as the good members, which do not fit that order themselves. */
+static int32_t better_order(const situation *s, const cst_association *a) {
+    if (a->r >= 0.6 * s->good_r)
+        return -1;
+    for (int32_t o = 0; o < s->sample->orders; o++)
+        if (a->order_r[o] >= 0.8 * s->good_r && s->good_order[o] < 0.8 * s->good_r &&
+            (a->order_r[o] - a->r) * s->errors >= CLEAR)
+            return o;
+    return -1;
+}
+
 typedef enum fault { FAULT_NONE, FAULT_INVERTED, FAULT_ORDER, FAULT_STRANGER, FAULT_CHANCE } fault;
 
 static fault fault_of(const situation *s, const cst_association *a, int32_t *order) {
@@ -125,6 +143,9 @@ static fault fault_of(const situation *s, const cst_association *a, int32_t *ord
         return FAULT_NONE;
     if (a->z <= -BETTER - 1 && a->r < -0.25 * s->good_r)
         return FAULT_INVERTED;
+    *order = better_order(s, a);
+    if (*order >= 0)
+        return FAULT_ORDER;
     if (a->z >= BETTER || a->r >= 0.25 * s->good_r)
         return FAULT_NONE;
     *order = fitting_order(s, a, 0.5 * s->good_r);
@@ -140,10 +161,12 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     char text[256];
     int32_t count = 0;
     double r = 0;
+    double order_r = 0;
     for (int32_t k = 0; k < s->members; k++) {
         int32_t found = -1;
         if (fault_of(s, &s->facts[k].association, &found) == which && found == order) {
             r = s->facts[k].association.r;
+            order_r = order >= 0 ? s->facts[k].association.order_r[order] : 0;
             s->list[count++] = k;
         }
     }
@@ -161,17 +184,18 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
             "%s %s worse than chance (correlation with the %s %.2f%s; members that are good: "
             "%.2f): %s",
             who, one ? "is" : "are", word, r, one ? "" : " for the last", s->good_r,
-            !classes                         ? "the sign of the predictions is probably reversed"
+            !classes                        ? "the sign of the predictions is probably reversed"
             : s->sample->view->classes == 2 ? "the probabilities are probably those of the other "
-                                               "class (1 - p)"
-                                             : "the columns are probably in another order");
+                                              "class (1 - p)"
+                                            : "the columns are probably in another order");
     case FAULT_ORDER:
-        return cst_findings_add(
-            context, to, "order", false, s->list, count,
-            "%s %s no better than chance, but would fit with %s rows taken as %s: save %s "
-            "predictions in the order of the %s, or give ids",
-            who, one ? "is" : "are", one ? "its" : "their", s->sample->order_words[order],
-            one ? "its" : "their", word);
+        return cst_findings_add(context, to, "order", false, s->list, count,
+                                "%s would fit the %s much better (correlation %.2f instead of "
+                                "%.2f%s) if %s rows are %s: "
+                                "save %s predictions in the order of the %s, or give ids",
+                                who, word, order_r, r, one ? "" : " for the last",
+                                one ? "its" : "their", s->sample->order_words[order],
+                                one ? "its" : "their", word);
     case FAULT_STRANGER:
         return cst_findings_add(
             context, to, "order", false, s->list, count,
@@ -193,8 +217,36 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     return CST_OK;
 }
 
+/* Most good members fit another order much better: rows are alike, so that they are better than
+ * chance as they are. A forecast that follows the last value is late by nature. */
+static cst_status most_are_elsewhere(cst_context *context, situation *s) {
+    for (int32_t o = 0; o < s->sample->orders; o++) {
+        int32_t count = 0;
+        for (int32_t k = 0; k < s->members; k++) {
+            const cst_association *a = &s->facts[k].association;
+            if (is_good(a) && a->order_r[o] >= 1.3 * a->r &&
+                (a->order_r[o] - a->r) * s->errors >= CLEAR)
+                s->list[count++] = k;
+        }
+        if (2 * count <= s->members)
+            continue;
+        const cst_association *first = &s->facts[s->list[0]].association;
+        bool late = s->sample->order_late[o];
+        return cst_findings_add(
+            context, s->findings, "order", !late, s->list, count,
+            "split '%.60s': %d of %d members fit the %s much better (the first by a correlation of "
+            "%.2f instead of %.2f) if the predictions are %s. %sive every file the ids of its "
+            "rows, or save the %s in the order of the predictions",
+            split_of(s), (int)count, (int)s->members, label_word(s), first->order_r[o], first->r,
+            s->sample->order_words[o],
+            late ? "Unless they are forecasts that follow the last value, g" : "G", label_word(s));
+    }
+    return CST_OK;
+}
+
 static cst_status some_are_good(cst_context *context, situation *s) {
-    cst_status status = tell_fault(context, s, FAULT_INVERTED, -1);
+    cst_status status = most_are_elsewhere(context, s);
+    CST_TRY(tell_fault(context, s, FAULT_INVERTED, -1));
     for (int32_t o = 0; o < s->sample->orders; o++)
         CST_TRY(tell_fault(context, s, FAULT_ORDER, o));
     CST_TRY(tell_fault(context, s, FAULT_STRANGER, -1));
@@ -220,7 +272,7 @@ cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
     cst_status status = s.list && s.values ? CST_OK : CST_ERROR_MEMORY;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         const cst_association *a = &facts[k].association;
-        if (a->constant || !(a->z >= BETTER) || !(a->r >= 0.02))
+        if (!is_good(a))
             continue;
         s.values[s.good] = a->r;
         s.values[members + (size_t)s.good++] = a->agreement;
@@ -228,6 +280,13 @@ cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
     if (status == CST_OK) {
         s.good_r = cst_check_median(s.values, s.good);
         s.good_a = cst_check_median(s.values + members, s.good);
+        for (int32_t o = 0; o < sample->orders; o++) {
+            int32_t count = 0;
+            for (size_t k = 0; k < members; k++)
+                if (is_good(&facts[k].association))
+                    s.values[count++] = facts[k].association.order_r[o];
+            s.good_order[o] = cst_check_median(s.values, count);
+        }
         status = s.good > 0 ? some_are_good(context, &s) : nobody_is_good(context, &s);
     }
     cst_free(context, s.list);

@@ -20,10 +20,11 @@ typedef struct cst_check_sample {
     int64_t *position; /* [rows], ascending positions in the view */
     int32_t orders;
     const char *order_words[CST_CHECK_ORDERS];
-    int64_t *order[CST_CHECK_ORDERS]; /* [rows]: the row of the view whose label would be that of
-                                         the prediction, or -1; NULL: order_label says it */
+    bool order_late[CST_CHECK_ORDERS]; /* predictions are of rows before their own */
+    int64_t *order[CST_CHECK_ORDERS];  /* [rows]: the row of the view whose label would be that of
+                                          the prediction, or -1; NULL: order_label says it */
     const int32_t *order_label[CST_CHECK_ORDERS]; /* [rows of the view], or NULL */
-    double *label_mean;               /* [classes]: shares of the classes; means of the targets */
+    double *label_mean;  /* [classes]: shares of the classes; means of the targets */
     double *label_scale; /* [classes]: 1; one over the standard deviation of targets */
     double label_spread; /* root of the summed variance of the columns of the labels */
 } cst_check_sample;
@@ -59,11 +60,10 @@ typedef struct cst_member_facts {
 } cst_member_facts;
 
 /* How members go together; one of these for each. Rows are hard where the mean of the others is
- * wrong, and harder where it is wrong with a probability of at least 0.75. */
+ * wrong. */
 typedef struct cst_together {
     double agreement;
     double hard, hard_wrong;
-    double harder, harder_wrong;
 } cst_together;
 
 /* out: [count] of members [count] (positions in the view). residuals: of the errors that are left

@@ -124,9 +124,9 @@ static void describe(const search *s, const order_of_columns *order, char *text,
         char class[64];
         if (order->to[c] == c)
             continue;
-        (void)cst_snprintf(text + used, size - used, "%scolumn %d behaves as %s",
-                           said ? ", " : "", (int)c,
-                           cst_class_of(s->sample->source->pool, order->to[c], class, sizeof class));
+        (void)cst_snprintf(
+            text + used, size - used, "%scolumn %d behaves as %s", said ? ", " : "", (int)c,
+            cst_class_of(s->sample->source->pool, order->to[c], class, sizeof class));
         used += strlen(text + used);
         said++;
     }

@@ -33,6 +33,8 @@ static cst_status add_shift(cst_context *context, cst_check_sample *s, const cha
                             int64_t by) {
     int64_t *place = NULL;
     cst_status status = add_order(context, s, words, &place);
+    if (status == CST_OK)
+        s->order_late[s->orders - 1] = by < 0;
     for (int64_t i = 0; status == CST_OK && i < s->rows; i++) {
         int64_t to = s->position[i] + by;
         place[i] = to >= 0 && to < s->view->rows ? to : -1;
@@ -141,8 +143,7 @@ cst_status cst_check_sample_make(cst_context *context, const cst_check_source *s
     if (!out->position || !out->label_mean || !out->label_scale)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < out->rows; i++)
-        out->position[i] =
-            i * view->rows / out->rows;
+        out->position[i] = i * view->rows / out->rows;
     describe_labels(out);
     return add_orders(context, out);
 }

@@ -85,8 +85,13 @@ cst_status cst_check_scale(cst_context *context, const cst_check_sample *sample,
         for (int32_t k = 0; k < members; k++)
             if (cause_of(sample, &facts[k], &of[k]) == causes[i])
                 list[count++] = k;
-        if (count > 0)
-            status = tell(context, sample, list, count, of, causes[i], findings);
+        if (count == 0)
+            continue;
+        status = tell(context, sample, list, count, of, causes[i], findings);
+        /* Trees and neighbours are like that, and a stack copes with it. */
+        if (status == CST_OK)
+            findings->list[findings->count - 1].quiet =
+                causes[i] == CAUSE_ZEROS || causes[i] == CAUSE_OTHER;
     }
     cst_free(context, list);
     return status;

@@ -6,10 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TERMS = 6, CELLS_OF_BLOCK = 1 << 19, ROWS_OF_BLOCK = 512, FEWEST_OF_BLOCK = 8 };
-
-/* Mean probability of a wrong class from which a row is harder. */
-static const double CONFIDENT = 0.75;
+enum { TERMS = 4, CELLS_OF_BLOCK = 1 << 19, ROWS_OF_BLOCK = 512, FEWEST_OF_BLOCK = 8 };
 
 typedef struct pass {
     const cst_check_sample *sample;
@@ -32,9 +29,8 @@ static void prepare(const pass *p, int32_t member, int64_t position, const float
     }
 }
 
-/* The class that the others of `row` predict, and their mean probability of it. */
-static int32_t others_top(const double *sum, const float *row, int32_t classes, int32_t others,
-                          double *probability) {
+/* The class that the others of `row` predict. */
+static int32_t others_top(const double *sum, const float *row, int32_t classes) {
     int32_t top = 0;
     double most = sum[0] - (double)row[0];
     for (int32_t c = 1; c < classes; c++) {
@@ -44,7 +40,6 @@ static int32_t others_top(const double *sum, const float *row, int32_t classes, 
             top = c;
         }
     }
-    *probability = most / others;
     return top;
 }
 
@@ -58,15 +53,11 @@ static int32_t own_top(const float *row, int32_t classes) {
 
 static void add_hard(const pass *p, int32_t label, const double *raw, const float *row,
                      double *sum) {
-    double probability = 0;
     int32_t classes = p->sample->view->classes;
-    if (others_top(raw, row, classes, p->count - 1, &probability) == label)
+    if (others_top(raw, row, classes) == label)
         return;
-    bool wrong = own_top(row, classes) != label;
     sum[2] += 1;
-    sum[3] += wrong;
-    sum[4] += probability >= CONFIDENT;
-    sum[5] += probability >= CONFIDENT && wrong;
+    sum[3] += own_top(row, classes) != label;
 }
 
 static cst_status add_block(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -125,8 +116,8 @@ cst_status cst_check_together(cst_context *context, const cst_check_sample *samp
     double *total = cst_alloc(context, width, sizeof *total);
     if (!total)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_reduce_blocks(context, (sample->rows + block - 1) / block, width,
-                                          add_block, &p, total);
+    cst_status status =
+        cst_reduce_blocks(context, (sample->rows + block - 1) / block, width, add_block, &p, total);
     double all = 0;
     for (int32_t k = 0; k < count; k++)
         all += total[k * TERMS];
@@ -134,11 +125,8 @@ cst_status cst_check_together(cst_context *context, const cst_check_sample *samp
         const double *t = total + (size_t)k * TERMS;
         double others = all - 2 * t[0] + t[1];
         double scale = sqrt(fmax(others, 0) * t[1]);
-        out[k] = (cst_together){.agreement = scale > 0 ? (t[0] - t[1]) / scale : 0,
-                                .hard = t[2],
-                                .hard_wrong = t[3],
-                                .harder = t[4],
-                                .harder_wrong = t[5]};
+        out[k] = (cst_together){
+            .agreement = scale > 0 ? (t[0] - t[1]) / scale : 0, .hard = t[2], .hard_wrong = t[3]};
     }
     cst_free(context, total);
     return status;

@@ -48,8 +48,8 @@ static cst_status agreement_of_others(cst_context *context, const leak_search *s
             s->rest[count++] = s->good[i];
     if (count < 2)
         return CST_OK;
-    cst_status status = cst_check_together(context, s->sample, s->facts, s->rest, count, true,
-                                           s->without);
+    cst_status status =
+        cst_check_together(context, s->sample, s->facts, s->rest, count, true, s->without);
     for (int32_t i = 0; i < count; i++)
         s->values[i] = s->without[i].agreement;
     *out = cst_check_median(s->values, count);

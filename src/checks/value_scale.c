@@ -34,7 +34,7 @@ static const char *factor_words(double slope, char *text, size_t size) {
     double power = log10(slope);
     double whole = round(power);
     (void)cst_snprintf(text, size, "%s", "");
-    if (slope > 0 && fabs(whole) >= 1 && fabs(power - whole) < 0.05)
+    if (slope > 0 && fabs(whole) >= 1 && fabs(power - whole) < 0.1)
         (void)cst_snprintf(text, size, ", about a factor of %g", pow(10, whole));
     return text;
 }
@@ -133,8 +133,8 @@ static cst_status correlations(cst_context *context, const cst_check_sample *s,
             for (size_t c = 0; c < outputs; c++) {
                 double z = ((double)rows[(size_t)i * outputs + c] - m->mean[c]) * m->scale[c];
                 for (size_t d = 0; d < outputs; d++)
-                    r[c * outputs + d] += z * (target[d] - s->label_mean[d]) * s->label_scale[d] /
-                                          (double)s->rows;
+                    r[c * outputs + d] +=
+                        z * (target[d] - s->label_mean[d]) * s->label_scale[d] / (double)s->rows;
             }
         }
     }

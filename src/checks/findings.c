@@ -48,7 +48,7 @@ void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findin
     json_t *root = cst_report_root(report);
     json_t *list = cst_report_list(report, root, "findings");
     json_t *sentences = problems ? cst_report_list(report, root, "problems") : NULL;
-    for (size_t i = 0; i < findings->count; i++) {
+    for (size_t i = 0; findings && i < findings->count; i++) {
         const cst_finding *finding = &findings->list[i];
         json_t *object = cst_report_add_object(report, list);
         cst_report_string(report, object, "kind", finding->kind);

@@ -79,9 +79,24 @@ static cst_status no_order(cst_context *context, situation *s, int32_t asked, bo
                             split_of(s), names(s, asked, text, sizeof text), word);
 }
 
+static cst_status all_inverted(cst_context *context, situation *s, int32_t asked,
+                               int32_t inverted) {
+    bool values = !s->sample->view->labels;
+    return cst_findings_add(
+        context, s->findings, "inverted", true, s->list, asked,
+        "split '%.60s': %d of %d members are worse than chance, and none is better: %s",
+        split_of(s), (int)inverted, (int)asked,
+        values                          ? "the sign of the targets is probably reversed"
+        : s->sample->view->classes == 2 ? "the labels are probably those of the other class (1 for "
+                                          "0), or the columns are swapped in every file"
+                                        : "the labels probably number the classes in another order "
+                                          "than the columns");
+}
+
 static cst_status nobody_is_good(cst_context *context, situation *s) {
     int32_t fits[CST_CHECK_ORDERS] = {0};
     int32_t asked = 0;
+    int32_t inverted = 0;
     double expected = 0;
     int32_t members = s->members;
     for (int32_t k = 0; k < members; k++) {
@@ -91,10 +106,13 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
         int32_t order = fitting_order(s, a, 0.1);
         if (order >= 0)
             fits[order]++;
+        inverted += a->z <= -CLEAR;
         expected = fmax(expected, fmin(a->spread, 1) * s->errors);
         s->values[asked] = a->agreement;
         s->list[asked++] = k;
     }
+    if (2 * inverted > asked)
+        return all_inverted(context, s, asked, inverted);
     for (int32_t o = 0; o < s->sample->orders; o++) {
         if (2 * fits[o] <= asked)
             continue;
@@ -162,10 +180,12 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     int32_t count = 0;
     double r = 0;
     double order_r = 0;
+    double spread = 0;
     for (int32_t k = 0; k < s->members; k++) {
         int32_t found = -1;
         if (fault_of(s, &s->facts[k].association, &found) == which && found == order) {
             r = s->facts[k].association.r;
+            spread = s->facts[k].association.spread;
             order_r = order >= 0 ? s->facts[k].association.order_r[order] : 0;
             s->list[count++] = k;
         }
@@ -209,8 +229,9 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
         return cst_findings_add(
             context, to, "chance", false, s->list, count,
             "%s %s no better than chance (correlation with the %s %.2f%s; members that are good: "
-            "%.2f)",
-            who, one ? "is" : "are", word, r, one ? "" : " for the last", s->good_r);
+            "%.2f)%s",
+            who, one ? "is" : "are", word, r, one ? "" : " for the last", s->good_r,
+            spread >= SPREAD ? ": the rows may be in another order" : "");
     case FAULT_NONE:
         break;
     }

@@ -22,9 +22,9 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_options_free(context, options);
     if (!wanted)
         return CST_OK;
-    return e->ops->check_data ? e->ops->check_data(context, e)
-                              : cst_training_check(context, e->pool, "oof", e->source, NULL,
-                                                   &e->findings);
+    return e->ops->check_data
+               ? e->ops->check_data(context, e)
+               : cst_training_check(context, e->pool, "oof", e->source, NULL, &e->findings);
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,

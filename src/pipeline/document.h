@@ -31,6 +31,9 @@ void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
+/* "nested" of "oof", and with `nested` false "why" its scores are null. */
+void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 
 /* What a model says of itself: names of members and classes (of detections: none, its two are

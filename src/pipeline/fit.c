@@ -167,8 +167,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
 }
 
 cst_status cst_fit_checked(cst_context *context, cst_pool *pool, const char *split,
-                        const cst_options *options, const cst_training_hints *hints,
-                        cst_model **model, cst_report **report) {
+                           const cst_options *options, const cst_training_hints *hints,
+                           cst_model **model, cst_report **report) {
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = run(context, pool, split, options, hints, model, report);

@@ -116,10 +116,11 @@ static cst_status put_problems(cst_context *context, cst_report *report, const c
     cst_report_integers(report, cst_report_root(report), "class_counts", counts, (int64_t)classes);
     cst_free(context, counts);
     cst_status status = CST_OK;
-    if (settings->checks)
+    const cst_findings *found = hints && hints->findings ? hints->findings : &findings;
+    if (settings->checks && found == &findings)
         status = cst_training_find(context, pool, split, source, hints, &findings);
     if (status == CST_OK)
-        cst_findings_put(report, pool, &findings, true);
+        cst_findings_put(report, pool, found, true);
     cst_findings_free(context, &findings);
     return status;
 }
@@ -156,8 +157,8 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
 }
 
 cst_status cst_inspect_checked(cst_context *context, cst_pool *pool, const char *split,
-                            const cst_options *options, const cst_training_hints *hints,
-                            cst_report **report) {
+                               const cst_options *options, const cst_training_hints *hints,
+                               cst_report **report) {
     cst_settings settings;
     cst_training source = {0};
     cst_settings_read(options, &settings);

@@ -81,9 +81,7 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, json_t 
     cst_spectrum spectrum = {0};
     cst_penalties penalties = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_mute(context, true); /* aggregators without a meaning for values are always constant */
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    cst_mute(context, false);
     CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
     CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties));
     bool there = status == CST_OK;

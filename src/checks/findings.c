@@ -43,6 +43,13 @@ cst_status cst_findings_tell(cst_context *context, const cst_findings *findings)
                : CST_OK;
 }
 
+bool cst_findings_fatal(const cst_findings *findings) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->list[i].fatal)
+            return true;
+    return false;
+}
+
 void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
                       bool problems) {
     json_t *root = cst_report_root(report);

@@ -32,6 +32,8 @@ cst_status cst_findings_add(cst_context *context, cst_findings *findings, const 
  * the notices. */
 cst_status cst_findings_tell(cst_context *context, const cst_findings *findings);
 
+bool cst_findings_fatal(const cst_findings *findings);
+
 /* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
  * `problems` the sentences alone under that key. */
 void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,

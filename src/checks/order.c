@@ -39,6 +39,18 @@ static const char *label_word(const situation *s) {
     return s->sample->view->labels ? "labels" : "targets";
 }
 
+static const char *rows_word(const situation *s) {
+    return s->sample->source->orders ? "maps" : "rows";
+}
+
+static const char *cure(const situation *s) {
+    return s->sample->source->orders ? "save them as the label maps are"
+           : s->sample->view->labels ? "save the predictions in the order of the labels, or give "
+                                       "every file the ids of its rows"
+                                     : "save the predictions in the order of the targets, or give "
+                                       "every file the ids of its rows";
+}
+
 /* Better than chance. */
 static bool is_good(const cst_association *a) {
     return !a->constant && a->z >= BETTER && a->r >= 0.02;
@@ -70,9 +82,8 @@ static cst_status no_order(cst_context *context, situation *s, int32_t asked, bo
             context, s->findings, "order", true, s->list, asked,
             "split '%.60s': the %s do not go with the predictions: no member is better than "
             "chance, although the members agree with one another (correlation %.2f); the %s are "
-            "probably in another row order. Give every file the ids of its rows, or save the %s "
-            "in the order of the predictions",
-            split_of(s), word, agreement, word, word);
+            "probably in another row order; %s",
+            split_of(s), word, agreement, word, cure(s));
     return cst_findings_add(context, s->findings, "chance", false, s->list, asked,
                             "split '%.60s': no member is better than chance (%s): the %s may be in "
                             "another row order, or there is nothing to predict",
@@ -111,19 +122,18 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
         s->values[asked] = a->agreement;
         s->list[asked++] = k;
     }
-    if (2 * inverted > asked)
-        return all_inverted(context, s, asked, inverted);
     for (int32_t o = 0; o < s->sample->orders; o++) {
         if (2 * fits[o] <= asked)
             continue;
         return cst_findings_add(
             context, s->findings, "order", true, s->list, asked,
             "split '%.60s': the %s do not go with the predictions: no member is better than "
-            "chance, but %d of %d fit the %s if the predictions are %s. Give every file the ids of "
-            "its rows, or save the %s in the order of the predictions",
+            "chance, but %d of %d fit the %s if the predictions are %s: %s",
             split_of(s), label_word(s), (int)fits[o], (int)asked, label_word(s),
-            s->sample->order_words[o], label_word(s));
+            s->sample->order_words[o], cure(s));
     }
+    if (2 * inverted > asked)
+        return all_inverted(context, s, asked, inverted);
     if (asked == 0 || expected < CLEAR)
         return CST_OK;
     double agreement = cst_check_median(s->values, asked);
@@ -211,20 +221,18 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     case FAULT_ORDER:
         return cst_findings_add(context, to, "order", false, s->list, count,
                                 "%s would fit the %s much better (correlation %.2f instead of "
-                                "%.2f%s) if %s rows are %s: "
-                                "save %s predictions in the order of the %s, or give ids",
+                                "%.2f%s) if %s %s are %s: %s",
                                 who, word, order_r, r, one ? "" : " for the last",
-                                one ? "its" : "their", s->sample->order_words[order],
-                                one ? "its" : "their", word);
+                                one ? "its" : "their", rows_word(s), s->sample->order_words[order],
+                                cure(s));
     case FAULT_STRANGER:
         return cst_findings_add(
             context, to, "order", false, s->list, count,
             "%s %s no better than chance and %s with no other member (correlation %.2f; others "
-            "%.2f): %s rows are probably in another order; save %s predictions in the order of the "
-            "%s, or give ids",
+            "%.2f): %s %s are probably in another order; %s",
             who, one ? "is" : "are", one ? "agrees" : "agree",
             s->facts[s->list[count - 1]].association.agreement, s->good_a, one ? "its" : "their",
-            one ? "its" : "their", word);
+            rows_word(s), cure(s));
     case FAULT_CHANCE:
         return cst_findings_add(
             context, to, "chance", false, s->list, count,
@@ -238,15 +246,15 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     return CST_OK;
 }
 
-/* Most good members fit another order much better: rows are alike, so that they are better than
+/* Most members fit another order much better: rows are alike, so that they are better than
  * chance as they are. A forecast that follows the last value is late by nature. */
 static cst_status most_are_elsewhere(cst_context *context, situation *s) {
     for (int32_t o = 0; o < s->sample->orders; o++) {
         int32_t count = 0;
         for (int32_t k = 0; k < s->members; k++) {
             const cst_association *a = &s->facts[k].association;
-            if (is_good(a) && a->order_r[o] >= 1.3 * a->r &&
-                (a->order_r[o] - a->r) * s->errors >= CLEAR)
+            if (!a->constant && a->order_r[o] >= fmax(1.3 * a->r, 0.1) &&
+                (a->order_r[o] - fmax(a->r, 0)) * s->errors >= CLEAR)
                 s->list[count++] = k;
         }
         if (2 * count <= s->members)
@@ -256,11 +264,10 @@ static cst_status most_are_elsewhere(cst_context *context, situation *s) {
         return cst_findings_add(
             context, s->findings, "order", !late, s->list, count,
             "split '%.60s': %d of %d members fit the %s much better (the first by a correlation of "
-            "%.2f instead of %.2f) if the predictions are %s. %sive every file the ids of its "
-            "rows, or save the %s in the order of the predictions",
+            "%.2f instead of %.2f) if the predictions are %s: %s%s",
             split_of(s), (int)count, (int)s->members, label_word(s), first->order_r[o], first->r,
-            s->sample->order_words[o],
-            late ? "Unless they are forecasts that follow the last value, g" : "G", label_word(s));
+            s->sample->order_words[o], cure(s),
+            late ? ", unless they are forecasts that follow the last value" : "");
     }
     return CST_OK;
 }

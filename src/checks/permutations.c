@@ -11,9 +11,14 @@ enum { CLASSES_MAX = 1024, FEWEST_PREDICTED = 5, MENTIONED = 3 };
 
 /* Standard errors by which the order has to be better. */
 static const double CLEAR = 6;
+/* Share of the predictions in columns that would move without being clear by themselves. */
+static const double UNCLEAR = 0.2;
+/* Top-1 in the other order, relative to that of the best member. */
+static const double LIKE_OTHERS = 0.6;
 
 typedef struct order_of_columns {
     int32_t *to;     /* [classes]: the class that each column behaves as */
+    bool *clear;     /* [classes]: it does by itself */
     int32_t moved;   /* columns that are another's; 0: none is, or it is not clear */
     double accuracy; /* as it is, and with the order */
     double accuracy_then;
@@ -69,7 +74,8 @@ static void judge(const search *s, int32_t count, order_of_columns *out) {
     double seen = 0;
     double rows = (double)s->sample->rows;
     int32_t supported = 0;
-    int32_t against = 0;
+    int64_t against = 0;
+    int64_t moved = 0;
     for (int32_t c = 0; c < classes; c++) {
         out->to[c] = c;
         out->accuracy += row_of(s, c)[c] / rows;
@@ -89,11 +95,13 @@ static void judge(const search *s, int32_t count, order_of_columns *out) {
         int64_t predicted = 0;
         for (int32_t l = 0; l < classes; l++)
             predicted += row[l];
+        out->clear[c] = clear;
         supported += clear;
-        against += !clear && predicted >= 2 * FEWEST_PREDICTED;
+        moved += predicted;
+        against += clear ? 0 : predicted;
     }
     out->accuracy_then = out->accuracy + gain / rows;
-    bool enough = supported >= (classes == 2 ? 1 : 2) && against == 0;
+    bool enough = supported >= (classes == 2 ? 1 : 2) && (double)against <= UNCLEAR * (double)moved;
     if (!enough || gain < CLEAR * sqrt(seen) || out->accuracy_then < 1.5 / classes)
         out->moved = 0;
 }
@@ -134,10 +142,19 @@ static void describe(const search *s, const order_of_columns *order, char *text,
         (void)cst_snprintf(text + used, size - used, " and %d more", (int)(order->moved - said));
 }
 
+/* Whether the clear columns of two members are in one order. */
 static bool same(const search *s, int32_t a, int32_t b) {
-    return s->order[a].moved > 0 && s->order[b].moved > 0 &&
-           memcmp(s->order[a].to, s->order[b].to,
-                  (size_t)s->sample->view->classes * sizeof *s->order[a].to) == 0;
+    const order_of_columns *x = &s->order[a];
+    const order_of_columns *y = &s->order[b];
+    int32_t both = 0;
+    int32_t one = 0;
+    for (int32_t c = 0; x->moved > 0 && y->moved > 0 && c < s->sample->view->classes; c++) {
+        if (x->clear[c] && y->clear[c] && x->to[c] != y->to[c])
+            return false;
+        both += x->clear[c] && y->clear[c];
+        one += x->clear[c] != y->clear[c];
+    }
+    return both > 0 && both >= one;
 }
 
 /* The members whose columns are in the same order as those of `first`. */
@@ -182,10 +199,17 @@ static cst_status run(cst_context *context, search *s, const int32_t *top) {
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < members; k++) {
         s->order[k].to = cst_alloc(context, classes, sizeof *s->order[k].to);
-        status = s->order[k].to ? CST_OK : CST_ERROR_MEMORY;
+        s->order[k].clear = cst_alloc(context, classes, sizeof *s->order[k].clear);
+        status = s->order[k].to && s->order[k].clear ? CST_OK : CST_ERROR_MEMORY;
         if (status == CST_OK && !s->facts[k].association.constant)
             status = look(context, s, top + (size_t)k * rows, &s->order[k]);
     }
+    double best = 0;
+    for (int32_t k = 0; k < members; k++)
+        best = fmax(best, fmax(s->order[k].accuracy, s->order[k].accuracy_then));
+    for (int32_t k = 0; k < members; k++)
+        if (s->order[k].accuracy_then < LIKE_OTHERS * best)
+            s->order[k].moved = 0;
     int32_t *list = cst_alloc(context, (size_t)members, sizeof *list);
     if (!list)
         return CST_ERROR_MEMORY;
@@ -214,8 +238,10 @@ cst_status cst_check_permutations(cst_context *context, const cst_check_sample *
                             ? CST_OK
                             : CST_ERROR_MEMORY;
     CST_TRY(run(context, &s, top));
-    for (size_t k = 0; s.order && k < members; k++)
+    for (size_t k = 0; s.order && k < members; k++) {
         cst_free(context, s.order[k].to);
+        cst_free(context, s.order[k].clear);
+    }
     cst_free(context, s.confusion);
     cst_free(context, s.list);
     cst_free(context, s.listed);

@@ -11,7 +11,8 @@ enum { IMAGES_MAX = 500 };
 
 static const double HIT = 0.5;     /* IoU */
 static const double GOOD = 0.2;    /* share of true boxes hit */
-static const double BAD = 0.1;     /* of what the best member hits */
+static const double FEW = 0.35;    /* of what the best member hits: other readings are tried */
+static const double BAD = 0.1;     /* the same: said without another reading */
 static const double FEWEST = 20.0; /* hits of the best member, or by another reading */
 
 typedef enum reading {
@@ -180,6 +181,13 @@ static cst_status tell(cst_context *context, const box_check *c, const char *spl
                             WORDS[how]);
 }
 
+/* Whether other readings of a member are tried. best: hits of the best member as it is. */
+static bool in_question(const box_check *c, int32_t member, double best) {
+    double hits = c->hits[(size_t)member * READINGS];
+    double few = best >= GOOD * c->truth ? FEW * best : GOOD * c->truth;
+    return c->files->boxes[member]->count > 0 && hits <= few;
+}
+
 static cst_status look(cst_context *context, const box_check *c, const char *split, int32_t *list,
                        cst_findings *findings) {
     int32_t members = c->files->members;
@@ -188,25 +196,90 @@ static cst_status look(cst_context *context, const box_check *c, const char *spl
         best = fmax(best, c->hits[(size_t)k * READINGS]);
     bool some = best >= FEWEST && best >= GOOD * c->truth;
     for (int32_t k = 0; k < members; k++) {
-        double *hits = c->hits + (size_t)k * READINGS;
-        if (c->files->boxes[k]->count == 0 || hits[0] > BAD * fmax(best, GOOD * c->truth))
+        if (!in_question(c, k, best))
             continue;
         find_scale(c, k);
         for (int how = 1; how < READINGS; how++)
-            hits[how] = count_hits(c, k, (reading)how);
+            c->hits[(size_t)k * READINGS + (size_t)how] = count_hits(c, k, (reading)how);
     }
     cst_status status = CST_OK;
     for (int how = 0; status == CST_OK && how < READINGS; how++) {
         int32_t count = 0;
         for (int32_t k = 0; k < members; k++) {
-            double plain = c->hits[(size_t)k * READINGS];
-            bool bad = plain <= BAD * fmax(best, GOOD * c->truth);
-            if (bad && c->files->boxes[k]->count > 0 && (int)best_reading(c, k) == how &&
-                (some || how != AS_THEY_ARE))
+            bool bad = some && c->hits[(size_t)k * READINGS] <= BAD * best;
+            if (in_question(c, k, best) && (int)best_reading(c, k) == how &&
+                (bad || how != AS_THEY_ARE))
                 list[count++] = k;
         }
         if (count > 0)
             status = tell(context, c, split, (reading)how, list, count, best, findings);
+    }
+    return status;
+}
+
+/* ---- copies ---- */
+
+/* Whether every true box of an image is one of the member's, edge by edge. */
+static bool holds_truth(const box_check *c, int32_t member, int32_t image) {
+    const cst_coco *coco = c->files->coco;
+    const cst_coco_boxes *boxes = c->files->boxes[member];
+    for (int64_t t = coco->first[image]; t < coco->first[image + 1]; t++) {
+        const cst_coco_true *truth = &coco->box[t];
+        bool found = truth->crowd;
+        for (int64_t i = boxes->first[image]; !found && i < boxes->first[image + 1]; i++) {
+            const cst_coco_box *b = &boxes->box[i];
+            found = b->category == truth->category &&
+                    cst_box_iou(b->x, b->y, b->w, b->h, truth->x, truth->y, truth->w, truth->h) >
+                        1 - 1e-6;
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool same_boxes(const cst_coco_boxes *a, const cst_coco_boxes *b) {
+    for (int64_t i = 0; a->count == b->count && i < a->count; i++) {
+        const cst_coco_box *x = &a->box[i];
+        const cst_coco_box *y = &b->box[i];
+        const double off[] = {x->x - y->x, x->y - y->y, x->w - y->w, x->h - y->h,
+                              x->score - y->score};
+        for (size_t d = 0; d < sizeof off / sizeof off[0]; d++)
+            if (fabs(off[d]) > 0)
+                return false;
+        if (x->image != y->image || x->category != y->category)
+            return false;
+    }
+    return a->count == b->count && a->count > 0;
+}
+
+static cst_status check_copies(cst_context *context, const box_check *c, int32_t *list,
+                               cst_findings *findings) {
+    cst_status status = CST_OK;
+    int32_t images = images_of(c);
+    for (int32_t k = 0; status == CST_OK && k < c->files->members; k++) {
+        int32_t count = 0;
+        bool earlier = false;
+        bool truth = c->hits[(size_t)k * READINGS] >= c->truth;
+        for (int32_t i = 0; truth && i < images; i++)
+            truth = holds_truth(c, k, image_at(c, i, images));
+        if (truth)
+            status = cst_findings_add(context, findings, "leak", true, &k, 1,
+                                      "'%.60s' has every one of %.0f true boxes, edge by edge: it "
+                                      "is the annotations, and no prediction; remove it from the "
+                                      "pool",
+                                      cst_pool_member_name(c->pool, k), c->truth);
+        for (int32_t j = 0; j < c->files->members; j++)
+            if (j == k || same_boxes(c->files->boxes[k], c->files->boxes[j])) {
+                earlier = earlier || j < k;
+                list[count++] = j;
+            }
+        char who[256];
+        if (status == CST_OK && count > 1 && !earlier)
+            status =
+                cst_findings_add(context, findings, "identical", false, list, count,
+                                 "%s are the same boxes under %d names: was one file saved twice?",
+                                 cst_names_of(c->pool, list, count, who, sizeof who), (int)count);
     }
     return status;
 }
@@ -228,6 +301,8 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
     CST_TRY(cst_parallel_for(context, files->members, count_plain, &c));
     if (c.truth >= FEWEST)
         CST_TRY(look(context, &c, split, list, findings));
+    if (c.truth >= FEWEST)
+        CST_TRY(check_copies(context, &c, list, findings));
     cst_free(context, c.scale);
     cst_free(context, c.hits);
     cst_free(context, list);

@@ -52,6 +52,8 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     CST_TRY(cst_box_training_open(context, pool, split, &files, &detect,
                                   (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
                                   (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training));
+    if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
+        status = cst_findings_tell(context, &findings); /* why no cluster is right */
     CST_TRY(pool_of_rows(context, pool, &training, &rows));
     CST_TRY(cst_inspect_checked(context, rows, "oof", options,
                                 &(cst_training_hints){.findings = &findings}, report));

@@ -76,10 +76,8 @@ static void judge(const search *s, int32_t count, order_of_columns *out) {
     int32_t supported = 0;
     int64_t against = 0;
     int64_t moved = 0;
-    for (int32_t c = 0; c < classes; c++) {
+    for (int32_t c = 0; c < classes; c++)
         out->to[c] = c;
-        out->accuracy += row_of(s, c)[c] / rows;
-    }
     for (int32_t i = 0; i < count; i++) {
         int32_t c = s->list[i];
         int32_t to = s->list[s->assigned[i]];
@@ -111,6 +109,8 @@ static cst_status look(cst_context *context, search *s, const int32_t *top, orde
     memset(s->confusion, 0, classes * classes * sizeof *s->confusion);
     for (int64_t i = 0; i < s->sample->rows; i++)
         row_of(s, top[i])[cst_view_label(s->sample->view, s->sample->position[i])]++;
+    for (size_t c = 0; c < classes; c++)
+        out->accuracy += row_of(s, (int32_t)c)[c] / (double)s->sample->rows;
     int32_t count = list_columns(s);
     if (count < 2)
         return CST_OK;

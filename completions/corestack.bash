@@ -4,7 +4,7 @@ _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --groups --weights --values --task --ignore --layout --classes --allow-outside"
     case $1 in
-        fit) echo "--output --preset --set --seed --split $pool $common" ;;
+        fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --format --variance --intervals --level --split $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
@@ -53,7 +53,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;
-        --methods | -m | --reference)
+        --methods | --method | -m | --reference)
             mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |
                 sed -n '/^Each/q; s/^  \([a-z][a-z0-9-]*\)  *[^ ].*/\1/p') all" -- "$current")
             ;;

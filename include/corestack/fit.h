@@ -24,6 +24,15 @@ typedef struct cst_report cst_report;
 CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                            const cst_options *options, cst_model **model, cst_report **report);
 
+/* Fits any method of cst_compare on the rows of `split`, by name, with a calibration map if wanted:
+ * "hill-climbing", "average+temperature". The model predicts as the method does in a comparison.
+ * Presets are fitted as by cst_fit. Methods other than presets take the options that say how rows
+ * are folded, sampled and scored; any other option that was set is CST_ERROR_ARGUMENT, as is an
+ * unknown method. options: NULL for preset "default". `model` and `report` as of cst_fit. */
+CST_API cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
+                                  const char *method, const cst_options *options, cst_model **model,
+                                  cst_report **report);
+
 /* Reports redundancy, clusters, spectrum, the penalty under four rules, and data problems of a
  * split, without fitting. options: NULL for preset "default". *report belongs to the caller. */
 CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,

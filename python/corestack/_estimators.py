@@ -6,7 +6,7 @@ from typing import Any, Optional, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import (
@@ -164,7 +164,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         """Fits the stack, and the estimators where there are any.
 
         folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
+        not be separated; a number of folds in cv then means StratifiedGroupKFold (GroupKFold for a regressor). sample_weight: how much each row counts, in the stack and in the estimators that take weights;
         a row of weight 0 takes no part.
         """
         self._check_parameters()
@@ -330,7 +330,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             for _, est in named:
                 check_is_fitted(est)
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
-        splits = list(check_cv(self.cv, y, classifier=self._kind == "classifier").split(np.zeros(rows), y, groups))
+        splits = list(self._splitter(y, groups).split(np.zeros(rows), y, groups))
         fold = np.full(rows, -1, np.int64)
         members = [np.zeros((rows, self._width())) for _ in named]
         for number, (train, test) in enumerate(splits):
@@ -345,6 +345,16 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if len(seen) < rows:
             members = [member[seen] for member in members]
         return names, members, seen, fold[seen]
+
+    def _splitter(self, y: Array, groups: Any) -> Any:
+        """The folds of the estimators. A number of folds keeps groups together, as the stack's own folds do."""
+        if groups is None or not (self.cv is None or _is_whole(self.cv)):
+            return check_cv(self.cv, y, classifier=self._kind == "classifier")
+        count = 5 if self.cv is None else int(self.cv)
+        found = len(np.unique(groups))
+        if found < count:
+            raise ArgumentError(f"groups: {found} groups cannot be divided into {count} folds; give cv a smaller number of folds")
+        return StratifiedGroupKFold(count) if self._kind == "classifier" else GroupKFold(count)
 
     def _trained(self, est: Any, X: Any, y: Array, weights: Optional[Array]) -> Any:
         """A fitted clone, with the weights where it takes them; of a pipeline its last step."""

@@ -19,7 +19,7 @@ try:
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-    from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.naive_bayes import GaussianNB, MultinomialNB
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
@@ -358,6 +358,23 @@ class OnFeatures(unittest.TestCase):
         groups = np.arange(len(self.y)) % 10
         fitted = CoreStackClassifier(self.base, cv=GroupKFold(5)).fit(self.X, self.y, groups=groups)
         self.assertEqual(fitted.report_["folds"]["count"], 5)
+
+    def test_folds_keep_groups_together(self):
+        # Features that only tell the groups apart, and labels that are noise: a member that has seen a group knows its label.
+        rng = np.random.default_rng(5)
+        groups = np.repeat(np.arange(60), 10)
+        X = rng.normal(size=(60, 4))[groups] + rng.normal(scale=1e-3, size=(600, 4))
+        y = rng.integers(0, 2, 60)[groups]
+        base = [("knn", KNeighborsClassifier(3)), ("nb", GaussianNB())]
+        for cv in (5, None):
+            fitted = CoreStackClassifier(base, cv=cv, nested=True).fit(X, y, groups=groups)
+            self.assertLess(fitted.report_["oof"]["top1"], 0.7)
+            alike = CoreStackClassifier(base, cv=StratifiedGroupKFold(5), nested=True).fit(X, y, groups=groups)
+            self.assertEqual(fitted.stack_.to_bytes(), alike.stack_.to_bytes())
+        names = np.array([f"patient {g}" for g in groups])
+        self.assertEqual(CoreStackClassifier(base, nested=True).fit(X, y, groups=names).stack_.to_bytes(), fitted.stack_.to_bytes())
+        with self.assertRaisesRegex(ValueError, "3 groups cannot be divided into 5 folds"):
+            CoreStackClassifier(base).fit(X, y, groups=groups % 3)
 
     def test_what_is_refused(self):
         for estimators, text in (

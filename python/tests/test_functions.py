@@ -352,6 +352,7 @@ class Errors(unittest.TestCase):
         self.raises([corestack.MismatchError], "model1: shape", {**preds, "model1": preds["model1"][1:]}, y)
         self.raises([corestack.MismatchError], "y: has 239 labels", preds, y[1:])
         self.raises([ValueError], "row 0 is label 9", preds, np.full(len(y), 9))
+        self.raises([ValueError], "they seem to start at 1: subtract 1", preds, y + 1)
         self.raises([ValueError], "row 0 is label -1", preds, y - y[0] - 1)
         self.raises([ValueError], "row 0 is 0.5", preds, np.full(len(y), 0.5))
         self.raises([ValueError], "names in the order", preds, y.astype(str))

@@ -203,6 +203,8 @@ class OnFeatures(unittest.TestCase):
         groups = np.arange(len(self.y)) % 10
         fitted = CoreStackRegressor(self.base, cv=GroupKFold(5)).fit(self.X, self.y, groups=groups)
         self.assertEqual(fitted.report_["folds"]["count"], 5)
+        alike = CoreStackRegressor(self.base).fit(self.X, self.y, groups=groups)
+        self.assertEqual(alike.stack_.to_bytes(), fitted.stack_.to_bytes())
         rows = np.arange(len(self.y))
         forward = [(rows[:200], rows[200:300]), (rows[:300], rows[300:])]  # as of a time series
         fitted = CoreStackRegressor(self.base, cv=forward).fit(self.X, self.y)

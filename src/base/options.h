@@ -56,7 +56,11 @@
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
       "Maximum total FLOPs of the kept members; 0 = no limit.")                                    \
     X(KEEP_MAX_LATENCY, "keep.max_latency", REAL, "0", 0, 1e30, "",                                \
-      "Maximum total latency of the kept members, in milliseconds; 0 = no limit.")                 \
+      "Maximum latency of the kept members, in milliseconds; 0 = no limit.")                       \
+    X(KEEP_LATENCY, "keep.latency", CHOICE, "sum", 0, 0, "sum|max",                                \
+      "Latency of several members: their sum, or the largest if they run in parallel.")            \
+    X(KEEP_MAX_PARAMS, "keep.max_params", REAL, "0", 0, 1e30, "",                                  \
+      "Maximum total number of parameters of the kept members; 0 = no limit.")                     \
     X(SELECT_DIRECTION, "select.direction", CHOICE, "backward", 0, 0,                              \
       "none|forward|backward|both",                                                                \
       "Direction of the search for members by held-out loss, in log-linear space.")                \

@@ -8,6 +8,7 @@
 #define CST_BASELINES_H
 
 #include "base/base.h"
+#include "model/stack.h"
 #include "pool/view.h"
 
 #include <corestack/pool.h>
@@ -55,6 +56,10 @@ struct cst_baseline {
     cst_status (*predict)(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                           float *out);
     void (*release)(cst_context *context, void *state); /* may be NULL where state is NULL */
+    /* Gives a model of the members `kept`, with room for `mix`, its learner and map. NULL: the
+     * linear mixture itself. */
+    cst_status (*model)(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                        cst_model *out);
 };
 
 /* The methods, one file each; the table in baselines.c has them in the order of the report. */
@@ -89,6 +94,15 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
  * for any number of threads. */
 cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
                                     const cst_view *view, float *out);
+
+/* The fit as a model of the members kept [count], ascending, which are at least those it uses: the
+ * same predictions. Without names and settings. *out is the caller's. */
+cst_status cst_baseline_fit_model(cst_context *context, const cst_baseline_fit *fit,
+                                  const int32_t *kept, int32_t count, cst_model **out);
+/* Gives a model one learner with the fit's weights. bias: [biases], or NULL for zeros. */
+cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
+                                cst_learner_kind kind, const int32_t *kept, const double *bias,
+                                int32_t biases, cst_model *out);
 
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 

@@ -6,6 +6,7 @@
 #include "baselines/baselines.h"
 
 #include "learners/aggregators.h"
+#include "learners/probability.h"
 #include "metrics/risk.h"
 
 #include <math.h>
@@ -15,8 +16,8 @@
  * multiplied before one logarithm is taken: so many factors of 1e-15 / C do not underflow. */
 enum { STEPS = 101, MIDDLE = 50, CHAIN = 12, MAX_ROUNDS = 1000 };
 static const double GAIN = 1e-5; /* nats a row by which a round must improve the loss */
-static const double FLOOR = 1e-15;
-static const double CEILING = 1 - 1e-15;
+static const double FLOOR = CST_PROBABILITY_FINE_FLOOR;
+static const double CEILING = 1 - CST_PROBABILITY_FINE_FLOOR;
 
 static double step_at(int32_t j) {
     return (double)(j - MIDDLE) / 100;
@@ -270,13 +271,10 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
-    for (size_t i = 0; status == CST_OK && i < cells; i += classes) {
-        double sum = 0;
-        for (size_t c = 0; c < classes; c++)
-            sum += mixture[i + c] = clip(mixture[i + c]);
-        for (size_t c = 0; c < classes; c++)
-            to[i + c] = (float)(mixture[i + c] / sum);
-    }
+    if (status == CST_OK)
+        cst_probability_rows(CST_PROBABILITY_FINE, count, view->classes, mixture);
+    for (size_t i = 0; status == CST_OK && i < cells; i++)
+        to[i] = (float)mixture[i];
     cst_free(context, scratch);
     cst_free(context, mixture);
     return status;
@@ -288,6 +286,12 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
+    out->map = CST_PROBABILITY_FINE;
+    return cst_baseline_learner(context, fit, CST_LEARNER_LINEAR, kept, NULL, 1, out);
+}
+
 const cst_baseline cst_baseline_hill_climbing = {
     .name = "hill-climbing",
     .definition = "hill climbing from the best single member: p <- (1 - w) p + w p_k with the "
@@ -297,4 +301,5 @@ const cst_baseline cst_baseline_hill_climbing = {
     .rows_alike = true,
     .fit = fit,
     .predict = predict,
+    .model = make_model,
 };

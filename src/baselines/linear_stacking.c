@@ -105,6 +105,15 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
+    cst_learner_kind kind = fit->baseline == &cst_baseline_lasso         ? CST_LEARNER_LASSO
+                            : fit->baseline == &cst_baseline_elastic_net ? CST_LEARNER_ELASTIC_NET
+                                                                         : CST_LEARNER_RIDGE;
+    out->map = CST_PROBABILITY_CLIP;
+    return cst_baseline_learner(context, fit, kind, kept, fit->state, 1, out);
+}
+
 static void release(cst_context *context, void *state) {
     cst_free(context, state);
 }
@@ -117,6 +126,7 @@ const cst_baseline cst_baseline_ridge = {
     .fit = fit_ridge,
     .predict = predict,
     .release = release,
+    .model = make_model,
 };
 
 const cst_baseline cst_baseline_lasso = {
@@ -127,6 +137,7 @@ const cst_baseline cst_baseline_lasso = {
     .fit = fit_lasso,
     .predict = predict,
     .release = release,
+    .model = make_model,
 };
 
 const cst_baseline cst_baseline_elastic_net = {
@@ -138,4 +149,5 @@ const cst_baseline cst_baseline_elastic_net = {
     .fit = fit_elastic_net,
     .predict = predict,
     .release = release,
+    .model = make_model,
 };

@@ -106,6 +106,15 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
+    const log_linear *s = fit->state;
+    for (int32_t j = 0; j < out->members; j++)
+        out->mix[j] = s->mix[kept[j]];
+    return cst_baseline_learner(context, fit, CST_LEARNER_LOGLINEAR, kept, s->bias, fit->classes,
+                                out);
+}
+
 const cst_baseline cst_baseline_log_linear = {
     .name = "log-linear",
     .definition =
@@ -114,4 +123,5 @@ const cst_baseline cst_baseline_log_linear = {
     .fit = fit,
     .predict = predict,
     .release = release,
+    .model = make_model,
 };

@@ -195,6 +195,34 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fitted,
     return status;
 }
 
+static double *copy(cst_context *context, const double *from, size_t count) {
+    double *to = cst_alloc(context, count, sizeof *to);
+    if (to)
+        memcpy(to, from, count * sizeof *to);
+    return to;
+}
+
+/* Of all members, which the network reads. */
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
+    const cst_mlp_net *net = fit->state;
+    size_t inputs = (size_t)net->members * (size_t)net->classes;
+    size_t size = cst_mlp_size(net->members, net->classes, net->hidden);
+    cst_network *network = cst_alloc(context, 1, sizeof *network);
+    if (!network)
+        return CST_ERROR_MEMORY;
+    out->network = network;
+    *network = (cst_network){.members = net->members,
+                             .classes = net->classes,
+                             .hidden = net->hidden,
+                             .mean = copy(context, net->mean, inputs),
+                             .scale = copy(context, net->scale, inputs),
+                             .theta = copy(context, net->theta, size)};
+    if (!network->mean || !network->scale || !network->theta)
+        return CST_ERROR_MEMORY;
+    return cst_baseline_learner(context, fit, CST_LEARNER_NETWORK, kept, NULL, 0, out);
+}
+
 const cst_baseline cst_baseline_mlp = {
     .name = "mlp",
     .definition =
@@ -204,4 +232,5 @@ const cst_baseline cst_baseline_mlp = {
     .fit = fit,
     .predict = predict,
     .release = release,
+    .model = make_model,
 };

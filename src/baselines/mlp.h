@@ -7,10 +7,11 @@
 #define CST_MLP_H
 
 #include "base/base.h"
+#include "model/network.h"
 #include "pool/view.h"
 
 /* A probability below this counts as this in the inputs. */
-#define CST_MLP_FLOOR 1e-6
+#define CST_MLP_FLOOR CST_NETWORK_FLOOR
 
 /* The gate's random streams with this bit set in the substream are the network's. */
 #define CST_MLP_SUBSTREAM (UINT32_C(1) << 31)

@@ -65,7 +65,7 @@ static void range_text(const char *name, const double *values, int32_t count, ch
     (void)cst_snprintf(out, size, "%s %.3g to %.3g", name, low, high);
 }
 
-static void describe(cst_calibrator *fit) {
+void cst_calibrator_describe(cst_calibrator *fit) {
     char slopes[30] = "";
     char intercepts[30] = "";
     long long knots = 0;
@@ -89,9 +89,11 @@ static void describe(cst_calibrator *fit) {
     }
 }
 
-static cst_status make_room(cst_context *context, cst_calibrator *out) {
-    size_t classes = (size_t)out->classes;
+cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t count,
+                                cst_calibrator *out) {
+    size_t classes = (size_t)count;
     bool ready = true;
+    *out = (cst_calibrator){.kind = kind, .classes = count, .temperature = 1};
     if (out->kind == CST_CALIBRATOR_VECTOR || out->kind == CST_CALIBRATOR_PLATT) {
         out->slopes = cst_alloc(context, classes, sizeof *out->slopes);
         out->intercepts = cst_alloc(context, classes, sizeof *out->intercepts);
@@ -126,7 +128,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
             context, CST_ERROR_INPUT,
             "%s calibration does not support row weights; use temperature, or remove the weights",
             cst_calibrator_name(kind));
-    cst_status status = make_room(context, out);
+    cst_status status = cst_calibrator_alloc(context, kind, classes, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,
                                               weights, &out->temperature, NULL);
@@ -139,7 +141,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
         status = cst_platt_fit(context, probabilities, rows, classes, labels, out->slopes,
                                out->intercepts);
     if (status == CST_OK)
-        describe(out);
+        cst_calibrator_describe(out);
     else
         cst_calibrator_free(context, out);
     return status;
@@ -147,7 +149,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
 
 /* ---- application ---- */
 
-static void map_rows(const cst_calibrator *map, int64_t count, double *values) {
+void cst_calibrator_rows(const cst_calibrator *map, int64_t count, double *values) {
     int32_t classes = map->classes;
     switch (map->kind) {
     case CST_CALIBRATOR_NONE:
@@ -184,7 +186,7 @@ static cst_status apply_block(cst_context *context, void *user, int64_t block) {
         return CST_ERROR_MEMORY;
     for (size_t j = 0; j < cells; j++)
         wide[j] = (double)rows[j];
-    map_rows(job->calibrator, count, wide);
+    cst_calibrator_rows(job->calibrator, count, wide);
     for (size_t j = 0; j < cells; j++)
         rows[j] = (float)wide[j];
     cst_free(context, wide);

@@ -57,6 +57,16 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
 cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *calibrator,
                                 float *probabilities, int64_t rows);
 
+/* The same of rows in double precision, [count][classes], without threads or memory. */
+void cst_calibrator_rows(const cst_calibrator *calibrator, int64_t count, double *probabilities);
+
+/* The arrays that a map of this kind and number of classes has, zeroed; of an isotonic one without
+ * its knots. Free with cst_calibrator_free, also after a failure. */
+cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t classes,
+                                cst_calibrator *out);
+/* Fills `detail` from what is there. */
+void cst_calibrator_describe(cst_calibrator *calibrator);
+
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 
 /* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */

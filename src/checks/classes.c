@@ -91,9 +91,13 @@ static void add_row(const cst_check_sample *sample, int64_t i, const float *p, i
     of->range = fmax(of->range, range);
 }
 
-static double standard_errors(double sum, double squares, double n) {
+/* How many standard errors a mean is from 0: by its own spread, or by that of a correlation of 0,
+ * whichever says more. */
+static double standard_errors(double sum, double squares, double n, double r) {
     double variance = squares / n - sum / n * (sum / n);
-    return variance > 0 ? sum / n / sqrt(variance / n) : 0;
+    double own = variance > 0 ? sum / n / sqrt(variance / n) : 0;
+    double other = r * sqrt(n);
+    return fabs(other) > fabs(own) ? other : own;
 }
 
 static void finish(const cst_check_sample *sample, cst_class_facts *of, cst_member_facts *m,
@@ -115,13 +119,13 @@ static void finish(const cst_check_sample *sample, cst_class_facts *of, cst_memb
         return;
     a->spread = sqrt(variance) / sample->label_spread;
     a->r = s->gain / n / scale;
-    a->z = standard_errors(s->gain, s->gain2, n);
+    a->z = standard_errors(s->gain, s->gain2, n, a->r);
     for (int32_t o = 0; o < sample->orders; o++) {
         double counted = (double)s->counted[o];
         if (2 * counted < n)
             continue;
         a->order_r[o] = s->order[o] / counted / scale;
-        a->order_z[o] = standard_errors(s->order[o], s->order2[o], counted);
+        a->order_z[o] = standard_errors(s->order[o], s->order2[o], counted, a->order_r[o]);
     }
 }
 

@@ -246,6 +246,14 @@ static cst_status tell_fault(cst_context *context, situation *s, fault which, in
     return CST_OK;
 }
 
+/* Whether a correlation is clearly above another, and leaves much less unexplained. */
+static bool much_better(const situation *s, double r, double than) {
+    double other = fmax(than, 0);
+    double clear = (atanh(fmin(r, 0.999999)) - atanh(fmin(other, 0.999999))) * s->errors;
+    return r >= 0.1 && clear >= CLEAR &&
+           (r >= 1.3 * other || 1 - r * r <= 0.6 * (1 - other * other));
+}
+
 /* Most members fit another order much better: rows are alike, so that they are better than
  * chance as they are. A forecast that follows the last value is late by nature. */
 static cst_status most_are_elsewhere(cst_context *context, situation *s) {
@@ -253,8 +261,7 @@ static cst_status most_are_elsewhere(cst_context *context, situation *s) {
         int32_t count = 0;
         for (int32_t k = 0; k < s->members; k++) {
             const cst_association *a = &s->facts[k].association;
-            if (!a->constant && a->order_r[o] >= fmax(1.3 * a->r, 0.1) &&
-                (a->order_r[o] - fmax(a->r, 0)) * s->errors >= CLEAR)
+            if (!a->constant && much_better(s, a->order_r[o], a->r))
                 s->list[count++] = k;
         }
         if (2 * count <= s->members)

@@ -7,6 +7,7 @@
 #include "classification/shift.h"
 #include "classification/state.h"
 #include "metrics/weighted.h"
+#include "pipeline/label.h"
 #include "pipeline/pipeline.h"
 
 #include <corestack/statistics.h>
@@ -61,8 +62,8 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     e->data = s;
     cst_status status = cst_method_parse(context, "default", options->seed, options->settings,
                                          options->setting_count, &method);
-    CST_TRY(cst_training_open(context, e->pool, "oof", method.settings.folds, options->seed,
-                              &s->source));
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+                              options->seed, &s->source));
     if (status != CST_OK)
         return status;
     s->classes = s->source.view.classes;
@@ -186,12 +187,22 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     entry->result = p;
     cst_status status =
         cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit);
-    CST_TRY(predict(context, e, &fit, p));
+    if (!e->unscored)
+        CST_TRY(predict(context, e, &fit, p));
     if (status == CST_OK)
         cst_entry_take_fit(&fit, entry);
-    CST_TRY(cst_class_score(context, state_of(e), p, entry->scores));
+    if (!e->unscored)
+        CST_TRY(cst_class_score(context, state_of(e), p, entry->scores));
+    if (entry->keep)
+        CST_TRY(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);
     return status;
+}
+
+static cst_status label_model(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry) {
+    return cst_fit_label_rows(context, e->pool, cst_evaluation_fitted(e), e->source, options,
+                              entry->name, entry->made.kept, entry->made.model);
 }
 
 static cst_status tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
@@ -380,6 +391,8 @@ const cst_task_ops cst_classification_ops = {
     .applies = applies,
     .run = run,
     .free_entry = free_entry,
+    .label_model = label_model,
+    .hash = cst_hash_rows,
     .bootstrap = bootstrap,
     .tests = tests,
     .tell = tell,

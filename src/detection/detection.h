@@ -13,6 +13,12 @@ extern const cst_task_ops cst_detection_ops;
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report);
+/* Names, settings and fusion of a model of clusters. fusion: [categories][members] weights of
+ * boxes, or NULL: alike; kept: [members of the model]; method: NULL, the preset of the options. */
+cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const char *split,
+                            const cst_box_split *files, const cst_box_training *training,
+                            const cst_options *options, const char *method, const double *fusion,
+                            const int32_t *kept, cst_model *model);
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report);
 

@@ -139,6 +139,7 @@ static void free_entry(cst_context *context, cst_entry *entry) {
     if (result) {
         cst_ap_matches_free(context, result->matches);
         cst_free(context, result->by_category);
+        cst_free(context, result->fusion);
     }
     cst_free(context, result);
     cst_free(context, entry->method);
@@ -169,14 +170,44 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     if (!entry->result)
         return CST_ERROR_MEMORY;
     cst_status status = cst_detect_fit_run(context, entry->method, &s->training, -1, seed, &fit);
-    CST_TRY(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
-                      : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
-                                               s->files, NULL, &boxes));
-    CST_TRY(cst_boxes_score(context, e, boxes, entry));
+    if (!e->unscored) {
+        CST_TRY(e->nested ? cst_detect_nested(context, entry->method, &s->training, seed, &boxes)
+                          : cst_detect_fit_predict(context, &fit, &s->training.options.clusters,
+                                                   s->files, NULL, &boxes));
+        CST_TRY(cst_boxes_score(context, e, boxes, entry));
+    }
+    if (entry->keep)
+        CST_TRY(cst_detect_fit_model(context, &fit, e->members, &entry->made));
+    if (entry->keep && status == CST_OK) {
+        ((cst_box_result *)entry->result)->fusion = fit.fusion;
+        fit.fusion = NULL;
+    }
     if (status == CST_OK)
         take_fit(e, &fit, entry);
     cst_coco_boxes_free(context, boxes);
     cst_detect_fit_free(context, &fit);
+    return status;
+}
+
+static cst_status label_model(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry) {
+    const state *s = state_of(e);
+    const cst_box_result *result = entry->result;
+    cst_model *model = entry->made.model;
+    cst_status status =
+        cst_detect_label(context, e->pool, cst_evaluation_fitted(e), &s->train, &s->training,
+                         options, entry->name, result->fusion, entry->made.kept, model);
+    if (status == CST_OK)
+        model->fusion->rule = cst_detect_rule_stored(entry->method);
+    return status;
+}
+
+static cst_status hash(cst_context *context, cst_pool *pool, const char *split, uint64_t *out) {
+    cst_box_split files;
+    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
+    if (status == CST_OK)
+        *out = cst_box_split_hash(pool, &files);
+    cst_box_split_close(context, &files);
     return status;
 }
 
@@ -233,6 +264,8 @@ const cst_task_ops cst_detection_ops = {
     .applies = applies,
     .run = run,
     .free_entry = free_entry,
+    .label_model = label_model,
+    .hash = hash,
     .bootstrap = bootstrap,
     .tested = {"AP"},
     .open_model = cst_boxes_open_model,

@@ -7,6 +7,7 @@
 #include "detection/figures.h"
 #include "la/la.h"
 #include "pipeline/document.h"
+#include "pipeline/label.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,20 +34,20 @@ typedef struct fitting {
     double seconds_nested;
 } fitting;
 
-/* The fusion of the kept members, for the model. */
-static cst_status add_fusion(cst_context *context, const fitting *f, cst_model *model) {
-    const cst_coco *coco = f->files.coco;
-    const cst_stages *stages = &f->fit.rows.stages;
+/* The fusion of the kept members, for the model. weights: [categories][members], or NULL: alike. */
+static cst_status add_fusion(cst_context *context, const cst_coco *coco,
+                             const cst_cluster_options *options, const double *weights,
+                             int32_t members, const int32_t *positions, cst_model *model) {
     size_t categories = (size_t)coco->categories;
-    size_t kept = (size_t)stages->kept_count;
+    size_t kept = (size_t)model->members;
     cst_fusion *fusion = cst_alloc(context, 1, sizeof *fusion);
     if (!fusion)
         return CST_ERROR_MEMORY;
     model->fusion = fusion;
     model->task = CST_TASK_DETECTION;
-    fusion->iou = f->detect.clusters.iou;
-    fusion->min_score = f->detect.clusters.min_score;
-    fusion->max_boxes = f->detect.clusters.max_boxes;
+    fusion->iou = options->iou;
+    fusion->min_score = options->min_score;
+    fusion->max_boxes = options->max_boxes;
     fusion->category_id = cst_alloc(context, categories, sizeof *fusion->category_id);
     fusion->category_name = cst_alloc(context, categories, sizeof *fusion->category_name);
     fusion->weights = cst_alloc(context, categories * kept, sizeof *fusion->weights);
@@ -60,17 +61,30 @@ static cst_status add_fusion(cst_context *context, const fitting *f, cst_model *
             return CST_ERROR_MEMORY;
         for (size_t j = 0; j < kept; j++)
             fusion->weights[c * kept + j] =
-                f->fit.fusion[c * (size_t)f->files.members + (size_t)stages->kept[j]];
+                weights ? weights[c * (size_t)members + (size_t)positions[j]] : 1;
     }
     return CST_OK;
 }
 
-static cst_status label(cst_context *context, const fitting *f, cst_model *model) {
+cst_status cst_detect_label(cst_context *context, const cst_pool *pool, const char *split,
+                            const cst_box_split *files, const cst_box_training *training,
+                            const cst_options *options, const char *method, const double *fusion,
+                            const int32_t *kept, cst_model *model) {
     int32_t *labels = NULL;
-    cst_status status = cst_detection_labels(context, f->files.coco, &labels);
-    CST_TRY(cst_fit_label(context, f->pool, f->split, labels, f->files.coco->count, NULL,
-                          f->options, &f->fit.rows.stages, model));
-    CST_TRY(add_fusion(context, f, model));
+    cst_status status = cst_detection_labels(context, files->coco, &labels);
+    cst_fit_origin origin = {.pool = pool,
+                             .split = split,
+                             .options = options,
+                             .method = method,
+                             .labels = labels,
+                             .label_count = files->coco->count,
+                             .kept = kept,
+                             .source = &training->source,
+                             .samples = files->coco->images,
+                             .hash = cst_box_split_hash(pool, files)};
+    CST_TRY(cst_fit_label(context, &origin, model));
+    CST_TRY(add_fusion(context, files->coco, &training->options.clusters, fusion, files->members,
+                       kept, model));
     cst_free(context, labels);
     return status;
 }
@@ -183,13 +197,13 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     CST_TRY(cst_findings_tell(context, &f->findings));
     CST_TRY(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
                                   f->settings.folds, f->settings.seed, &f->training));
-    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, f->settings.keep_flops,
-                                     f->settings.keep_latency));
+    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};
     CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
-    CST_TRY(label(context, f, f->fit.rows.stages.fit.model));
+    CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
+                             f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
     if (status == CST_OK && report && f->settings.nested)
         status = nested(context, f);
     if (status == CST_OK && report)

@@ -208,8 +208,7 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
     s->drop = false;
     s->keep_max = 0;
     s->keep_fraction = 0;
-    s->keep_flops = 0;
-    s->keep_latency = 0;
+    s->limits = (cst_limits){0};
     cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
     CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
                      &again));
@@ -286,6 +285,44 @@ void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
     cst_free(context, fit->weights);
     cst_free(context, fit->fusion);
     *fit = (cst_detect_fit){0};
+}
+
+/* ---- as a model ---- */
+
+cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
+    static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
+                                         [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
+                                         [CST_DETECT_AVERAGE] = CST_BOX_RULE_MEAN,
+                                         [CST_DETECT_WBF] = CST_BOX_RULE_WBF,
+                                         [CST_DETECT_NMS] = CST_BOX_RULE_NMS,
+                                         [CST_DETECT_SOFT_NMS] = CST_BOX_RULE_SOFT_NMS,
+                                         [CST_DETECT_SOFT_NMS_LINEAR] =
+                                             CST_BOX_RULE_SOFT_NMS_LINEAR};
+    return rules[method->rule];
+}
+
+/* A rule for boxes weighs its members alike: a mixture, of whose scores only the rule is used. */
+cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
+                                cst_made_model *out) {
+    int32_t count = 0;
+    *out = (cst_made_model){0};
+    if (fit->method.rule == CST_DETECT_ROWS)
+        return cst_method_fit_model(context, &fit->rows, out);
+    cst_status status = cst_members_used(context, fit->uses, members, &out->kept, &count);
+    double *weights = cst_alloc(context, (size_t)members, sizeof *weights);
+    if (!weights)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        weights[k] = 1.0 / (double)count;
+    cst_baseline_fit mean = {.baseline = cst_baseline_find("average"),
+                             .members = members,
+                             .classes = 2,
+                             .weights = weights};
+    CST_TRY(cst_baseline_fit_model(context, &mean, out->kept, count, &out->model));
+    cst_free(context, weights);
+    if (status != CST_OK)
+        cst_made_model_free(context, out);
+    return status;
 }
 
 /* ---- prediction ---- */

@@ -49,6 +49,11 @@ typedef struct cst_detect_fit {
 cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *method,
                               const cst_box_training *training, int32_t fold, uint64_t seed,
                               cst_detect_fit *out);
+/* The fit as a model without names, settings and fusion: cst_method_fit_model for clusters. */
+cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
+                                cst_made_model *out);
+/* How its model predicts. */
+cst_box_rule cst_detect_rule_stored(const cst_detect_method *method);
 void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit);
 
 /* Boxes of a split of the same members; images: [images] that are wanted, or NULL. */

@@ -3,6 +3,7 @@
  * and fused, written as COCO results. After the fit. docs/detection.md#the-stack.
  */
 #include "detection/detection.h"
+#include "detection/suppression.h"
 
 #include <corestack/detection.h>
 #include <inttypes.h>
@@ -61,13 +62,50 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
                     fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
         cst_view view = cst_box_rows_view(rows);
         cst_view kept = cst_view_members(&view, positions, model->members, pointers);
-        if (count > 0)
+        for (size_t i = 0; fusion->rule == CST_BOX_RULE_MEAN && i < count; i++)
+            scores[2 * i + 1] = (float)(cst_cluster_mean(rows->clusters, (int64_t)i) *
+                                        (double)members / (double)model->members);
+        if (count > 0 && fusion->rule == CST_BOX_RULE_LEARNERS)
             status = cst_stack_predict_reported(context, model, &kept, scores);
     }
     CST_TRY(cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out));
     cst_free(context, scores);
     cst_free(context, weights);
     cst_free(context, pointers);
+    return status;
+}
+
+/* Boxes by a rule that needs no clusters. */
+static cst_status predict_boxes(cst_context *context, const cst_model *model,
+                                const cst_box_split *split, const int32_t *positions,
+                                cst_coco_boxes **out) {
+    static const cst_suppression rules[] = {[CST_BOX_RULE_WBF] = CST_SUPPRESSION_WBF,
+                                            [CST_BOX_RULE_NMS] = CST_SUPPRESSION_HARD,
+                                            [CST_BOX_RULE_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
+                                            [CST_BOX_RULE_SOFT_NMS_LINEAR] =
+                                                CST_SUPPRESSION_LINEAR};
+    const cst_coco *coco = split->coco;
+    cst_box_rule rule = model->fusion->rule;
+    const cst_coco_boxes **boxes = cst_alloc(context, (size_t)model->members, sizeof *boxes);
+    if (!boxes)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < model->members; k++)
+        boxes[k] = split->boxes[positions[k]];
+    cst_status status = CST_OK;
+    if (rule == CST_BOX_RULE_BEST) {
+        size_t count = (size_t)boxes[0]->count;
+        cst_coco_box *box = cst_alloc(context, count, sizeof *box);
+        if (box && count > 0)
+            memcpy(box, boxes[0]->box, count * sizeof *box);
+        status = box ? cst_coco_boxes_take(context, out, box, (int64_t)count, coco->images,
+                                           coco->categories)
+                     : CST_ERROR_MEMORY;
+        if (status != CST_OK)
+            cst_free(context, box);
+    } else {
+        status = cst_suppress(context, coco, boxes, model->members, rules[rule], NULL, out);
+    }
+    cst_free(context, (void *)boxes);
     return status;
 }
 
@@ -83,13 +121,16 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
     CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
         context, pool, split, positions, model->members, split_out));
     CST_TRY(check_categories(context, model->fusion, split_out->coco));
-    if (status == CST_OK) {
+    cst_box_rule rule = model->fusion->rule;
+    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN) {
+        CST_TRY(predict_boxes(context, model, split_out, positions, out));
+    } else if (status == CST_OK) {
         cst_cluster_options options = {.iou = model->fusion->iou,
                                        .min_score = model->fusion->min_score,
                                        .max_boxes = model->fusion->max_boxes};
         status = cst_box_rows_make(context, split_out, &options, NULL, NULL, &rows);
+        CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
     }
-    CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
     cst_box_rows_free(context, &rows);
     cst_free(context, positions);
     return status;

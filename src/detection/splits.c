@@ -4,6 +4,7 @@
  */
 #include "detection/splits.h"
 
+#include "model/pool_hash.h"
 #include "pool/state.h"
 
 #include <math.h>
@@ -195,4 +196,35 @@ cst_view cst_box_rows_view(const cst_box_rows *rows) {
                       .classes = 2,
                       .members = rows->members,
                       .data = (const float *const *)rows->data};
+}
+
+/* ---- hash ---- */
+
+static uint64_t hash_box(uint64_t hash, int64_t image, int64_t category, const double numbers[5]) {
+    int64_t ids[2] = {image, category};
+    return cst_hash_bytes(cst_hash_bytes(hash, ids, sizeof ids), numbers, 5 * sizeof *numbers);
+}
+
+uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split) {
+    const cst_coco *coco = split->coco;
+    uint64_t hash = CST_HASH_START;
+    for (int32_t i = 0; i < coco->images; i++)
+        hash = cst_hash_bytes(hash, &coco->image_id[i], sizeof coco->image_id[i]);
+    for (int64_t g = 0; g < coco->count; g++) {
+        const cst_coco_true *b = &coco->box[g];
+        hash = hash_box(hash, coco->image_id[b->image], coco->category_id[b->category],
+                        (const double[5]){b->x, b->y, b->w, b->h, b->crowd});
+    }
+    uint64_t sum = cst_hash_mix(hash);
+    for (int32_t k = 0; k < split->members; k++) {
+        const char *name = cst_pool_member_name(pool, k);
+        hash = cst_hash_bytes(CST_HASH_START, name, strlen(name) + 1);
+        for (int64_t i = 0; i < split->boxes[k]->count; i++) {
+            const cst_coco_box *b = &split->boxes[k]->box[i];
+            hash = hash_box(hash, coco->image_id[b->image], coco->category_id[b->category],
+                            (const double[5]){b->x, b->y, b->w, b->h, b->score});
+        }
+        sum += cst_hash_mix(hash);
+    }
+    return cst_hash_mix(sum);
 }

@@ -80,6 +80,9 @@ typedef struct cst_box_training {
     cst_training source;  /* of the rows with a target */
 } cst_box_training;
 
+/* One number for annotations and members' boxes, whatever the order of members. */
+uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
+
 /* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
  * there to learn from. */
 cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,

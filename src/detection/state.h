@@ -22,6 +22,7 @@ typedef struct cst_box_result {
     cst_ap_matches *matches;
     cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
+    double *fusion; /* weights of boxes of a fit that is wanted as a model; else NULL */
 } cst_box_result;
 
 /* Matches boxes with the images scored: scores, and matches in entry->result, which is there. */

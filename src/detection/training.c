@@ -57,18 +57,10 @@ static cst_status make_folds(cst_context *context, cst_box_training *t, int32_t 
 
 static cst_status take_costs(cst_context *context, const cst_pool *pool, cst_training *source) {
     size_t members = (size_t)cst_pool_members(pool);
-    source->flops = cst_alloc(context, members, sizeof *source->flops);
-    source->latency = cst_alloc(context, members, sizeof *source->latency);
-    source->ensembles = cst_alloc(context, members, sizeof *source->ensembles);
-    if (!source->flops || !source->latency || !source->ensembles)
-        return CST_ERROR_MEMORY;
-    for (size_t k = 0; k < members; k++) {
-        source->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
-        source->flops[k] = source->ensembles[k].passes * cst_pool_member_flops(pool, (int32_t)k);
-        source->latency[k] =
-            source->ensembles[k].passes * cst_pool_member_latency_ms(pool, (int32_t)k);
-    }
-    return CST_OK;
+    cst_status status = cst_training_make_costs(context, members, source);
+    if (status == CST_OK)
+        cst_training_read_costs(pool, members, source);
+    return status;
 }
 
 /* ---- opening ---- */
@@ -140,19 +132,10 @@ static cst_status take_folds(cst_context *context, const cst_box_training *all,
 /* Costs and tags of members [count]; NULL: all. */
 static cst_status take_members(cst_context *context, const cst_training *all,
                                const int32_t *members, int32_t count, cst_training *out) {
-    size_t n = (size_t)count;
-    out->flops = cst_alloc(context, n, sizeof *out->flops);
-    out->latency = cst_alloc(context, n, sizeof *out->latency);
-    out->ensembles = cst_alloc(context, n, sizeof *out->ensembles);
-    if (!out->flops || !out->latency || !out->ensembles)
-        return CST_ERROR_MEMORY;
-    for (int32_t j = 0; j < count; j++) {
-        int32_t k = members ? members[j] : j;
-        out->flops[j] = all->flops[k];
-        out->latency[j] = all->latency[k];
-        out->ensembles[j] = all->ensembles[k];
-    }
-    return CST_OK;
+    cst_status status = cst_training_make_costs(context, (size_t)count, out);
+    for (int32_t j = 0; status == CST_OK && j < count; j++)
+        cst_training_copy_costs(all, members ? members[j] : j, j, out);
+    return status;
 }
 
 /* Clusters of a split by the options and folds of `all`. */

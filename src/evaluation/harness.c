@@ -22,9 +22,9 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_options_free(context, options);
     if (!wanted)
         return CST_OK;
-    return e->ops->check_data
-               ? e->ops->check_data(context, e)
-               : cst_training_check(context, e->pool, "oof", e->source, NULL, &e->findings);
+    return e->ops->check_data ? e->ops->check_data(context, e)
+                              : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
+                                                   e->source, NULL, &e->findings);
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -35,9 +35,10 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .pool = pool,
                             .options = options,
                             .split = options->split ? options->split : "oof",
+                            .fitted = out->fitted,
                             .shift = shift,
                             .members = cst_pool_members(pool)};
-    out->nested = strcmp(out->split, "oof") == 0;
+    out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
     cst_status status = CST_OK;
     if (options->predicted && !ops->tell)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -166,6 +167,7 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
 void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     if (e->ops && (entry->method || entry->result))
         e->ops->free_entry(context, entry);
+    cst_made_model_free(context, &entry->made);
     cst_free(context, entry->weights);
     cst_free(context, entry->uses);
     *entry = (cst_entry){0};

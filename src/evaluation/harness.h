@@ -11,6 +11,7 @@
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
  * a failure. options: borrowed. */
+/* out->fitted is read, the rest is set. */
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
@@ -100,6 +101,10 @@ cst_status cst_finish_report(cst_context *context, cst_status status, cst_report
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,
                             cst_report **report);
+/* A fit of any method, which is no preset by itself, behind the public function. */
+cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                              const char *split, const char *method, const cst_options *options,
+                              cst_model **model, cst_report **report);
 /* The comparisons, behind the public functions of these names. */
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *options, cst_report **report);

@@ -168,7 +168,7 @@ cst_status cst_method_check(cst_context *context, const cst_method *method, cons
     if (!method->preset)
         return CST_OK;
     cst_status status = cst_balance_check(context, s);
-    CST_TRY(cst_training_check_costs(context, pool, source, s->keep_flops, s->keep_latency));
+    CST_TRY(cst_training_check_costs(context, pool, source, &s->limits));
     return status;
 }
 
@@ -201,11 +201,12 @@ static cst_status fit_preset(cst_context *context, const cst_training *source,
                              cst_method_fit *out) {
     cst_compact *table = NULL;
     cst_view view = source->view;
+    cst_costs costs = cst_training_costs(source);
     cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
                                          &out->method.settings, &table);
     cst_compact_attach(&view, table);
     CST_TRY(cst_stages_run(context, &view, source->folds, source->fold_count, &out->method.settings,
-                           source->flops, source->latency, &out->stages));
+                           &costs, &out->stages));
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
     if (status == CST_OK)
@@ -297,6 +298,52 @@ void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
     cst_free(context, fit->uses);
     cst_free(context, fit->weights);
     *fit = (cst_method_fit){0};
+}
+
+/* ---- as a model ---- */
+
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count) {
+    *count = 0;
+    *kept = cst_alloc(context, (size_t)members, sizeof **kept);
+    if (!*kept)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < members; k++)
+        if (uses[k])
+            (*kept)[(*count)++] = k;
+    *count = *count ? *count : 1; /* a model has a member, whatever its weight */
+    return CST_OK;
+}
+
+cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
+    int32_t count = 0;
+    *out = (cst_made_model){0};
+    cst_status status = CST_OK;
+    if (fit->method.baseline) {
+        status = cst_members_used(context, fit->uses, fit->members, &out->kept, &count);
+        CST_TRY(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
+    } else {
+        count = fit->stages.kept_count;
+        out->kept = cst_alloc(context, (size_t)count, sizeof *out->kept);
+        if (!out->kept)
+            return CST_ERROR_MEMORY;
+        memcpy(out->kept, fit->stages.kept, (size_t)count * sizeof *out->kept);
+        out->model = fit->stages.fit.model;
+        fit->stages.fit.model = NULL;
+    }
+    if (status != CST_OK) {
+        cst_made_model_free(context, out);
+        return status;
+    }
+    out->model->calibrator = fit->calibrator;
+    fit->calibrator = (cst_calibrator){0};
+    return CST_OK;
+}
+
+void cst_made_model_free(cst_context *context, cst_made_model *made) {
+    cst_model_free(context, made->model);
+    cst_free(context, made->kept);
+    *made = (cst_made_model){0};
 }
 
 /* ---- rows the fit did not see ---- */

@@ -74,6 +74,21 @@ cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fi
                                   const cst_view *view, float *out);
 void cst_method_fit_free(cst_context *context, cst_method_fit *fit);
 
+/* A fitted method as a model without names and settings. Starts as zeros. */
+typedef struct cst_made_model {
+    cst_model *model;
+    int32_t *kept; /* [model->members] positions among the members of the fit, ascending */
+} cst_made_model;
+
+/* The model that predicts as the fit does. Takes the fit's stack and calibration map, so that the
+ * fit is only to be freed afterwards. Free with cst_made_model_free. */
+cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
+/* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
+ * array is the caller's. */
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count);
+void cst_made_model_free(cst_context *context, cst_made_model *made);
+
 /* The same on the rows of `source` that are not in fold `fold`. */
 cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
                                   const cst_training *source, int32_t fold, uint64_t seed,

@@ -26,6 +26,8 @@ typedef struct cst_evaluation {
     cst_pool *pool;
     const cst_compare_options *options; /* borrowed; seed, settings, split */
     const char *split;
+    const char *fitted;         /* the split that methods are fitted on; NULL: "oof" */
+    bool unscored;              /* only the fit is wanted, without scores of rows */
     bool nested;                /* each row is scored by a fit without the row's fold */
     bool brief;                 /* an evaluation: only the task's brief_scores are wanted */
     bool shift;                 /* several splits, clean ones and those out of distribution may be
@@ -47,6 +49,7 @@ typedef struct cst_entry {
     const char *preset;     /* NULL: a baseline, which takes no options */
     bool asked;             /* by name, and not as one of all */
     void *method;           /* the task's own */
+    bool keep;              /* the fit on all rows is wanted as a model */
     /* Set by the task's `run`. */
     double scores[CST_TASK_SCORES_MAX]; /* in the order of the task's table; NaN: not defined */
     double *weights;                    /* [members]; NULL where the method is no mix */
@@ -55,12 +58,18 @@ typedef struct cst_entry {
     double seconds;   /* of the fit on all rows */
     char detail[320]; /* what the fit chose; empty: a single member is named */
     char calibrator[64];
-    void *result; /* predictions, tallies or matches */
+    void *result;        /* predictions, tallies or matches */
+    cst_made_model made; /* where it is wanted */
     /* Set by the harness from these, in the pool's positions. */
     int32_t models;
     double kappa; /* condition number of the Gram matrix of the members used */
     double flops_rel;
 } cst_entry;
+
+/* The split that methods are fitted on. */
+static inline const char *cst_evaluation_fitted(const cst_evaluation *e) {
+    return e->fitted ? e->fitted : "oof";
+}
 
 /* Intervals of entries: arrays [count][scores of the task]; NaN where a score has none. */
 typedef struct cst_intervals {
@@ -123,9 +132,16 @@ struct cst_task_ops {
     cst_status (*check)(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
     /* False if the method needs tagged members and there are none. */
     bool (*applies)(const cst_evaluation *e, const cst_entry *entry);
-    /* Fits, predicts the rows and scores. uses is there, all false. */
+    /* Fits, predicts the rows and scores, unless the evaluation says that scores are not wanted.
+     * uses is there, all false. */
     cst_status (*run)(cst_context *context, const cst_evaluation *e, cst_entry *entry);
     void (*free_entry)(cst_context *context, cst_entry *entry); /* method and result */
+
+    /* Gives the model of an entry its task, names and settings. */
+    cst_status (*label_model)(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry);
+    /* One number for what is in a split, which is loaded. */
+    cst_status (*hash)(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
 
     /* Fills what `out` has, [count] of them; *done stays false if the rows are not resampled as one
      * sample. p may be left alone. */

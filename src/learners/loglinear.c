@@ -301,8 +301,16 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     out->weights = cst_alloc(context, k, sizeof *out->weights);
     out->bias = cst_alloc(context, (size_t)out->classes, sizeof *out->bias);
     out->hessian = cst_alloc(context, d * d, sizeof *out->hessian);
-    if (!out->weights || !out->bias || !out->hessian)
+    out->slack = cst_alloc(context, k, sizeof *out->slack);
+    if (!out->weights || !out->bias || !out->hessian || !out->slack)
         return CST_ERROR_MEMORY;
+    double common = mean_offset(s, s->theta);
+    for (size_t j = 0; j < k; j++)
+        if (at_bound(s, j))
+            out->slack[j] =
+                fmax(s->sum[1 + j] + s->prior_weights * (s->theta[j] - s->center - common) +
+                         s->prior_scale * common,
+                     0);
     memcpy(out->weights, s->theta, k * sizeof *out->weights);
     memcpy(out->bias, s->theta + k, (d - k) * sizeof *out->bias);
     const double *hessian = s->sum + 1 + d;
@@ -409,6 +417,7 @@ void cst_loglinear_free(cst_context *context, cst_loglinear *fit) {
     cst_free(context, fit->weights);
     cst_free(context, fit->bias);
     cst_free(context, fit->hessian);
+    cst_free(context, fit->slack);
     *fit = (cst_loglinear){0};
 }
 

@@ -109,7 +109,8 @@ typedef struct cst_loglinear {
     double *weights; /* [members] */
     double *bias;    /* [classes]; all zero without bias */
     double
-        *hessian; /* [d][d] of the penalised total loss at the optimum, d = members (+ classes) */
+        *hessian;  /* [d][d] of the penalised total loss at the optimum, d = members (+ classes) */
+    double *slack; /* [members]: slope of the penalised loss in weights held at 0; 0 elsewhere */
     int32_t parameters;   /* d */
     double nll;           /* total NLL on the rows it was fitted to, without the priors */
     double prior_weights; /* the precisions used */

@@ -302,6 +302,8 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     }
     memcpy(s->fit->weights, s->best, k * sizeof *s->best);
     memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
+    for (size_t j = 0; j < k; j++)
+        s->fit->slack[j] = s->bound[j] ? s->slope[j] : 0;
     return status;
 }
 

@@ -75,11 +75,27 @@ CST_WIDE_BODY clip_row_body(int32_t classes, double *restrict row) {
 }
 CST_WIDE(clip_row, (int32_t classes, double *restrict row), (classes, row))
 
+/* As competitors clip: a sum of the classes in their order. */
+static void clip_row_fine(int32_t classes, double *row) {
+    double sum = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        row[c] = row[c] < CST_PROBABILITY_FINE_FLOOR ? CST_PROBABILITY_FINE_FLOOR : row[c];
+        row[c] = row[c] > 1 - CST_PROBABILITY_FINE_FLOOR ? 1 - CST_PROBABILITY_FINE_FLOOR : row[c];
+        sum += row[c];
+    }
+    for (int32_t c = 0; c < classes; c++)
+        row[c] /= sum;
+}
+
 void cst_probability_rows(cst_probability_map map, int64_t count, int32_t classes, double *scores) {
-    if (classes < 2)
+    if (classes < 2 || map == CST_PROBABILITY_MIXTURE)
         return;
     for (int64_t i = 0; i < count; i++) {
         double *row = scores + i * classes;
+        if (map == CST_PROBABILITY_FINE) {
+            clip_row_fine(classes, row);
+            continue;
+        }
         if (map == CST_PROBABILITY_SIMPLEX)
             cst_simplex_project(classes, row);
         clip_row(classes, row);

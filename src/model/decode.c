@@ -5,6 +5,7 @@
  */
 #include "base/utf8.h"
 #include "learners/design.h"
+#include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -24,6 +25,8 @@ typedef struct reader {
     size_t at;
     size_t end;
     cst_status status;
+    cst_box_rule rule; /* of section RULE, for FUSE */
+    bool mapped;       /* section CALI was there: LEAR may have its maps of scores */
 } reader;
 
 CST_PRINTF(3, 4) static void refuse(reader *r, size_t at, const char *format, ...) {
@@ -321,12 +324,119 @@ static void get_values(reader *r, cst_model *model) {
         get_output(r, v, o);
 }
 
+/* ---- what follows the blend ---- */
+
+/* Numbers in ascending order (strictly or not) within [-bound, bound]. */
+static double *get_knots(reader *r, size_t count, const char *what, bool strictly, double least,
+                         double most) {
+    size_t at = r->at;
+    double *values = get_f64s(r, count, what, most);
+    for (size_t i = 0; i < count && r->status == CST_OK; i++)
+        if (values[i] < least ||
+            (i > 0 && (strictly ? !(values[i] > values[i - 1]) : values[i] < values[i - 1])))
+            refuse(r, at + 8 * i, "%s is %g, which is below %g or not in ascending order", what,
+                   values[i], least);
+    return values;
+}
+
+static void get_steps(reader *r, cst_calibrator *map) {
+    for (int32_t c = 0; c < map->classes && r->status == CST_OK; c++) {
+        cst_isotonic *step = &map->steps[c];
+        size_t at = r->at;
+        uint32_t count = get_u32(r);
+        if (r->status == CST_OK && count == 0)
+            refuse(r, at, "the isotonic map of class %" PRId32 " has no knots", c);
+        step->x = get_knots(r, count, "a knot of an isotonic map", true, -CST_MODEL_SLOPE_MAX,
+                            CST_MODEL_SLOPE_MAX);
+        step->y = get_knots(r, count, "a value of an isotonic map", false, 0, 1);
+        step->count = count;
+    }
+}
+
+static void get_calibration(reader *r, cst_model *model) {
+    size_t at = r->at;
+    cst_calibrator_kind kind =
+        (cst_calibrator_kind)get_int(r, "the kind of calibration map", 0, CST_CALIBRATOR_PLATT);
+    if (r->status == CST_OK && model->task == CST_TASK_REGRESSION)
+        refuse(r, at, "section CALI is in a model of a regression");
+    /* What the map takes is bounded by the bytes that are left. */
+    size_t least = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT ? 16
+                   : kind == CST_CALIBRATOR_ISOTONIC                             ? 20
+                                                                                 : 0;
+    if (r->status == CST_OK && least > 0 && (size_t)model->classes > (r->end - r->at) / least)
+        refuse(r, r->at, "a map of %" PRId32 " classes is declared, but %zu bytes are left",
+               model->classes, r->end - r->at);
+    if (r->status != CST_OK)
+        return;
+    r->mapped = true;
+    cst_calibrator *map = &model->calibrator;
+    size_t classes = (size_t)model->classes;
+    if (kind == CST_CALIBRATOR_TEMPERATURE)
+        map->temperature = get_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
+    if (kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT) {
+        map->slopes = get_f64s(r, classes, "a slope of a calibration map", CST_MODEL_SLOPE_MAX);
+        map->intercepts =
+            get_f64s(r, classes, "an intercept of a calibration map", CST_MODEL_SLOPE_MAX);
+    }
+    map->kind = kind;
+    map->classes = model->classes;
+    if (kind == CST_CALIBRATOR_ISOTONIC) {
+        map->steps = cst_alloc(r->context, classes, sizeof *map->steps);
+        r->status = map->steps ? r->status : CST_ERROR_MEMORY;
+        get_steps(r, map);
+    }
+    if (r->status == CST_OK)
+        cst_calibrator_describe(map);
+}
+
+static void get_network(reader *r, cst_model *model) {
+    size_t at = r->at;
+    int32_t hidden = get_int(r, "the number of hidden units", 1, CST_MODEL_HIDDEN_MAX);
+    if (r->status == CST_OK && model->task == CST_TASK_REGRESSION)
+        refuse(r, at, "section NETW is in a model of a regression");
+    size_t size = cst_network_size(model->members, model->classes, hidden);
+    size_t left = (r->end - r->at) / 8;
+    if (r->status == CST_OK && (size == 0 || size > left))
+        refuse(r, at, "a network of %" PRId32 " hidden units is declared, but %zu bytes are left",
+               hidden, r->end - r->at);
+    if (r->status != CST_OK)
+        return;
+    cst_network *net = cst_alloc(r->context, 1, sizeof *net);
+    if (!net) {
+        r->status = CST_ERROR_MEMORY;
+        return;
+    }
+    model->network = net;
+    *net = (cst_network){.members = model->members, .classes = model->classes, .hidden = hidden};
+    size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
+    net->mean = get_f64s(r, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
+    at = r->at;
+    net->scale = get_f64s(r, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
+    for (size_t i = 0; i < inputs && r->status == CST_OK; i++)
+        if (!(net->scale[i] >= 1 / CST_MODEL_SLOPE_MAX))
+            refuse(r, at + 8 * i, "the scale of an input is %g, which is not from %g to %g",
+                   net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+    net->theta = get_f64s(r, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
+}
+
+static void get_rule(reader *r, cst_model *model) {
+    size_t at = r->at;
+    int32_t rule =
+        get_int(r, "the rule for boxes", CST_BOX_RULE_LEARNERS + 1, CST_BOX_RULE_SOFT_NMS_LINEAR);
+    if (r->status == CST_OK && model->task != CST_TASK_DETECTION)
+        refuse(r, at, "section RULE is only for detection models");
+    if (r->status == CST_OK && rule == CST_BOX_RULE_BEST && model->members != 1)
+        refuse(r, at, "the boxes of the best member are of %" PRId32 " members", model->members);
+    r->rule = (cst_box_rule)rule;
+}
+
 /* How many coefficients and biases a learner of this kind has. */
 static void check_lengths(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
                           int32_t index) {
-    bool linear = learner->kind != CST_LEARNER_LOGLINEAR;
-    int32_t coefficients = linear ? cst_design_columns(&model->gate) : model->members;
-    int32_t biases = linear ? 1 : model->classes;
+    bool linear = cst_learner_is_linear(learner->kind);
+    bool network = learner->kind == CST_LEARNER_NETWORK;
+    int32_t coefficients = network ? 0 : linear ? cst_design_columns(&model->gate) : model->members;
+    int32_t biases = network ? 0 : linear ? 1 : model->classes;
     if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
             refuse(r, at, "%" PRId32 " outputs and %" PRId32 " columns are too many",
@@ -343,17 +453,37 @@ static void check_lengths(reader *r, size_t at, const cst_model *model, const cs
                learner->biases, biases);
 }
 
+/* A mixture of probabilities is one as it is. */
+static void check_mixture(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
+                          int32_t index) {
+    double sum = 0;
+    bool good =
+        r->status == CST_OK && learner->coefficients == model->members && learner->bias[0] == 0;
+    for (int32_t k = 0; good && k < learner->coefficients; k++) {
+        good = learner->weights[k] >= 0;
+        sum += learner->weights[k];
+    }
+    if (r->status == CST_OK && !(good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE))
+        refuse(r, at,
+               "meta-learner %" PRId32 " is no mixture: its weights are to be 0 or more with sum "
+               "1, without a bias or a gate",
+               index);
+}
+
 static void get_learner(reader *r, const cst_model *model, cst_learner *learner, int32_t index) {
     size_t at = r->at;
     uint32_t kind = get_u32(r);
-    if (r->status == CST_OK && kind > CST_LEARNER_LINEAR)
+    if (r->status == CST_OK && kind > CST_LEARNER_NETWORK)
         refuse(r, at, "meta-learner %" PRId32 " is of unknown kind %" PRIu32, index, kind);
     learner->kind = r->status == CST_OK ? (cst_learner_kind)kind : CST_LEARNER_RIDGE;
     if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
         refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
                index);
-    if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION)
+    if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION &&
+        model->map <= CST_PROBABILITY_SIMPLEX)
         refuse(r, at, "meta-learner %" PRId32 " is of a kind for regression only", index);
+    if (learner->kind == CST_LEARNER_NETWORK && !model->network)
+        refuse(r, at, "meta-learner %" PRId32 " is a network, but section NETW is missing", index);
     learner->coefficients = get_int(r, "the number of coefficients", 0, INT32_MAX);
     learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
     learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
@@ -370,11 +500,14 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
     learner->weights =
         get_f64s(r, (size_t)learner->coefficients, "a coefficient", CST_MODEL_COEFFICIENT_MAX);
     learner->bias = get_f64s(r, (size_t)learner->biases, "a bias", CST_MODEL_COEFFICIENT_MAX);
+    if (model->map == CST_PROBABILITY_MIXTURE && cst_learner_is_linear(learner->kind))
+        check_mixture(r, at, model, learner, index);
 }
 
 static void get_learners(reader *r, cst_model *model) {
-    model->map = (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
-                                              CST_PROBABILITY_SIMPLEX);
+    model->map =
+        (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
+                                     r->mapped ? CST_PROBABILITY_FINE : CST_PROBABILITY_SIMPLEX);
     size_t at = r->at;
     int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
     model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
@@ -389,6 +522,11 @@ static void get_learners(reader *r, cst_model *model) {
     }
     if (r->status == CST_OK && !(fabs(sum - 1) <= CST_MODEL_BLEND_TOLERANCE))
         refuse(r, at, "the blend weights sum to %.12g instead of 1", sum);
+    bool network = false;
+    for (int32_t l = 0; l < count; l++)
+        network = network || model->learner[l].kind == CST_LEARNER_NETWORK;
+    if (r->status == CST_OK && model->network && !network)
+        refuse(r, at, "section NETW is in a model without such a meta-learner");
 }
 
 static void get_fusion(reader *r, cst_model *model) {
@@ -398,6 +536,7 @@ static void get_fusion(reader *r, cst_model *model) {
         return;
     }
     model->fusion = fusion;
+    fusion->rule = r->rule;
     fusion->iou = get_f64(r, "the overlap of boxes that are one object", 0, 1);
     fusion->min_score = get_f64(r, "the least score of a box", 0, 1);
     fusion->max_boxes = get_int(r, "the maximum number of boxes of a member", 1, INT32_MAX);
@@ -422,6 +561,67 @@ static void get_fusion(reader *r, cst_model *model) {
     for (size_t i = 0; i < weights && r->status == CST_OK; i++)
         if (fusion->weights[i] < 0)
             refuse(r, at + 8 * i, "a weight of a box is %g, which is negative", fusion->weights[i]);
+}
+
+/* Numbers from `least` to the bound of coefficients into an array of zeros. */
+static void fill_f64s(reader *r, double *values, size_t count, double least, const char *what) {
+    for (size_t i = 0; values && i < count && r->status == CST_OK; i++)
+        values[i] = get_f64(r, what, least, CST_MODEL_COEFFICIENT_MAX);
+}
+
+static void get_refit(reader *r, const cst_model *model, cst_refit *out) {
+    static const double most = CST_MODEL_REFIT_MAX;
+    size_t at = r->at;
+    size_t k = (size_t)model->members;
+    bool values = model->task == CST_TASK_REGRESSION;
+    int32_t learner = get_int(r, "the meta-learner of a refit", 0, model->learners - 1);
+    int32_t output = get_int(r, "the output of a refit", 0, values ? model->classes - 1 : 0);
+    int32_t biases = get_int(r, "the number of biases of a refit", 0, INT32_MAX);
+    bool nonnegative = get_int(r, "whether weights are bounded", 0, 1) == 1;
+    if (r->status == CST_OK && biases != (values ? 1 : model->learner[learner].biases))
+        refuse(r, at, "a refit has %" PRId32 " biases, which its meta-learner has not", biases);
+    /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
+    size_t numbers = 5 + k * (k + 1) / 2 + 4 * k + (size_t)biases * (k + 1);
+    if (r->status == CST_OK && numbers > (r->end - r->at) / 8)
+        refuse(r, r->at, "%zu numbers of a refit are declared, but %zu bytes are left", numbers,
+               r->end - r->at);
+    if (r->status != CST_OK)
+        return;
+    r->status = cst_refit_alloc(r->context, model->members, biases, out);
+    if (r->status != CST_OK)
+        return;
+    out->learner = learner;
+    out->output = output;
+    out->nonnegative = nonnegative;
+    out->share = get_f64(r, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+    out->pair = get_f64(r, "a refit's precision of the common scale", -most, most);
+    out->pull = get_f64(r, "a refit's pull", 0, most);
+    out->loss = get_f64(r, "a refit's loss", 0, most);
+    out->least = get_f64(r, "a refit's least loss", 0, most);
+    for (size_t i = 0; i < k && r->status == CST_OK; i++)
+        for (size_t j = 0; j <= i; j++)
+            out->curvature[i * k + j] = out->curvature[j * k + i] =
+                get_f64(r, "a curvature", i == j ? 0 : -most, most);
+    fill_f64s(r, out->slope, k, -most, "a slope");
+    fill_f64s(r, out->ridge, k, 0, "a ridge");
+    fill_f64s(r, out->l1, k, 0, "an l1 penalty");
+    fill_f64s(r, out->center, k, 0, "a center");
+    fill_f64s(r, out->rest, (size_t)biases, -most, "a bias without members");
+    fill_f64s(r, out->tilt, (size_t)biases * k, -most, "a bias's slope");
+}
+
+static void get_refits(reader *r, cst_model *model) {
+    cst_refits *refits = cst_alloc(r->context, 1, sizeof *refits);
+    if (!refits) {
+        r->status = CST_ERROR_MEMORY;
+        return;
+    }
+    model->refits = refits;
+    size_t count = (size_t)get_int(r, "the number of refits", 1, INT32_MAX);
+    refits->refit = get_room(r, count, sizeof *refits->refit, 56, "refits");
+    refits->count = refits->refit ? (int32_t)count : 0;
+    for (int32_t i = 0; i < refits->count && r->status == CST_OK; i++)
+        get_refit(r, model, &refits->refit[i]);
 }
 
 static void get_settings(reader *r, cst_model *model) {
@@ -497,10 +697,12 @@ typedef void (*section_fn)(reader *r, cst_model *model);
 
 static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
-        [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_VALUES] = get_values,   [CST_SECTION_LEARNERS] = get_learners,
-        [CST_SECTION_FUSION] = get_fusion,   [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_VALUES] = get_values,     [CST_SECTION_CALIBRATION] = get_calibration,
+        [CST_SECTION_NETWORK] = get_network,   [CST_SECTION_RULE] = get_rule,
+        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
+        [CST_SECTION_REFITS] = get_refits,     [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

@@ -4,6 +4,7 @@
  * docs/model-format.md.
  */
 #include "base/buffer.h"
+#include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -128,6 +129,41 @@ static void put_learners(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_f64s(cst_buffer *w, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        put_f64(w, values[i]);
+}
+
+static void put_calibration(cst_buffer *w, const cst_model *model) {
+    const cst_calibrator *map = &model->calibrator;
+    size_t classes = (size_t)model->classes;
+    put_u32(w, (uint32_t)map->kind);
+    if (map->kind == CST_CALIBRATOR_TEMPERATURE)
+        put_f64(w, map->temperature);
+    if (map->kind == CST_CALIBRATOR_VECTOR || map->kind == CST_CALIBRATOR_PLATT) {
+        put_f64s(w, map->slopes, classes);
+        put_f64s(w, map->intercepts, classes);
+    }
+    for (size_t c = 0; map->kind == CST_CALIBRATOR_ISOTONIC && c < classes; c++) {
+        put_u32(w, (uint32_t)map->steps[c].count);
+        put_f64s(w, map->steps[c].x, (size_t)map->steps[c].count);
+        put_f64s(w, map->steps[c].y, (size_t)map->steps[c].count);
+    }
+}
+
+static void put_network(cst_buffer *w, const cst_model *model) {
+    const cst_network *net = model->network;
+    size_t inputs = (size_t)net->members * (size_t)net->classes;
+    put_u32(w, (uint32_t)net->hidden);
+    put_f64s(w, net->mean, inputs);
+    put_f64s(w, net->scale, inputs);
+    put_f64s(w, net->theta, cst_network_size(net->members, net->classes, net->hidden));
+}
+
+static void put_rule(cst_buffer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->fusion->rule);
+}
+
 static void put_fusion(cst_buffer *w, const cst_model *model) {
     const cst_fusion *fusion = model->fusion;
     put_f64(w, fusion->iou);
@@ -142,6 +178,31 @@ static void put_fusion(cst_buffer *w, const cst_model *model) {
     }
     for (int64_t i = 0; i < (int64_t)fusion->categories * model->members; i++)
         put_f64(w, fusion->weights[i]);
+}
+
+static void put_refits(cst_buffer *w, const cst_model *model) {
+    size_t k = (size_t)model->members;
+    put_u32(w, (uint32_t)model->refits->count);
+    for (int32_t r = 0; r < model->refits->count; r++) {
+        const cst_refit *refit = &model->refits->refit[r];
+        put_u32(w, (uint32_t)refit->learner);
+        put_u32(w, (uint32_t)refit->output);
+        put_u32(w, (uint32_t)refit->biases);
+        put_u32(w, refit->nonnegative ? 1 : 0);
+        put_f64(w, refit->share);
+        put_f64(w, refit->pair);
+        put_f64(w, refit->pull);
+        put_f64(w, refit->loss);
+        put_f64(w, refit->least);
+        for (size_t i = 0; i < k; i++)
+            put_f64s(w, refit->curvature + i * k, i + 1);
+        put_f64s(w, refit->slope, k);
+        put_f64s(w, refit->ridge, k);
+        put_f64s(w, refit->l1, k);
+        put_f64s(w, refit->center, k);
+        put_f64s(w, refit->rest, (size_t)refit->biases);
+        put_f64s(w, refit->tilt, (size_t)refit->biases * k);
+    }
 }
 
 static void put_settings(cst_buffer *w, const cst_model *model) {
@@ -190,6 +251,16 @@ static bool complete(const cst_model *model) {
         whole = gate->inputs == model->members && gate->best >= 0;
     if (whole && gate->mode == CST_GATE_LEARNED)
         whole = gate->hidden > 0 && gate->w1 && gate->b1 && gate->w2 && gate->b2;
+    const cst_network *net = model->network;
+    if (whole && net)
+        whole = net->members == model->members && net->classes == model->classes && net->mean &&
+                net->scale && net->theta &&
+                cst_network_size(net->members, net->classes, net->hidden) > 0;
+    const cst_calibrator *map = &model->calibrator;
+    if (whole && (map->kind == CST_CALIBRATOR_VECTOR || map->kind == CST_CALIBRATOR_PLATT))
+        whole = map->classes == model->classes && map->slopes && map->intercepts;
+    if (whole && map->kind == CST_CALIBRATOR_ISOTONIC)
+        whole = map->classes == model->classes && map->steps;
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -197,23 +268,48 @@ static bool complete(const cst_model *model) {
     return whole;
 }
 
+/* Whether a section is written. */
+static bool wanted(const cst_model *model, int section) {
+    switch (section) {
+    case CST_SECTION_CLASSES:
+        return model->class_names != NULL;
+    case CST_SECTION_VALUES:
+        return model->values != NULL;
+    case CST_SECTION_CALIBRATION:
+        return model->calibrator.kind != CST_CALIBRATOR_NONE ||
+               model->map > CST_PROBABILITY_SIMPLEX;
+    case CST_SECTION_NETWORK:
+        return model->network != NULL;
+    case CST_SECTION_RULE:
+        return model->fusion && model->fusion->rule != CST_BOX_RULE_LEARNERS;
+    case CST_SECTION_FUSION:
+        return model->fusion != NULL;
+    case CST_SECTION_REFITS:
+        return model->refits != NULL;
+    default:
+        return true;
+    }
+}
+
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_REFITS] = put_refits,     [CST_SECTION_SETTINGS] = put_settings,
     };
+    uint32_t sections = 0;
+    for (int s = 0; s < CST_SECTIONS; s++)
+        sections += wanted(model, s);
     cst_buffer_add(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);
-    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U) -
-                   (model->values ? 0U : 1U));
+    put_u32(w, sections);
     size_t length_at = w->used;
     put_u64(w, 0);
     for (int s = 0; s < CST_SECTIONS; s++)
-        if ((s != CST_SECTION_CLASSES || model->class_names) &&
-            (s != CST_SECTION_FUSION || model->fusion) &&
-            (s != CST_SECTION_VALUES || model->values))
+        if (wanted(model, s))
             put_section(w, model, &cst_section_info[s], payloads[s]);
     if (w->status == CST_OK) {
         store_u64((uint8_t *)w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);

@@ -47,19 +47,10 @@ cst_status cst_fitted_on_note(cst_context *context, const char *split, const int
     return status;
 }
 
-/* What stands behind "key=" in the model's settings, or NULL. */
-static const char *find_setting(const cst_model *model, const char *key) {
-    size_t length = strlen(key);
-    for (size_t i = 0; i < model->settings; i++)
-        if (strncmp(model->setting[i], key, length) == 0 && model->setting[i][length] == '=')
-            return model->setting[i] + length + 1;
-    return NULL;
-}
-
 cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows) {
-    const char *split = find_setting(model, "split");
-    const char *known = find_setting(model, "split.labels");
-    const char *sketch = find_setting(model, "split.rows");
+    const char *split = cst_model_value(model, "split");
+    const char *known = cst_model_value(model, "split.labels");
+    const char *sketch = cst_model_value(model, "split.rows");
     cst_fit_rows out = {.split = split ? split : "oof", .labelled = known != NULL};
     out.same_labels = known != NULL;
     if (known && labels) {

@@ -28,8 +28,12 @@ enum {
     X(CLASSES, "CLAS", 0, 0)                                                                       \
     X(GATE, "GATE", CST_MODEL_REQUIRED, 1)                                                         \
     X(VALUES, "REGR", CST_MODEL_REQUIRED, 0)                                                       \
+    X(CALIBRATION, "CALI", CST_MODEL_REQUIRED, 0)                                                  \
+    X(NETWORK, "NETW", CST_MODEL_REQUIRED, 0)                                                      \
+    X(RULE, "RULE", CST_MODEL_REQUIRED, 0)                                                         \
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
     X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
+    X(REFITS, "ABSE", 0, 0)                                                                        \
     X(SETTINGS, "SETT", 0, 1)
 
 #define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,
@@ -61,8 +65,11 @@ static const size_t CST_MODEL_SAMPLE_RATIO = 8;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
 static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */
+static const double CST_MODEL_REFIT_MAX = 1e30;       /* sums of products stay finite */
 static const double CST_MODEL_GATE_MAX = 1e12;        /* two layers of floats stay finite */
 static const double CST_MODEL_MIX_MIN = 1e-12;        /* logarithms stay finite */
 static const double CST_MODEL_BLEND_TOLERANCE = 1e-9;
+static const double CST_MODEL_MIXTURE_TOLERANCE = 1e-6; /* of the weights of a mixture */
+static const double CST_MODEL_SLOPE_MAX = 1e12; /* calibration maps and networks stay finite */
 
 #endif

@@ -4,6 +4,7 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
  */
 #include "learners/design.h"
+#include "model/absent.h"
 #include "model/kernels.h"
 #include "model/values.h"
 
@@ -29,6 +30,8 @@ typedef struct predict_job {
     const double *blend; /* [learners]; 0: not needed */
     int32_t linear;      /* linear learners with a weight */
     bool gated;          /* some of them reads an aggregator column */
+    bool network;        /* the model's network has a weight */
+    bool calibrate;      /* the blend goes through the model's calibration map */
     bool check;          /* the members' numbers are a caller's, not a pool's */
     bool report;         /* progress is told */
     int64_t chunk;       /* samples worked on at a time */
@@ -50,6 +53,7 @@ typedef struct predict_scratch {
     float *scaled;         /* [members][chunk * classes]: values for the aggregators; or NULL */
     const float **inputs;  /* [members], into scaled; or NULL */
     double *design;        /* scratch of cst_design_tile */
+    double *network;       /* of cst_network_row */
 } predict_scratch;
 
 /* ---- what a caller hands over ---- */
@@ -182,7 +186,7 @@ static void linear_scores(const predict_job *job, const predict_scratch *s, int6
         double *scores = s->scores;
         for (int32_t l = 0; l < model->learners; l++) {
             const cst_learner *learner = &model->learner[l];
-            if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+            if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
                 continue;
             if (values)
                 value_scores(model, learner, s, job->gated ? gated : 0, first, size, scores);
@@ -203,7 +207,7 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
     linear_scores(job, s, count);
     double *scores = s->scores;
     for (int32_t l = 0; l < model->learners; l++) {
-        if (job->blend[l] == 0 || model->learner[l].kind == CST_LEARNER_LOGLINEAR)
+        if (job->blend[l] == 0 || !cst_learner_is_linear(model->learner[l].kind))
             continue;
         if (model->task != CST_TASK_REGRESSION)
             cst_probability_rows(model->map, count, model->classes, scores);
@@ -234,7 +238,26 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     cst_add_scaled_f64(scores, cells, blend, s->mixture);
 }
 
+static void add_network(const predict_job *job, const predict_scratch *s, double blend,
+                        int64_t count) {
+    const cst_model *model = job->model;
+    int64_t cells = count * model->classes;
+    for (int64_t i = 0; i < count; i++)
+        cst_network_row(model->network, s->members, i, s->network, s->scores + i * model->classes);
+    cst_add_scaled_f64(s->scores, cells, blend, s->mixture);
+}
+
 /* ---- blocks ---- */
+
+/* The map is one of the numbers that are returned without it. */
+static void calibrate(const predict_job *job, const predict_scratch *s, int64_t count, float *out) {
+    int64_t cells = count * job->model->classes;
+    for (int64_t e = 0; e < cells; e++)
+        s->mixture[e] = (double)out[e];
+    cst_calibrator_rows(&job->model->calibrator, count, s->mixture);
+    for (int64_t e = 0; e < cells; e++)
+        out[e] = (float)s->mixture[e];
+}
 
 /* The mixture as it is returned; false where a number of it is not finite then. */
 static bool round_mixture(const double *mixture, int64_t cells, float *out) {
@@ -277,10 +300,15 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
     for (int32_t l = 0; l < model->learners; l++)
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_LOGLINEAR)
             add_loglinear(job, s, &model->learner[l], job->blend[l], count);
+    for (int32_t l = 0; job->network && l < model->learners; l++)
+        if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_NETWORK)
+            add_network(job, s, job->blend[l], count);
     float *out = job->out + (size_t)first * (size_t)model->classes;
-    return round_mixture(s->mixture, cells, out)
-               ? CST_OK
-               : refuse_result(worker, job, first, out, s->mixture);
+    if (!round_mixture(s->mixture, cells, out))
+        return refuse_result(worker, job, first, out, s->mixture);
+    if (job->calibrate)
+        calibrate(job, s, count, out);
+    return CST_OK;
 }
 
 /* Samples first..first+count-1, rows[k] being those of member k, chunk by chunk. */
@@ -311,7 +339,9 @@ size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)model->members * (model->task == CST_TASK_REGRESSION ? 2 : 1);
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
-    return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double));
+    size_t network = model->network ? cst_network_scratch(model->network) : 0;
+    return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double)) +
+           network * sizeof(double);
 }
 
 /* Memory of one thread's work, freed with free_scratch also after a failure. */
@@ -324,13 +354,14 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     bool values = model->task == CST_TASK_REGRESSION;
     size_t pairs = values ? cells : chunk; /* each value is a sample of its own */
     size_t design = job->gated ? cst_design_scratch(&model->gate, (int64_t)pairs) : 0;
+    size_t network = job->network ? cst_network_scratch(model->network) : 0;
     size_t place = (size_t)(cst_view_copies(job->view) ? job->batch : job->chunk);
     size_t gathered = 0;
     size_t total = 0;
     *s = (predict_scratch){0};
     if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
-        !cst_size_add(total, tile + 2 * pairs + design, &total))
+        !cst_size_add(total, tile + 2 * pairs + design + network, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)model->members, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
@@ -352,6 +383,7 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     s->columns = s->mixture + lines * cells;
     s->samples = s->columns + tile;
     s->design = s->samples + 2 * pairs;
+    s->network = s->design + design;
     return CST_OK;
 }
 
@@ -388,7 +420,8 @@ static void plan(predict_job *job) {
     const cst_model *model = job->model;
     for (int32_t l = 0; l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
-        if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+        job->network |= job->blend[l] != 0 && learner->kind == CST_LEARNER_NETWORK;
+        if (job->blend[l] == 0 || !cst_learner_is_linear(learner->kind))
             continue;
         job->linear++;
         int32_t width = model->task == CST_TASK_REGRESSION ? learner->coefficients / model->classes
@@ -446,6 +479,7 @@ static cst_status predict_with(cst_context *context, const cst_model *model, int
     cst_status status = blend_weights(context, model, only, &blend);
     predict_job job = {
         .model = model, .view = view, .blend = blend, .check = check, .report = report, .out = out};
+    job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
     return status;
@@ -471,18 +505,72 @@ cst_status cst_stack_predict_learner(cst_context *context, const cst_model *mode
 
 /* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
 static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
-                                  const float *const *predictions, int64_t rows, const float *out) {
+                                  const float *const *predictions, const uint8_t *present,
+                                  int64_t rows, const float *out) {
     if (rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: model, predictions, rows >= 0 and an output are required", call);
     if (!cst_size_fits(rows, model->classes, sizeof *out))
         return cst_fail_size(context, call, rows, model->classes);
     for (int32_t k = 0; rows > 0 && k < model->members; k++)
-        if (!predictions[k])
+        if (!predictions[k] && (!present || present[k]))
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "%s: the predictions of member %d, '%s', are missing", call, (int)k,
                             model->member_names[k]);
     return CST_OK;
+}
+
+/* Pointers of those present, in their order. */
+static void pick_present(const cst_room *room, const float *const *predictions,
+                         const float **given) {
+    for (int32_t i = 0; predictions && i < room->model.members; i++)
+        given[i] = predictions[room->place[i]];
+}
+
+static bool is_whole(const cst_model *model, const uint8_t *present) {
+    bool whole = true;
+    for (int32_t k = 0; present && k < model->members; k++)
+        whole = whole && present[k];
+    return whole;
+}
+
+static cst_status predict_present(cst_context *context, const cst_model *model,
+                                  const float *const *predictions, const uint8_t *present,
+                                  int64_t rows, float *out) {
+    cst_view view = {
+        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
+    if (is_whole(model, present))
+        return predict_with(context, model, -1, &view, true, true, out);
+    cst_room room;
+    const float **given = cst_alloc(context, (size_t)model->members, sizeof *given);
+    cst_status status = cst_room_make(context, model, &room);
+    if (!given)
+        status = CST_ERROR_MEMORY;
+    CST_TRY(cst_room_fill(context, &room, present));
+    if (status == CST_OK) {
+        pick_present(&room, predictions, given);
+        cst_room_tell(context, &room);
+        view.members = room.model.members;
+        view.data = given;
+        status = predict_with(context, &room.model, -1, &view, true, true, out);
+    }
+    cst_room_free(context, &room);
+    cst_free(context, given);
+    return status;
+}
+
+cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
+                                     const float *const *predictions, const uint8_t *present,
+                                     int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_present: context and model are required");
+    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
+    if (status != CST_OK)
+        return status;
+    return cst_why(context, predict_present(context, model, predictions, present, rows, out));
 }
 
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
@@ -492,12 +580,10 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, rows, out);
+    cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
     if (status != CST_OK)
         return status;
-    cst_view view = {
-        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
-    return cst_why(context, predict_with(context, model, -1, &view, true, true, out));
+    return cst_why(context, predict_present(context, model, predictions, NULL, rows, out));
 }
 
 /* ---- without allocation: memory made once per thread ---- */
@@ -509,6 +595,8 @@ struct cst_predictor {
     cst_view view;    /* of no rows: shapes only */
     predict_job job;
     predict_scratch scratch;
+    cst_room room;       /* for calls without some of the members */
+    const float **given; /* [members]: the pointers of those present */
 };
 
 cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
@@ -530,8 +618,14 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
             (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
         made->job =
             (predict_job){.model = model, .view = &made->view, .blend = made->blend, .check = true};
+        made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
         plan(&made->job);
         status = make_scratch(context, &made->job, &made->scratch);
+    }
+    CST_TRY(cst_room_make(context, model, &made->room));
+    if (status == CST_OK) {
+        made->given = cst_alloc(context, (size_t)model->members, sizeof *made->given);
+        status = made->given ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
         *out = made;
@@ -545,24 +639,62 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
         return;
     cst_mark_freed(&predictor->mark);
     free_scratch(context, &predictor->scratch);
+    cst_room_free(context, &predictor->room);
+    cst_free(context, predictor->given);
     cst_free(context, predictor->blend);
     cst_context_free(predictor->own);
     cst_free(context, predictor);
+}
+
+/* Through the model of those present, in the memory that was made for all. */
+static cst_status predict_part(cst_predictor *predictor, const float *const *predictions,
+                               const uint8_t *present, int64_t rows, float *out) {
+    cst_room *room = &predictor->room;
+    cst_status status = cst_room_fill(predictor->own, room, present);
+    if (status != CST_OK)
+        return status;
+    cst_view view = predictor->view;
+    predict_job job = predictor->job;
+    predict_scratch scratch = predictor->scratch;
+    view.members = room->model.members;
+    job.model = &room->model;
+    job.view = &view;
+    job.gated = false;
+    job.out = out;
+    scratch.scaled = NULL;
+    pick_present(room, predictions, predictor->given);
+    return predict_chunks(predictor->own, &job, &scratch, predictor->given, 0, rows);
+}
+
+static cst_status predict_prepared(cst_predictor *predictor, const char *call,
+                                   const float *const *predictions, const uint8_t *present,
+                                   int64_t rows, float *out) {
+    predict_job *job = &predictor->job;
+    CST_CHECK(predictor->own, job->model, MODEL, "model");
+    cst_status status =
+        check_arguments(predictor->own, call, job->model, predictions, present, rows, out);
+    if (status != CST_OK)
+        return status;
+    if (!is_whole(job->model, present))
+        return predict_part(predictor, predictions, present, rows, out);
+    job->out = out;
+    return predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
 }
 
 cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                  int64_t rows, float *out) {
     if (!CST_ALIVE(predictor, PREDICTOR))
         return CST_ERROR_ARGUMENT;
-    predict_job *job = &predictor->job;
     CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
-    CST_CHECK(predictor->own, job->model, MODEL, "model");
-    cst_status status =
-        check_arguments(predictor->own, __func__, job->model, predictions, rows, out);
-    if (status != CST_OK)
-        return status;
-    job->out = out;
-    return predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
+    return predict_prepared(predictor, __func__, predictions, NULL, rows, out);
+}
+
+cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *const *predictions,
+                                         const uint8_t *present, int64_t rows, float *out) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    return predict_prepared(predictor, __func__, predictions, present, rows, out);
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {

@@ -3,12 +3,15 @@
  * After stage S4, between fitting and prediction.
  * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
+#include "model/absent.h"
 #include "model/values.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *cst_learner_name(cst_learner_kind kind) {
-    static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear", "linear"};
+    static const char *const names[] = {"ridge",      "elastic-net", "lasso",
+                                        "log-linear", "linear",      "network"};
     return names[kind];
 }
 
@@ -50,7 +53,10 @@ void cst_model_free(cst_context *context, cst_model *model) {
         cst_free(context, model->learner[l].bias);
     }
     cst_free(context, model->learner);
+    cst_calibrator_free(context, &model->calibrator);
+    cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
+    cst_refits_free(context, model->refits);
     cst_free(context, model);
 }
 
@@ -72,15 +78,17 @@ const char *cst_model_member_name(const cst_model *model, int32_t member) {
                : NULL;
 }
 
-/* Of a regression that is a linear function of its members alone: the mean over the outputs. */
+/* Of a model that is a linear function of its members alone: in a regression the mean over the
+ * outputs. */
 static double linear_weight(const cst_model *model, int32_t member) {
     const cst_learner *learner = model->learner;
+    int32_t functions = model->task == CST_TASK_REGRESSION ? model->classes : 1;
     double mean = 0;
     if (model->learners != 1 ||
-        (int64_t)learner->coefficients != (int64_t)model->members * model->classes)
+        (int64_t)learner->coefficients != (int64_t)model->members * functions)
         return NAN;
-    for (int32_t d = 0; d < model->classes; d++)
-        mean += learner->weights[d * model->members + member] / model->classes;
+    for (int32_t d = 0; d < functions; d++)
+        mean += learner->weights[d * model->members + member] / functions;
     return mean;
 }
 
@@ -91,7 +99,7 @@ double cst_model_member_weight(const cst_model *model, int32_t member) {
         if (model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
             member < model->learner[m].coefficients)
             return model->learner[m].weights[member];
-    return model->task == CST_TASK_REGRESSION ? linear_weight(model, member) : NAN;
+    return linear_weight(model, member);
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {
@@ -102,4 +110,12 @@ const char *cst_model_class_name(const cst_model *model, int32_t c) {
 
 const char *cst_model_setting(const cst_model *model, size_t index) {
     return CST_ALIVE(model, MODEL) && index < model->settings ? model->setting[index] : NULL;
+}
+
+const char *cst_model_value(const cst_model *model, const char *key) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < model->settings; i++)
+        if (strncmp(model->setting[i], key, length) == 0 && model->setting[i][length] == '=')
+            return model->setting[i] + length + 1;
+    return NULL;
 }

@@ -7,8 +7,10 @@
 #define CST_STACK_H
 
 #include "base/base.h"
+#include "calibration/calibration.h"
 #include "learners/gate.h"
 #include "learners/probability.h"
+#include "model/network.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -18,16 +20,23 @@ typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_ELASTIC_NET = 1,
                                 CST_LEARNER_LASSO = 2,
                                 CST_LEARNER_LOGLINEAR = 3,
-                                CST_LEARNER_LINEAR = 4 /* regression: all of them in one */
+                                CST_LEARNER_LINEAR = 4, /* regression: all of them in one; else a
+                                                           mixture of the members */
+                                CST_LEARNER_NETWORK = 5 /* the model's network */
 } cst_learner_kind;
 
-/* "ridge", "elastic-net", "lasso", "log-linear", "linear". */
+/* "ridge", "elastic-net", "lasso", "log-linear", "linear", "network". */
 const char *cst_learner_name(cst_learner_kind kind);
+
+/* Whether it scores rows of the meta-design. */
+static inline bool cst_learner_is_linear(cst_learner_kind kind) {
+    return kind != CST_LEARNER_LOGLINEAR && kind != CST_LEARNER_NETWORK;
+}
 
 /* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
  * [design columns] in raw units, and one intercept in bias[0]; in a regression [outputs][design
  * columns] and bias [outputs]. The log-linear pool has weights [members] and bias [classes], or no
- * biases at all. */
+ * biases at all. A network has neither. */
 typedef struct cst_learner {
     cst_learner_kind kind;
     double blend;         /* weight >= 0 in the mixture of probabilities; all sum to 1 */
@@ -36,6 +45,17 @@ typedef struct cst_learner {
     double *weights;
     double *bias;
 } cst_learner;
+
+/* How a detection predicts: by its learners on clusters of boxes, or by a rule for boxes alone. */
+typedef enum cst_box_rule { /* values are stored in files: pinned */
+                            CST_BOX_RULE_LEARNERS = 0,
+                            CST_BOX_RULE_BEST = 1, /* the boxes of the one member */
+                            CST_BOX_RULE_MEAN = 2, /* clusters with the mean of all scores */
+                            CST_BOX_RULE_WBF = 3,
+                            CST_BOX_RULE_NMS = 4,
+                            CST_BOX_RULE_SOFT_NMS = 5,
+                            CST_BOX_RULE_SOFT_NMS_LINEAR = 6
+} cst_box_rule;
 
 /* How boxes become rows of two classes (the second: the box is right), and rows boxes again. */
 typedef struct cst_fusion {
@@ -46,6 +66,7 @@ typedef struct cst_fusion {
     int64_t *category_id; /* [categories], ascending */
     char **category_name; /* [categories]; NULL where the annotations gave none */
     double *weights;      /* [categories][members] >= 0, beside the scores, in fused boxes */
+    cst_box_rule rule;
 } cst_fusion;
 
 /* Mean and standard deviation of the targets that a regression was fitted on. In these units no
@@ -85,10 +106,17 @@ struct cst_model {
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
-    cst_fusion *fusion; /* of detection only */
+    cst_calibrator calibrator; /* of the blend's probabilities; mostly none */
+    cst_network *network;      /* of a learner of that kind; else NULL */
+    cst_fusion *fusion;        /* of detection only */
+    struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
+                                  members are absent; NULL in files without */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };
+
+/* What follows "key=" in the model's settings, or NULL. Borrowed. */
+const char *cst_model_value(const cst_model *model, const char *key);
 
 /* An empty model; fill it (every array and string from cst_alloc or cst_strdup) and free it with
  * cst_model_free. */

@@ -191,8 +191,9 @@ void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
         cst_report_number(report, entry, "excess_se", step->excess_se);
         cst_report_number(report, entry, "against_all", step->against_all);
         cst_report_number(report, entry, "against_all_se", step->against_all_se);
-        cst_report_number(report, entry, "flops", step->flops > 0 ? step->flops : NAN);
-        cst_report_number(report, entry, "latency_ms", step->latency > 0 ? step->latency : NAN);
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            cst_report_number(report, entry, cst_cost_key((cst_cost)c),
+                              step->cost[c] > 0 ? step->cost[c] : NAN);
         cst_report_flag(report, entry, "allowed", step->allowed);
         cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
         json_t *members = cst_report_list(report, entry, "members");

@@ -36,13 +36,6 @@ void cst_document_nested(cst_report *report, json_t *oof, bool nested);
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 
-/* What a model says of itself: names of members and classes (of detections: none, its two are
- * whether a box is right), settings, and the split it was fitted on by its labels [rows]
- * and, where `kept` is not NULL, the rows of the kept members. */
-cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char *split,
-                         const int32_t *labels, int64_t rows, const cst_view *kept,
-                         const cst_options *options, const cst_stages *stages, cst_model *model);
-
 /* One of "members": name, family, kept (where `because` is given); what a prediction costs, flops
  * and passes, comes behind its scores. */
 json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,

@@ -4,69 +4,12 @@
  */
 #include "la/la.h"
 #include "metrics/weighted.h"
-#include "model/fitted_on.h"
 #include "pipeline/document.h"
+#include "pipeline/label.h"
 #include "pipeline/pipeline.h"
 
 #include <math.h>
 #include <string.h>
-
-cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char *split,
-                         const int32_t *labels, int64_t rows, const cst_view *kept,
-                         const cst_options *options, const cst_stages *stages, cst_model *model) {
-    model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
-    if (!model->member_names)
-        return CST_ERROR_MEMORY;
-    for (int32_t j = 0; j < model->members; j++) {
-        model->member_names[j] = cst_strdup(context, cst_pool_member_name(pool, stages->kept[j]));
-        if (!model->member_names[j])
-            return CST_ERROR_MEMORY;
-    }
-    if (cst_pool_task(pool) != CST_TASK_DETECTION && cst_pool_class_name(pool, 0)) {
-        model->class_names = cst_alloc(context, (size_t)model->classes, sizeof *model->class_names);
-        if (!model->class_names)
-            return CST_ERROR_MEMORY;
-        for (int32_t c = 0; c < model->classes; c++) {
-            model->class_names[c] = cst_strdup(context, cst_pool_class_name(pool, c));
-            if (!model->class_names[c])
-                return CST_ERROR_MEMORY;
-        }
-    }
-    size_t count = cst_option_count() + 2;
-    model->setting = cst_alloc(context, count + CST_FITTED_ON_SETTINGS, sizeof *model->setting);
-    if (!model->setting)
-        return CST_ERROR_MEMORY;
-    model->settings = count + CST_FITTED_ON_SETTINGS;
-    model->setting[0] = cst_format(context, "corestack=%s", cst_version());
-    model->setting[1] = cst_format(context, "preset=%s", cst_options_preset_name(options));
-    for (size_t i = 2; i < count; i++) {
-        const char *key = cst_option_at(i - 2)->key;
-        model->setting[i] = cst_format(context, "%s=%s", key, cst_options_get(options, key));
-    }
-    for (size_t i = 0; i < count; i++)
-        if (!model->setting[i])
-            return CST_ERROR_MEMORY;
-    size_t noted = 0;
-    cst_status status =
-        cst_fitted_on_note(context, split, labels, rows, kept, model->setting + count, &noted);
-    if (status == CST_OK)
-        model->settings = count + noted;
-    return status;
-}
-
-/* Names, settings and the rows with the kept members. */
-static cst_status label(cst_context *context, const cst_pool *pool, const char *split,
-                        const cst_training *source, const cst_options *options,
-                        const cst_stages *stages) {
-    const float **pointers = cst_alloc(context, (size_t)stages->kept_count, sizeof *pointers);
-    if (!pointers)
-        return CST_ERROR_MEMORY;
-    cst_view kept = cst_view_members(&source->view, stages->kept, stages->kept_count, pointers);
-    cst_status status = cst_fit_label(context, pool, split, source->view.labels, source->view.rows,
-                                      &kept, options, stages, stages->fit.model);
-    cst_free(context, pointers);
-    return status;
-}
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
 static cst_status diagnose(cst_context *context, const cst_training *source,
@@ -116,16 +59,17 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                     settings.keep_latency));
+    cst_costs costs = cst_training_costs(&source);
+    CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
     if (settings.checks)
         CST_TRY(cst_training_check(context, pool, split, &source, hints, &findings));
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
                              &table));
     cst_compact_attach(&source.view, table);
     CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                           source.flops, source.latency, &stages));
-    CST_TRY(label(context, pool, split, &source, options, &stages));
+                           &costs, &stages));
+    CST_TRY(cst_fit_label_rows(context, pool, split, &source, options, NULL, stages.kept,
+                               stages.fit.model));
     if (status == CST_OK && report)
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {

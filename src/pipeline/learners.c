@@ -9,6 +9,7 @@
 #include "learners/linear.h"
 #include "metrics/risk.h"
 #include "pipeline/heldout.h"
+#include "pipeline/refits.h"
 #include "pool/folds.h"
 
 #include <math.h>
@@ -85,6 +86,9 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
             cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio, &linear));
         int32_t at = fit->learners++;
         CST_TRY(keep_linear(context, &linear, &fit->model->learner[at]));
+        if (status == CST_OK && fit->refits)
+            status = cst_refits_add_linear(context, fit->model->refits, standardised, &linear,
+                                           fit->model->members, at);
         fit->half_logdet[at] = 0.5 * linear.logdet_hessian;
         cst_linear_free(context, &linear);
     }
@@ -144,6 +148,8 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
                                            &options, fit->model->mix, &pool, &logdet);
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(keep_loglinear(context, &pool, &fit->model->learner[at]));
+    if (status == CST_OK && fit->refits)
+        status = cst_refits_add_loglinear(context, fit->model->refits, &pool, &options, at);
     cst_loglinear_free(context, &pool);
     fit->seconds_ridge += cst_seconds() - start;
     return status;
@@ -245,6 +251,10 @@ static cst_status make_parts(cst_context *context, crossfit *job) {
         if (i > 0)
             status = leave_out(context, job, i - 1, &job->parts[i]);
         CST_TRY(start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit));
+    }
+    if (status == CST_OK) {
+        all->fit.refits = true;
+        status = cst_refits_create(context, CST_LEARNERS_MAX, &all->fit.model->refits);
     }
     return status;
 }
@@ -513,8 +523,10 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
     int32_t kept = 0;
     double total = 0;
     bool linear = false;
+    int32_t place[CST_LEARNERS_MAX];
     for (int32_t m = 0; m < model->learners; m++) {
         cst_learner *learner = &model->learner[m];
+        place[m] = -1;
         if (fabs(learner->blend) < NEGLIGIBLE_WEIGHT) {
             cst_free(context, learner->weights);
             cst_free(context, learner->bias);
@@ -525,11 +537,14 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
         linear |= learner->kind != CST_LEARNER_LOGLINEAR;
         cst_learner moved = *learner;
         *learner = (cst_learner){0};
+        place[m] = kept;
         model->learner[kept++] = moved;
     }
     if (kept == 0)
         return cst_fail(context, CST_ERROR_INTERNAL, "no meta-learner is left in the blend");
     model->learners = kept;
+    cst_refits_move(context, model->refits, place);
+    cst_refits_check(context, model);
     for (int32_t m = 0; m < kept; m++)
         model->learner[m].blend /= total;
     if (!linear) {

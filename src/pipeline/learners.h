@@ -15,6 +15,7 @@ enum { CST_LEARNERS_MAX = 4 };
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
     cst_model *model; /* every learner with its blend weight; no names */
+    bool refits;      /* the model is to keep what its weights are solved again from */
     int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
     cst_learner_kind kind[CST_LEARNERS_MAX];
     double weight[CST_LEARNERS_MAX]; /* in the blend */

@@ -25,16 +25,14 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
 }
 
 cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
-                                           const double *flops, const double *latency,
-                                           const bool *constant) {
-    cst_projection_rule rule = {
-        .tau = settings->threshold, .each_alone = settings->select, .constant = constant};
+                                           const cst_costs *costs, const bool *constant) {
+    cst_projection_rule rule = {.tau = settings->threshold, .costs = *costs, .constant = constant};
     int32_t cap = cst_count_cap(settings, members);
     rule.cap_count = !settings->select && cap < members ? cap : 0;
-    rule.cap_cost[0] = settings->keep_flops;
-    rule.cap_cost[1] = settings->keep_latency;
-    rule.cost[0] = flops;
-    rule.cost[1] = latency;
+    if (!settings->select)
+        rule.limits = settings->limits;
+    /* Selection weighs what members cost: before it only equal ones go. */
+    rule.equal_only = settings->select && cst_limited(&settings->limits);
     return rule;
 }
 
@@ -44,8 +42,7 @@ typedef struct threshold_job {
     const cst_view *view;
     const int32_t *folds;
     const cst_settings *settings;
-    const double *flops;
-    const double *latency;
+    const cst_costs *costs;
     const double *taus;
     int32_t count;
     int32_t fold_count;
@@ -111,8 +108,8 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
     CST_TRY(cst_risk_all(context, &in, risk));
     for (int32_t c = 0; status == CST_OK && c < job->count; c++) {
         cst_projection projection = {0};
-        cst_projection_rule rule = cst_projection_rule_of(job->settings, (int32_t)members,
-                                                          job->flops, job->latency, cka.constant);
+        cst_projection_rule rule =
+            cst_projection_rule_of(job->settings, (int32_t)members, job->costs, cka.constant);
         rule.tau = job->taus[c];
         status = cst_project(context, similarity, (int32_t)members, risk, &rule, &projection);
         CST_TRY(pool_loss(context, &in, &out, projection.kept, projection.kept_count, job->settings,
@@ -128,11 +125,11 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
 
 static cst_status threshold_by_cv(cst_context *context, const cst_view *view, const int32_t *folds,
                                   int32_t fold_count, const cst_settings *settings,
-                                  const double *flops, const double *latency, cst_stages *out) {
+                                  const cst_costs *costs, cst_stages *out) {
     double taus[CANDIDATES_MAX];
     int32_t count = 0;
     cst_projection_rule rule =
-        cst_projection_rule_of(settings, view->members, flops, latency, out->cka.constant);
+        cst_projection_rule_of(settings, view->members, costs, out->cka.constant);
     cst_status status = cst_threshold_candidates(context, out->similarity, view->members, out->risk,
                                                  &rule, CANDIDATES_MAX, taus, &count);
     if (status != CST_OK)
@@ -140,8 +137,7 @@ static cst_status threshold_by_cv(cst_context *context, const cst_view *view, co
     threshold_job job = {.view = view,
                          .folds = folds,
                          .settings = settings,
-                         .flops = flops,
-                         .latency = latency,
+                         .costs = costs,
                          .taus = taus,
                          .count = count,
                          .fold_count = fold_count};
@@ -161,11 +157,11 @@ static cst_status threshold_by_cv(cst_context *context, const cst_view *view, co
 
 static cst_status choose_threshold(cst_context *context, const cst_view *view, const int32_t *folds,
                                    int32_t fold_count, const cst_settings *settings,
-                                   const double *flops, const double *latency, cst_stages *out) {
+                                   const cst_costs *costs, cst_stages *out) {
     bool found = true;
     out->threshold = settings->threshold;
     if (settings->threshold_rule == CST_THRESHOLD_CV)
-        return threshold_by_cv(context, view, folds, fold_count, settings, flops, latency, out);
+        return threshold_by_cv(context, view, folds, fold_count, settings, costs, out);
     if (settings->threshold_rule == CST_THRESHOLD_ELBOW)
         return cst_elbow_threshold(context, out->similarity, view->members, &out->threshold,
                                    &found);
@@ -189,7 +185,7 @@ cst_reason cst_reason_of_drop(cst_drop_reason reason) {
 
 cst_status cst_redundant_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                  int32_t fold_count, const cst_settings *settings,
-                                 const double *flops, const double *latency, cst_stages *out) {
+                                 const cst_costs *costs, cst_stages *out) {
     int32_t members = view->members;
     cst_projection projection = {0};
     cst_status status = cst_stage(context, "risk of members");
@@ -207,12 +203,11 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     } else {
         CST_TRY(cst_stage(context, "redundancy"));
         CST_TRY(similarity_of(context, view, settings, &out->cka, out->similarity));
-        CST_TRY(choose_threshold(context, view, folds, fold_count, settings, flops, latency, out));
+        CST_TRY(choose_threshold(context, view, folds, fold_count, settings, costs, out));
         with.threshold = out->threshold;
     }
     if (status == CST_OK) {
-        cst_projection_rule rule =
-            cst_projection_rule_of(&with, members, flops, latency, out->cka.constant);
+        cst_projection_rule rule = cst_projection_rule_of(&with, members, costs, out->cka.constant);
         status = cst_project(context, out->similarity, members, out->risk, &rule, &projection);
     }
     out->kept_count = 0;

@@ -31,8 +31,11 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
         out->cka.threshold = cst_option_real(o, CST_OPT_CKA_THRESHOLD);
     out->keep_max = (int32_t)cst_option_integer(o, CST_OPT_KEEP_MAX);
     out->keep_fraction = cst_option_real(o, CST_OPT_KEEP_FRACTION);
-    out->keep_flops = cst_option_real(o, CST_OPT_KEEP_MAX_FLOPS);
-    out->keep_latency = cst_option_real(o, CST_OPT_KEEP_MAX_LATENCY);
+    out->limits =
+        (cst_limits){.most = {[CST_COST_FLOPS] = cst_option_real(o, CST_OPT_KEEP_MAX_FLOPS),
+                              [CST_COST_LATENCY] = cst_option_real(o, CST_OPT_KEEP_MAX_LATENCY),
+                              [CST_COST_PARAMS] = cst_option_real(o, CST_OPT_KEEP_MAX_PARAMS)},
+                     .parallel = cst_option_choice(o, CST_OPT_KEEP_LATENCY) == 1};
     int direction = cst_option_choice(o, CST_OPT_SELECT_DIRECTION);
     out->select = direction > 0;
     out->selection =

@@ -10,6 +10,7 @@
 #include "learners/loglinear.h"
 #include "learners/penalty.h"
 #include "learners/probability.h"
+#include "pool/costs.h"
 #include "redundancy/redundancy.h"
 #include "select/select.h"
 
@@ -37,10 +38,9 @@ typedef struct cst_settings {
     cst_cka_options cka;
     int32_t keep_max;
     double keep_fraction;
-    double keep_flops;
-    double keep_latency;
+    cst_limits limits; /* on what the kept members cost */
     bool select;
-    cst_select_options selection; /* caps and costs are set for each view */
+    cst_select_options selection; /* limits and costs are set for each view */
     unsigned learners;            /* bit per cst_learner_kind */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;

@@ -54,85 +54,69 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
 
 /* ---- selection ---- */
 
-static void gather(const double *from, const int32_t *members, int32_t count, double *to) {
-    for (int32_t j = 0; j < count; j++)
-        to[j] = from[members[j]];
-}
-
-/* A path that only follows the loss may pass the budget's best sets by: with a budget the forward
- * path, which keeps to it at every size, is run as well, and the lower held-out loss wins. */
-static cst_status select_within(cst_context *context, const cst_view *view, const int32_t *folds,
-                                int32_t fold_count, const cst_select_options *options,
-                                cst_selection *out) {
-    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
-    if (!budget || options->direction == CST_SELECT_FORWARD)
-        return cst_select(context, view, folds, fold_count, options, out);
-    cst_select_options within = *options;
-    cst_selection forward = {0};
-    within.direction = CST_SELECT_FORWARD;
-    cst_status status = cst_select(context, view, folds, fold_count, &within, &forward);
-    if (status != CST_OK)
-        return status;
-    status = cst_select(context, view, folds, fold_count, options, out);
-    if (status == CST_ERROR_INPUT ||
-        (status == CST_OK && forward.path[forward.chosen].loss < out->path[out->chosen].loss)) {
-        cst_selection_free(context, out);
-        *out = forward;
-        return CST_OK;
-    }
-    cst_selection_free(context, &forward);
-    return status;
-}
-
-/* A cap that costs more than selection was allowed to give up. */
-static void tell_cap(cst_context *context, const cst_settings *settings,
-                     const cst_selection *selection, int32_t members) {
+/* Says where limits cost more than selection was allowed to give up. */
+static void tell_limits(cst_context *context, const cst_settings *settings,
+                        const cst_selection *selection, int32_t members, const char *loss) {
     const cst_select_step *step = &selection->path[selection->chosen];
     double all = selection->path[selection->members - 1].loss;
     bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
-    if (at_cap && step->against_all > settings->selection.tolerance * all)
-        cst_notice(
-            context,
-            "the limits allow %d of %d members, and their held-out NLL is %.1f%% above that of all "
-            "members: raise keep.fraction, keep.max or a cost limit if more members may run",
-            (int)step->size, (int)members, 100 * step->against_all / all);
+    bool limited = cst_limited(&settings->limits);
+    if ((at_cap || limited) && step->against_all > settings->selection.tolerance * all)
+        cst_notice(context,
+                   "the limits allow %d of %d members, and their held-out %s is %.1f%% above that "
+                   "of all members: raise keep.fraction, keep.max or a cost limit if more members "
+                   "may run",
+                   (int)step->size, (int)members, loss, 100 * step->against_all / all);
 }
 
-static cst_status select_members(cst_context *context, const cst_view *view, const int32_t *folds,
-                                 int32_t fold_count, const cst_settings *settings,
-                                 const double *flops, const double *latency, cst_stages *out) {
+cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
+                             const cst_costs *costs, cst_choose *choose, void *user,
+                             const char *loss, cst_stages *out) {
     int32_t count = out->kept_count;
-    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-    double *costs = cst_alloc(context, 2 * (size_t)count, sizeof *costs);
-    cst_status status = pointers && costs ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_view part = cst_view_members(view, out->kept, count, pointers);
-        cst_select_options options = settings->selection;
-        gather(flops, out->kept, count, costs);
-        gather(latency, out->kept, count, costs + count);
-        options.flops = costs;
-        options.latency = costs + count;
-        options.cap_flops = settings->keep_flops;
-        options.cap_latency = settings->keep_latency;
-        options.cap_count = cst_count_cap(settings, view->members);
-        memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
-        out->candidate_count = count;
-        status = select_within(context, &part, folds, fold_count, &options, &out->selection);
-    }
-    if (status == CST_OK)
-        tell_cap(context, settings, &out->selection, view->members);
+    double *values = cst_alloc(context, CST_COST_COUNT * (size_t)count, sizeof *values);
+    if (!values)
+        return CST_ERROR_MEMORY;
+    cst_select_options options = settings->selection;
+    cst_costs_part(costs, out->kept, count, values, &options.costs);
+    options.limits = settings->limits;
+    options.cap_count = cst_count_cap(settings, members);
+    memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
+    out->candidate_count = count;
+    cst_status status = choose(context, user, out->candidates, count, &options, &out->selection);
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
+        tell_limits(context, settings, &out->selection, members, loss);
         for (int32_t j = 0; j < count; j++)
-            out->reason[out->candidates[j]] = CST_REASON_SELECTION;
+            out->reason[out->candidates[j]] =
+                cst_costs_within(costs, &settings->limits, &out->candidates[j], 1)
+                    ? CST_REASON_SELECTION
+                    : CST_REASON_CAP;
         for (int32_t j = 0; j < step->size; j++) {
             out->kept[j] = out->candidates[step->members[j]];
             out->reason[out->kept[j]] = CST_REASON_KEPT;
         }
         out->kept_count = step->size;
     }
+    cst_free(context, values);
+    return status;
+}
+
+typedef struct choice {
+    const cst_view *view;
+    const int32_t *folds;
+    int32_t fold_count;
+} choice;
+
+static cst_status choose_members(cst_context *context, void *user, const int32_t *members,
+                                 int32_t count, const cst_select_options *options,
+                                 cst_selection *out) {
+    const choice *c = user;
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_members(c->view, members, count, pointers);
+    cst_status status = cst_select(context, &part, c->folds, c->fold_count, options, out);
     cst_free(context, pointers);
-    cst_free(context, costs);
     return status;
 }
 
@@ -521,17 +505,19 @@ void cst_stages_find_closest(cst_stages *out) {
 }
 
 static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, const double *flops,
-                             const double *latency, cst_stages *out) {
+                             int32_t fold_count, const cst_settings *settings,
+                             const cst_costs *costs, cst_stages *out) {
     cst_status status = cst_stages_alloc(context, view->members, out);
     double start = cst_seconds();
-    CST_TRY(cst_redundant_members(context, view, folds, fold_count, settings, flops, latency, out));
+    CST_TRY(cst_redundant_members(context, view, folds, fold_count, settings, costs, out));
     out->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_stage(context, "selection"));
-    bool many = out->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
+    choice c = {view, folds, fold_count};
+    bool many = out->kept_count > 1 || cst_limited(&settings->limits);
     if (status == CST_OK && settings->select && many)
-        status = select_members(context, view, folds, fold_count, settings, flops, latency, out);
+        status = cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
+                                   "NLL", out);
     out->seconds_select = cst_seconds() - start;
     CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
     CST_TRY(cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
@@ -545,8 +531,8 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
 }
 
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const double *flops,
-                          const double *latency, cst_stages *out) {
+                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
+                          cst_stages *out) {
     cst_settings balanced;
     cst_view even = cst_view_even(view);
     double *weights = NULL;
@@ -557,7 +543,7 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
                    "loglinear.nonnegative=true has no effect: there is neither selection nor a "
                    "log-linear pool, and the weights of linear meta-learners may be negative");
     cst_status status = cst_balance(context, &even, settings, &balanced, &weights);
-    CST_TRY(run_stages(context, &even, folds, fold_count, &balanced, flops, latency, out));
+    CST_TRY(run_stages(context, &even, folds, fold_count, &balanced, costs, out));
     cst_free(context, weights);
     return status;
 }
@@ -591,12 +577,13 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     const nested_job *job = user;
     const cst_training *inside = &rows->inside;
     size_t classes = (size_t)rows->held.classes;
+    cst_costs costs = cst_training_costs(inside);
     cst_stages stages = {0};
     const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
     float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
     cst_status status = pointers && part ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_stages_run(context, &inside->view, inside->folds, inside->fold_count, job->settings,
-                           inside->flops, inside->latency, &stages));
+                           &costs, &stages));
     if (status == CST_OK) {
         cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);
         status = cst_stack_predict(context, stages.fit.model, &kept, part);

@@ -13,7 +13,7 @@ typedef enum cst_reason {
     CST_REASON_KEPT = 0,
     CST_REASON_REDUNDANT = 1, /* too similar to a better kept member */
     CST_REASON_CONSTANT = 2,  /* the same prediction for every sample */
-    CST_REASON_CAP = 3,       /* count, FLOPs or latency */
+    CST_REASON_CAP = 3,       /* a limit on their number or cost */
     CST_REASON_SELECTION = 4, /* the log-linear pool does as well without it */
     CST_REASON_REFIT = 5      /* dropped after blending */
 } cst_reason;
@@ -42,10 +42,18 @@ typedef struct cst_stages {
     double seconds_redundancy, seconds_select, seconds_drop;
 } cst_stages;
 
-/* flops, latency: [K] with NaN where unknown. folds: [view->rows], 0..fold_count-1. */
+/* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const double *flops,
-                          const double *latency, cst_stages *out);
+                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
+                          cst_stages *out);
+/* How a task selects from `members` [count] of its view. */
+typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *members,
+                              int32_t count, const cst_select_options *options, cst_selection *out);
+/* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
+ * notice on limits calls it. */
+cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
+                             const cst_costs *costs, cst_choose *choose, void *user,
+                             const char *loss, cst_stages *out);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */

@@ -33,6 +33,49 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
     return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
 }
 
+/* ---- costs ---- */
+
+cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out) {
+    out->flops = cst_alloc(context, members, sizeof *out->flops);
+    out->latency = cst_alloc(context, members, sizeof *out->latency);
+    out->params = cst_alloc(context, members, sizeof *out->params);
+    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
+    return out->flops && out->latency && out->params && out->ensembles ? CST_OK : CST_ERROR_MEMORY;
+}
+
+void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out) {
+    for (size_t k = 0; k < members; k++) {
+        int32_t member = (int32_t)k;
+        out->ensembles[k] = cst_pool_member_ensemble(pool, member);
+        /* A prediction averaged over several passes costs them all; parameters are stored once. */
+        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, member);
+        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, member);
+        out->params[k] = cst_pool_member_params(pool, member);
+    }
+}
+
+void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
+    out->flops[to] = all->flops[from];
+    out->latency[to] = all->latency[from];
+    out->params[to] = all->params[from];
+    out->ensembles[to] = all->ensembles[from];
+}
+
+void cst_training_free_costs(cst_context *context, cst_training *source) {
+    cst_free(context, source->flops);
+    cst_free(context, source->latency);
+    cst_free(context, source->params);
+    cst_free(context, source->ensembles);
+    source->flops = source->latency = source->params = NULL;
+    source->ensembles = NULL;
+}
+
+cst_costs cst_training_costs(const cst_training *source) {
+    return (cst_costs){{[CST_COST_FLOPS] = source->flops,
+                        [CST_COST_LATENCY] = source->latency,
+                        [CST_COST_PARAMS] = source->params}};
+}
+
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
                              uint64_t seed, cst_training *out) {
     *out = (cst_training){0};
@@ -58,19 +101,12 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     const cst_view *all = &out->counted.view;
     out->data = cst_alloc(context, members, sizeof *out->data);
     out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
-    out->flops = cst_alloc(context, members, sizeof *out->flops);
-    out->latency = cst_alloc(context, members, sizeof *out->latency);
-    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
-    status = out->data && out->folds && out->flops && out->latency && out->ensembles
-                 ? CST_OK
-                 : CST_ERROR_MEMORY;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
+    status = out->data && out->folds ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_training_make_costs(context, members, out));
+    for (size_t k = 0; status == CST_OK && k < members; k++)
         out->data[k] = all->data[k];
-        out->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
-        /* A prediction averaged over several passes costs them all. */
-        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, (int32_t)k);
-        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, (int32_t)k);
-    }
+    if (status == CST_OK)
+        cst_training_read_costs(pool, members, out);
     out->view = *all;
     out->view.data = out->data;
     out->view.groups = out->counted.groups;
@@ -80,25 +116,34 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     return status;
 }
 
-static cst_status check_cost(cst_context *context, const cst_pool *pool, const double *cost,
-                             const char *key, const char *option) {
-    for (int32_t k = 0; k < cst_pool_members(pool); k++)
-        if (isnan(cost[k]))
+static cst_status check_cost(cst_context *context, const cst_pool *pool, const double *of,
+                             cst_cost cost, double most) {
+    int32_t cheapest = 0;
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        if (isnan(of[k]))
             return cst_fail(context, CST_ERROR_INPUT,
                             "member '%.100s' has no %s, which %s needs for every member; add it to "
                             "the manifest or remove the limit",
-                            cst_pool_member_name(pool, k), key, option);
+                            cst_pool_member_name(pool, k), cst_cost_key(cost),
+                            cst_cost_option(cost));
+        cheapest = of[k] < of[cheapest] ? k : cheapest;
+    }
+    if (!cst_within(of[cheapest], most))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "no member is within %s=%g: the cheapest, '%.100s', has %s %g; raise the "
+                        "limit",
+                        cst_cost_option(cost), most, cst_pool_member_name(pool, cheapest),
+                        cst_cost_key(cost), of[cheapest]);
     return CST_OK;
 }
 
 cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
-                                    const cst_training *source, double keep_flops,
-                                    double keep_latency) {
+                                    const cst_training *source, const cst_limits *limits) {
+    cst_costs costs = cst_training_costs(source);
     cst_status status = CST_OK;
-    if (keep_flops > 0)
-        status = check_cost(context, pool, source->flops, "flops", "keep.max_flops");
-    if (status == CST_OK && keep_latency > 0)
-        status = check_cost(context, pool, source->latency, "latency_ms", "keep.max_latency");
+    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
+        if (limits->most[c] > 0)
+            status = check_cost(context, pool, costs.of[c], (cst_cost)c, limits->most[c]);
     return status;
 }
 
@@ -127,9 +172,7 @@ void cst_training_close(cst_context *context, cst_training *source) {
     cst_counted_close(context, &source->counted);
     cst_free(context, source->data);
     cst_free(context, source->folds);
-    cst_free(context, source->flops);
-    cst_free(context, source->latency);
-    cst_free(context, source->ensembles);
+    cst_training_free_costs(context, source);
     *source = (cst_training){0};
 }
 
@@ -141,24 +184,19 @@ cst_status cst_training_part_make(cst_context *context, const cst_training *all,
     *out = (cst_training_part){.source = *all,
                                .pointers = cst_alloc(context, n, sizeof *out->pointers)};
     cst_training *source = &out->source;
-    source->flops = cst_alloc(context, n, sizeof *source->flops);
-    source->latency = cst_alloc(context, n, sizeof *source->latency);
-    source->ensembles = cst_alloc(context, n, sizeof *source->ensembles);
-    if (!out->pointers || !source->flops || !source->latency || !source->ensembles)
-        return CST_ERROR_MEMORY;
+    cst_status status = cst_training_make_costs(context, n, source);
+    if (!out->pointers)
+        status = CST_ERROR_MEMORY;
+    if (status != CST_OK)
+        return status;
     source->view = cst_view_members(&all->view, members, count, out->pointers);
-    for (size_t j = 0; j < n; j++) {
-        source->flops[j] = all->flops[members[j]];
-        source->latency[j] = all->latency[members[j]];
-        source->ensembles[j] = all->ensembles[members[j]];
-    }
+    for (int32_t j = 0; j < count; j++)
+        cst_training_copy_costs(all, members[j], j, source);
     return CST_OK;
 }
 
 void cst_training_part_free(cst_context *context, cst_training_part *part) {
     cst_free(context, part->pointers);
-    cst_free(context, part->source.flops);
-    cst_free(context, part->source.latency);
-    cst_free(context, part->source.ensembles);
+    cst_training_free_costs(context, &part->source);
     *part = (cst_training_part){0};
 }

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "checks/checks.h"
+#include "pool/costs.h"
 #include "pool/counted.h"
 
 #include <corestack/pool.h>
@@ -20,6 +21,7 @@ typedef struct cst_training {
     bool folds_given;               /* by the pool */
     double *flops;                  /* [members], NaN where unknown */
     double *latency;                /* [members], NaN where unknown */
+    double *params;                 /* [members], NaN where unknown */
     cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
 } cst_training;
@@ -28,11 +30,20 @@ typedef struct cst_training {
  * the seed. A split without labels or with conditions cannot be fitted on. */
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
                              uint64_t seed, cst_training *out);
-/* CST_ERROR_INPUT, naming the first member without it, where a budget is set and the cost it is
- * about is not known for every member. 0: no budget. */
+/* CST_ERROR_INPUT, naming the member, where a cost that is limited is not known for every member or
+ * the cheapest member exceeds the limit. */
 cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
-                                    const cst_training *source, double keep_flops,
-                                    double keep_latency);
+                                    const cst_training *source, const cst_limits *limits);
+
+/* What its members cost, borrowed. */
+cst_costs cst_training_costs(const cst_training *source);
+
+/* Allocates flops, latency, params and ensembles for `members` members. */
+cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out);
+/* Takes them from a pool, or member `from` of a training as member `to`. */
+void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
+void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
+void cst_training_free_costs(cst_context *context, cst_training *source);
 
 /* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
 typedef struct cst_training_hints {

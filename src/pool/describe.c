@@ -7,15 +7,20 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Whether integer labels seem to count from 1. */
-static bool counts_from_one(const cst_column *column, int32_t classes) {
-    bool top = false;
+const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
+    return lowest == 1 && highest == classes ? "; they seem to start at 1: subtract 1"
+                                             : "; correct the labels or the number of classes";
+}
+
+/* The same for the labels of a file. */
+static const char *hint_of(const cst_column *column, int32_t classes) {
+    int64_t lowest = INT64_MAX;
+    int64_t highest = INT64_MIN;
     for (int64_t i = 0; column->numbers && i < column->count; i++) {
-        if (column->numbers[i] < 1 || column->numbers[i] > classes)
-            return false;
-        top = top || column->numbers[i] == classes;
+        lowest = column->numbers[i] < lowest ? column->numbers[i] : lowest;
+        highest = column->numbers[i] > highest ? column->numbers[i] : highest;
     }
-    return top;
+    return cst_pool_label_hint(lowest, highest, classes);
 }
 
 /* One label: a class number, or a class name. */
@@ -42,13 +47,10 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                               "under \"classes\" in a manifest",
                         path, row, cst_quote(quoted, text), pool->manifest->path);
     if (value < 0 || value >= pool->classes)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64 " is label %" PRId64
-                        "; labels must be 0 to %d (%d classes)%s",
-                        path, row, value, pool->classes - 1, pool->classes,
-                        counts_from_one(column, pool->classes)
-                            ? "; they seem to start at 1: subtract 1"
-                            : "; correct the labels or the number of classes");
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: row %" PRId64 " is label %" PRId64 "; labels must be 0 to %d (%d classes)%s", path,
+            row, value, pool->classes - 1, pool->classes, hint_of(column, pool->classes));
     *out = (int32_t)value;
     return CST_OK;
 }

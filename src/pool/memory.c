@@ -137,12 +137,19 @@ static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows
     if (!copy)
         return CST_ERROR_MEMORY;
     pool->splits[0].labels = copy;
+    int32_t lowest = INT32_MAX;
+    int32_t highest = INT32_MIN;
+    for (int64_t i = 0; i < rows; i++) {
+        lowest = labels[i] < lowest ? labels[i] : lowest;
+        highest = labels[i] > highest ? labels[i] : highest;
+    }
     for (int64_t i = 0; i < rows; i++) {
         if (labels[i] < 0 || labels[i] >= pool->classes)
             return cst_fail(context, CST_ERROR_INPUT,
                             "labels: row %" PRId64
-                            " is label %d; labels must be 0 to %d (%d classes)",
-                            i, labels[i], pool->classes - 1, pool->classes);
+                            " is label %d; labels must be 0 to %d (%d classes)%s",
+                            i, labels[i], pool->classes - 1, pool->classes,
+                            cst_pool_label_hint(lowest, highest, pool->classes));
         copy[i] = labels[i];
     }
     return CST_OK;

@@ -103,6 +103,10 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out);
 
+/* What to do about labels outside 0..classes-1, of which these are the lowest and the highest: the
+ * end of a message. */
+const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes);
+
 /* ---- folds, targets and weights ---- */
 
 /* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order; number i

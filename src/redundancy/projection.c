@@ -32,12 +32,45 @@ static bool is_constant(const cst_projection_rule *rule, int32_t member) {
     return rule->constant && rule->constant[member];
 }
 
-/* Whether the member may join members that cost `total` [CST_COSTS] already. */
-static bool affordable(const cst_projection_rule *rule, const double *total, int32_t member) {
-    for (int i = 0; i < CST_COSTS; i++)
-        if (rule->cap_cost[i] > 0 && total[i] + rule->cost[i][member] > rule->cap_cost[i])
-            return false;
-    return true;
+/* Whether the member is within the limits together with the first `count` of the kept, after which
+ * it is written. */
+static bool affordable(const cst_projection_rule *rule, int32_t *kept, int32_t count,
+                       int32_t member) {
+    kept[count] = member;
+    return cst_costs_within(&rule->costs, &rule->limits, kept, count + 1);
+}
+
+/* Rounding of a similarity, and of a risk relative to it, of members that say the same. */
+static const double ALIKE = 1e-6;
+static const double SAME_RISK = 1e-4;
+
+static bool equal(double similarity, double a, double b) {
+    return similarity >= 1 - ALIKE && fabs(a - b) <= SAME_RISK * fmax(fabs(a), fabs(b));
+}
+
+/* `member` is kept instead of `other`, which it is equal to. */
+static void take_place(cst_projection *out, int32_t member, int32_t other) {
+    for (int32_t i = 0; i < out->kept_count; i++)
+        if (out->kept[i] == other)
+            out->kept[i] = member;
+    for (int32_t k = 0; k < out->members; k++)
+        if (out->reason[k] == CST_DROPPED_REDUNDANT && out->partner[k] == other)
+            out->partner[k] = member;
+    out->reason[member] = CST_KEPT;
+    out->reason[other] = CST_DROPPED_REDUNDANT;
+    out->partner[other] = member;
+    out->similarity[other] = out->similarity[member];
+}
+
+static bool redundant(const cst_projection *out, const cst_projection_rule *rule,
+                      const double *risk, int32_t member) {
+    int32_t partner = out->partner[member];
+    if (partner < 0 || !(out->similarity[member] > rule->tau))
+        return false;
+    bool dominated = cst_cheaper(&rule->costs, member, partner) ||
+                     !cst_costs_less(&rule->costs, member, partner);
+    return !rule->equal_only ||
+           (dominated && equal(out->similarity[member], risk[member], risk[partner]));
 }
 
 /* The kept member most similar to `member`; ties go to the one of lower risk, kept first. */
@@ -60,59 +93,43 @@ static void too_dear_alone(cst_projection *out, int32_t member) {
     out->reason[member] = CST_DROPPED_COST;
 }
 
-static void project_ordered(const double *similarity, int32_t members, const int32_t *order,
-                            const cst_projection_rule *rule, cst_projection *out) {
-    const double alone[CST_COSTS] = {0};
-    double total[CST_COSTS] = {0};
+static void project_ordered(const double *similarity, int32_t members, const double *risk,
+                            const int32_t *order, const cst_projection_rule *rule,
+                            cst_projection *out) {
+    int32_t single[1];
     out->kept_count = 0;
     for (int32_t i = 0; i < members; i++) {
         int32_t k = order[i];
         find_partner(similarity, members, k, out);
         if (is_constant(rule, k)) {
             out->reason[k] = CST_DROPPED_CONSTANT;
-        } else if (!affordable(rule, alone, k)) {
+        } else if (!affordable(rule, single, 0, k)) {
             too_dear_alone(out, k);
-        } else if (out->partner[k] >= 0 && out->similarity[k] > rule->tau) {
+        } else if (redundant(out, rule, risk, k)) {
+            int32_t partner = out->partner[k];
             out->reason[k] = CST_DROPPED_REDUNDANT;
+            if (equal(out->similarity[k], risk[k], risk[partner]) &&
+                cst_cheaper(&rule->costs, k, partner))
+                take_place(out, k, partner);
         } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {
             out->reason[k] = CST_DROPPED_COUNT;
-        } else if (!rule->each_alone && !affordable(rule, total, k)) {
+        } else if (!affordable(rule, out->kept, out->kept_count, k)) {
             out->reason[k] = CST_DROPPED_COST;
         } else {
             out->reason[k] = CST_KEPT;
             out->kept[out->kept_count++] = k;
-            for (int c = 0; c < CST_COSTS; c++)
-                total[c] += rule->cap_cost[c] > 0 ? rule->cost[c][k] : 0;
         }
     }
 }
 
-/* No member is within every cap: the message names the least that each cap would have to be. */
-static cst_status too_dear(cst_context *context, int32_t members, const cst_projection_rule *rule) {
-    static const char *const names[CST_COSTS] = {"FLOPs", "latency"};
-    for (int c = 0; c < CST_COSTS; c++) {
-        int32_t cheapest = -1;
-        for (int32_t k = 0; rule->cap_cost[c] > 0 && k < members; k++)
-            if (!is_constant(rule, k) &&
-                (cheapest < 0 || rule->cost[c][k] < rule->cost[c][cheapest]))
-                cheapest = k;
-        if (cheapest >= 0 && rule->cost[c][cheapest] > rule->cap_cost[c])
-            return cst_fail(
-                context, CST_ERROR_INPUT,
-                "no member fits under the %s limit of %g: the cheapest has %g; raise the limit",
-                names[c], rule->cap_cost[c], rule->cost[c][cheapest]);
-    }
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "no member is within both the FLOPs limit of %g and the latency limit of %g; "
-                    "raise one of them",
-                    rule->cap_cost[0], rule->cap_cost[1]);
-}
-
 static cst_status nothing_kept(cst_context *context, const int32_t *order, int32_t members,
                                const cst_projection_rule *rule, cst_projection *out) {
+    int32_t varying = 0; /* kept is scratch for them */
     for (int32_t i = 0; i < members; i++)
         if (!is_constant(rule, order[i]))
-            return too_dear(context, members, rule);
+            out->kept[varying++] = order[i];
+    if (varying > 0)
+        return cst_costs_too_dear(context, &rule->costs, &rule->limits, out->kept, varying);
     out->reason[order[0]] = CST_KEPT;
     out->kept[out->kept_count++] = order[0];
     return CST_OK;
@@ -143,7 +160,7 @@ cst_status cst_project(cst_context *context, const double *similarity, int32_t m
         goto cleanup;
     }
     order_by_risk(risk, members, order);
-    project_ordered(similarity, members, order, rule, out);
+    project_ordered(similarity, members, risk, order, rule, out);
     if (out->kept_count == 0)
         status = nothing_kept(context, order, members, rule, out);
 

@@ -7,6 +7,7 @@
 #ifndef CST_REDUNDANCY_H
 #define CST_REDUNDANCY_H
 
+#include "pool/costs.h"
 #include "pool/view.h"
 
 /* ---- centred kernel alignment ---- */
@@ -129,16 +130,13 @@ typedef enum cst_drop_reason {
     CST_DROPPED_COST = 4       /* would exceed the cap on the total cost */
 } cst_drop_reason;
 
-/* Budgets a projection keeps at a time: FLOPs and latency. */
-enum { CST_COSTS = 2 };
-
 typedef struct cst_projection_rule {
-    double tau;                    /* redundant above this similarity with a kept member */
-    int32_t cap_count;             /* most members kept; 0: no cap */
-    double cap_cost[CST_COSTS];    /* largest total of each cost of the kept; 0: no cap */
-    const double *cost[CST_COSTS]; /* each [K], finite; read where its cap is given */
-    bool each_alone;               /* caps are on each member alone, not on the total */
-    const bool *constant;          /* [K] members to leave out as constant, or NULL */
+    double tau;           /* redundant above this similarity with a kept member */
+    int32_t cap_count;    /* most members kept; 0: no cap */
+    cst_limits limits;    /* on the costs of the kept */
+    cst_costs costs;      /* of the members; finite where they are limited */
+    bool equal_only;      /* only members that are equal are redundant */
+    const bool *constant; /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
 /* Owned by the caller; free with cst_projection_free. */
@@ -154,7 +152,8 @@ typedef struct cst_projection {
 
 /* Goes through the members in ascending order of risk (ties: lower index first) and keeps one
  * unless its similarity with a member already kept exceeds tau or a cap says no; a member that a
- * cost cap refuses does not stop cheaper ones behind it. The paper removes a member only where the
+ * cost cap refuses does not stop cheaper ones after it. Of members that are equal (similarity 1 and
+ * the same risk, within rounding) the cheaper is kept. The paper removes a member only where the
  * kept one has strictly lower risk, which would keep both of two identical members: here a tie in
  * risk goes to the lower index. If nothing is kept for all being constant, the one with the lowest
  * risk is kept. */

@@ -5,6 +5,7 @@
 #include "evaluation/harness.h"
 #include "la/la.h"
 #include "metrics/weighted.h"
+#include "pipeline/label.h"
 #include "pool/counted.h"
 #include "regression/check.h"
 #include "regression/document.h"
@@ -48,11 +49,11 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     e->data = s;
     cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
                                                options->setting_count, &method);
-    CST_TRY(cst_training_open(context, e->pool, "oof", method.settings.folds, options->seed,
-                              &s->source));
-    CST_TRY(cst_value_check_folds(context, "oof", s->source.folds, s->source.view.rows,
-                                  s->source.fold_count));
-    CST_TRY(cst_value_check_units(context, e->pool, "oof", true));
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+                              options->seed, &s->source));
+    CST_TRY(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds,
+                                  s->source.view.rows, s->source.fold_count));
+    CST_TRY(cst_value_check_units(context, e->pool, cst_evaluation_fitted(e), true));
     CST_TRY(cst_scaling_make(context, &s->source.view, &s->scaling));
     CST_TRY(cst_value_state_moments(context, s));
     if (status != CST_OK)
@@ -131,7 +132,7 @@ static bool applies(const cst_evaluation *e, const cst_entry *entry) {
 
 static cst_status check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     const cst_settings *s = &((const cst_value_method *)entry->method)->settings;
-    return cst_training_check_costs(context, e->pool, e->source, s->keep_flops, s->keep_latency);
+    return cst_training_check_costs(context, e->pool, e->source, &s->limits);
 }
 
 static void free_entry(cst_context *context, cst_entry *entry) {
@@ -149,7 +150,9 @@ static void free_entry(cst_context *context, cst_entry *entry) {
 
 static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = state_of(e);
-    cst_value_place place = {.source = &s->source,
+    cst_value_place place = {.made = entry->keep ? &entry->made : NULL,
+                             .unscored = e->unscored,
+                             .source = &s->source,
                              .rows = e->nested ? NULL : &s->rows,
                              .scaling = &s->scaling,
                              .moments = s->moments};
@@ -159,7 +162,8 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     entry->result = p;
     cst_status status = cst_value_entry_run(context, &place, entry->method, &p->entry);
     p->values = &p->entry.result.values;
-    CST_TRY(cst_value_state_score(context, s, p, entry->scores));
+    if (!e->unscored)
+        CST_TRY(cst_value_state_score(context, s, p, entry->scores));
     if (status != CST_OK)
         return status;
     memcpy(entry->uses, p->entry.uses, (size_t)e->members * sizeof *entry->uses);
@@ -169,6 +173,12 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     entry->seconds = p->entry.seconds;
     (void)cst_snprintf(entry->detail, sizeof entry->detail, "%s", p->entry.detail);
     return status;
+}
+
+static cst_status label_model(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry) {
+    return cst_value_label(context, e->pool, cst_evaluation_fitted(e), e->source, options,
+                           entry->name, entry->made.kept, entry->made.model);
 }
 
 static cst_status tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
@@ -297,6 +307,8 @@ const cst_task_ops cst_regression_ops = {
     .applies = applies,
     .run = run,
     .free_entry = free_entry,
+    .label_model = label_model,
+    .hash = cst_hash_rows,
     .bootstrap = bootstrap,
     .tests = tests,
     .tell = tell,

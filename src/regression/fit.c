@@ -5,6 +5,8 @@
 #include "la/la.h"
 #include "metrics/weighted.h"
 #include "model/fitted_on.h"
+#include "model/pool_hash.h"
+#include "pipeline/label.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/regression.h"
@@ -25,17 +27,25 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     return status;
 }
 
-/* Names and settings, with the bits of the targets as the print of what it was fitted on. */
-static cst_status label(cst_context *context, const cst_pool *pool, const char *split,
-                        const cst_training *source, const cst_options *options,
-                        const cst_stages *stages) {
+cst_status cst_value_label(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_training *source, const cst_options *options,
+                           const char *method, const int32_t *kept, cst_model *model) {
     size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
     int32_t *words = cst_alloc(context, 2 * cells, sizeof *words);
     if (!words)
         return CST_ERROR_MEMORY;
     cst_target_words(source->view.targets, cells, words);
-    cst_status status = cst_fit_label(context, pool, split, words, (int64_t)(2 * cells), NULL,
-                                      options, stages, stages->fit.model);
+    cst_fit_origin origin = {.pool = pool,
+                             .split = split,
+                             .options = options,
+                             .method = method,
+                             .labels = words,
+                             .label_count = (int64_t)(2 * cells),
+                             .kept = kept,
+                             .source = source,
+                             .samples = source->view.rows};
+    cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
+    CST_TRY(cst_fit_label(context, &origin, model));
     cst_free(context, words);
     return status;
 }
@@ -61,8 +71,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                     settings.keep_latency));
+    cst_costs costs = cst_training_costs(&source);
+    CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
     CST_TRY(
         cst_value_check_folds(context, split, source.folds, source.view.rows, source.fold_count));
     CST_TRY(cst_value_check_units(context, pool, split, true));
@@ -70,8 +80,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         CST_TRY(cst_training_check(context, pool, split, &source, NULL, &findings));
     CST_TRY(cst_value_check_options(context, options));
     CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                                 source.flops, source.latency, &stages));
-    CST_TRY(label(context, pool, split, &source, options, &stages.base));
+                                 &costs, &stages));
+    CST_TRY(cst_value_label(context, pool, split, &source, options, NULL, stages.base.kept,
+                            stages.base.fit.model));
     if (status == CST_OK && report && settings.nested) {
         double before = cst_seconds();
         each = cst_alloc(context, (size_t)source.view.classes, sizeof *each);

@@ -56,8 +56,10 @@ static cst_status redundancy(cst_context *context, cst_report *report,
     const cst_training *source = &inspected->source;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = source->view.members};
     cst_settings settings = inspected->settings;
+    cst_costs costs = cst_training_costs(source);
     cst_stages found = {0};
     settings.threshold_rule = CST_THRESHOLD_GIVEN;
+    settings.limits = (cst_limits){0};
     cst_moments *moments = cst_alloc(context, (size_t)source->view.classes, sizeof *moments);
     cst_status status =
         moments ? cst_stages_alloc(context, source->view.members, &found) : CST_ERROR_MEMORY;
@@ -65,7 +67,7 @@ static cst_status redundancy(cst_context *context, cst_report *report,
     CST_TRY(cst_value_moments(context, &source->view, &inspected->scaling, &none, source->folds,
                               source->fold_count, moments));
     CST_TRY(cst_value_redundant(context, &source->view, &inspected->scaling, moments, &settings,
-                                source->flops, source->latency, &found));
+                                &costs, &found));
     CST_TRY(put_redundancy(context, report, inspected, &found));
     if (moments)
         cst_value_moments_free(context, moments, source->view.classes);

@@ -7,6 +7,7 @@
 #include "blend/blend.h"
 #include "la/la.h"
 #include "learners/linear.h"
+#include "pipeline/refits.h"
 #include "regression/gate.h"
 
 #include <math.h>
@@ -197,6 +198,11 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
         status = penalty_of(context, moments, settings, kind, ridge, &lambda);
         CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, settings->l1_ratio, &linear));
         CST_TRY(keep(context, &linear, fit_of(job, part, output, m)));
+        if (status == CST_OK && part == 0) {
+            status = cst_refits_add_linear(context, fit->refits, &standardised, &linear,
+                                           moments->inputs, m);
+            fit->refits->refit[fit->refits->count - 1].output = output;
+        }
         if (status == CST_OK && covariances)
             status = linear_covariance(context, &standardised, &linear, columns, 1,
                                        covariances + (size_t)m * columns * columns);
@@ -245,6 +251,37 @@ static cst_status pool_curvature(cst_context *context, const cst_covariances *c,
     return status;
 }
 
+/* What the pool's weights are solved again from where members are absent. */
+static cst_status keep_pool(cst_context *context, const cst_covariances *c,
+                            const cst_linear_pool *pool, bool nonnegative, int32_t output,
+                            int32_t learner, cst_refits *refits) {
+    size_t k = (size_t)c->columns;
+    cst_refit *refit = &refits->refit[refits->count++];
+    cst_status status = cst_refit_alloc(context, c->columns, 1, refit);
+    if (status != CST_OK)
+        return status;
+    refit->learner = learner;
+    refit->output = output;
+    refit->nonnegative = nonnegative;
+    refit->pull = pool->lambda;
+    refit->rest[0] = c->target_mean;
+    refit->loss = refit->least = c->target_square;
+    memcpy(refit->curvature, c->gram, k * k * sizeof *c->gram);
+    memcpy(refit->slope, c->cross, k * sizeof *c->cross);
+    memcpy(refit->center, c->center, k * sizeof *c->center);
+    memcpy(refit->tilt, c->mean, k * sizeof *c->mean);
+    for (size_t i = 0; i < k; i++) {
+        double row = -2 * c->cross[i];
+        for (size_t j = 0; j < k; j++)
+            row += c->gram[i * k + j] * pool->weights[j];
+        refit->least += pool->weights[i] * row;
+        refit->ridge[i] = pool->lambda;
+        refit->curvature[i * k + i] = fmax(refit->curvature[i * k + i], 0);
+    }
+    refit->least = fmax(refit->least, 0);
+    return CST_OK;
+}
+
 /* The pool on the members' own columns, which are the design's first. */
 static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_moments *moments,
                            int32_t part, int32_t output, int32_t learner, double *covariance) {
@@ -270,6 +307,8 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
         status = pool_curvature(context, &c, &pool, options.nonnegative, (size_t)fit->columns,
                                 covariance, to);
     }
+    if (status == CST_OK && part == 0)
+        status = keep_pool(context, &c, &pool, options.nonnegative, output, learner, fit->refits);
     cst_linear_pool_free(context, &pool);
     cst_covariances_free(context, &c);
     cst_moments_free(context, &members);
@@ -470,6 +509,9 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
     fit->lambda = cst_alloc(context, outputs, sizeof(double));
     for (size_t d = 0; fit->lambda && d < outputs; d++)
         fit->lambda[d] = NAN;
+    cst_status status = cst_refits_create(context, (int32_t)pairs, &fit->refits);
+    if (status != CST_OK)
+        return status;
     return fit->weights && fit->intercept && fit->blend && fit->nll && fit->logdet && fit->mse &&
                    fit->center && fit->covariance && fit->lambda
                ? CST_OK
@@ -543,5 +585,6 @@ void cst_value_fit_free(cst_context *context, cst_value_fit *fit) {
     cst_free(context, fit->center);
     cst_free(context, fit->covariance);
     cst_free(context, fit->lambda);
+    cst_refits_free(context, fit->refits);
     *fit = (cst_value_fit){0};
 }

@@ -31,6 +31,8 @@ typedef struct cst_value_fit {
     double *covariance; /* [outputs][columns][columns] of the coefficients over the noise */
     double *lambda;     /* [outputs]: of the ridge, or of the linear pool where there is no other */
     double sigma2, mp_edge, snr; /* of the first output's spectrum; NaN without linear learners */
+    struct cst_refits *refits; /* of part 0 in units of the scaling: of output `output` and learner
+                                  `learner` of the kinds above, whatever its weight */
     double seconds_gate, seconds_ridge, seconds_blend;
 } cst_value_fit;
 

@@ -5,7 +5,7 @@
  */
 #include "regression/methods.h"
 
-#include "evaluation/method.h"
+#include "model/values.h"
 #include "regression/check.h"
 
 #include <corestack/compare.h>
@@ -220,11 +220,72 @@ static void describe_group(const linear_fit *fit, const cst_member_ensemble *tag
         cst_tagged_describe(tags, &fit->tagged, detail, room);
 }
 
+/* What prediction does not use of a linear model, in units of the targets. */
+static cst_status fill_values(cst_context *context, const cst_value_place *place,
+                              const linear_fit *fit, cst_model *model) {
+    size_t outputs = (size_t)model->classes;
+    cst_values *v = cst_alloc(context, 1, sizeof *v);
+    if (!v)
+        return CST_ERROR_MEMORY;
+    model->values = v;
+    v->scaling = (cst_scaling){.outputs = model->classes,
+                               .location = cst_alloc(context, outputs, sizeof(double)),
+                               .scale = cst_alloc(context, outputs, sizeof(double))};
+    cst_status status = v->scaling.location && v->scaling.scale
+                            ? cst_values_alloc(context, model->classes, model->members, v)
+                            : CST_ERROR_MEMORY;
+    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+        v->scaling.location[d] = place->scaling->location[d];
+        v->scaling.scale[d] = place->scaling->scale[d];
+        v->noise[d] = fit->noise[d];
+        v->mean_spread[d] = 1;
+    }
+    return status;
+}
+
+/* The fit on all rows as a model of the members that have a weight. */
+static cst_status make_model(cst_context *context, const cst_value_place *place,
+                             const linear_fit *fit, const bool *uses, cst_made_model *out) {
+    size_t members = (size_t)place->source->view.members;
+    size_t outputs = (size_t)place->source->view.classes;
+    int32_t count = 0;
+    cst_status status = cst_members_used(context, uses, (int32_t)members, &out->kept, &count);
+    CST_TRY(cst_stack_create(context, &out->model));
+    if (status != CST_OK)
+        return status;
+    cst_model *model = out->model;
+    model->task = CST_TASK_REGRESSION;
+    model->classes = (int32_t)outputs;
+    model->members = count;
+    model->gate.inputs = count;
+    model->mix = cst_alloc(context, (size_t)count, sizeof *model->mix);
+    model->learner = cst_alloc(context, 1, sizeof *model->learner);
+    if (!model->mix || !model->learner)
+        return CST_ERROR_MEMORY;
+    model->learners = 1;
+    cst_learner *learner = model->learner;
+    *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
+                             .blend = 1,
+                             .coefficients = count * (int32_t)outputs,
+                             .biases = (int32_t)outputs};
+    learner->weights = cst_alloc(context, outputs * (size_t)count, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, outputs, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    for (size_t d = 0; d < outputs; d++) {
+        learner->bias[d] = fit->intercept[d];
+        for (size_t j = 0; j < (size_t)count; j++)
+            learner->weights[d * (size_t)count + j] =
+                fit->weights[d * members + (size_t)out->kept[j]];
+    }
+    return fill_values(context, place, fit, model);
+}
+
 static cst_status run_baseline(cst_context *context, const cst_value_place *place,
                                cst_value_entry *out) {
     const cst_training *source = place->source;
     const cst_view *rows = place->rows ? place->rows : &source->view;
-    int32_t count = place->rows ? 1 : source->fold_count;
+    int32_t count = place->unscored ? 0 : place->rows ? 1 : source->fold_count;
     size_t members = (size_t)source->view.members;
     linear_fit whole = {0};
     double before = cst_seconds();
@@ -239,7 +300,8 @@ static cst_status run_baseline(cst_context *context, const cst_value_place *plac
                      .folds = place->rows ? NULL : source->folds,
                      .fits = fits,
                      .out = &out->result};
-    CST_TRY(cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job));
+    if (!place->unscored)
+        CST_TRY(cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job));
     for (size_t j = 0; status == CST_OK && j < members; j++)
         for (int32_t d = 0; d < source->view.classes; d++) {
             double weight = whole.weights[(size_t)d * members + j];
@@ -248,6 +310,8 @@ static cst_status run_baseline(cst_context *context, const cst_value_place *plac
         }
     if (status == CST_OK)
         describe_group(&whole, source->ensembles, out->detail, sizeof out->detail);
+    if (place->made)
+        CST_TRY(make_model(context, place, &whole, out->uses, place->made));
     for (int32_t f = 0; fits && f < count; f++)
         linear_free(context, &fits[f]);
     linear_free(context, &whole);
@@ -261,11 +325,11 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
                              cst_value_entry *out) {
     const cst_training *source = place->source;
     const cst_settings *settings = &out->method->settings;
+    cst_costs costs = cst_training_costs(source);
     cst_value_stages stages = {0};
     double before = cst_seconds();
-    cst_status status =
-        cst_value_stages_run(context, &source->view, source->folds, source->fold_count, settings,
-                             source->flops, source->latency, &stages);
+    cst_status status = cst_value_stages_run(context, &source->view, source->folds,
+                                             source->fold_count, settings, &costs, &stages);
     out->seconds = cst_seconds() - before;
     int32_t kept = stages.base.kept_count;
     const float **pointers = cst_alloc(context, (size_t)kept, sizeof *pointers);

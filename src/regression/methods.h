@@ -6,6 +6,7 @@
 #ifndef CST_REGRESSION_METHODS_H
 #define CST_REGRESSION_METHODS_H
 
+#include "evaluation/method.h"
 #include "pipeline/training.h"
 #include "regression/baselines.h"
 #include "regression/stages.h"
@@ -42,6 +43,8 @@ typedef struct cst_value_entry {
 
 /* Rows to fit on, and where the entries are scored. */
 typedef struct cst_value_place {
+    cst_made_model *made; /* gets the fit on all rows; NULL: it is not wanted */
+    bool unscored;        /* the rows are not predicted */
     const cst_training *source;
     const cst_view *rows;       /* NULL: nested, on the rows of `source` themselves */
     const cst_scaling *scaling; /* of the source's targets */

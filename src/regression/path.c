@@ -129,29 +129,26 @@ static cst_status backward(cst_context *context, sweeper *s, int32_t **set) {
     return status;
 }
 
-/* What the set would cost with member `m` besides, within the caps. */
-static bool affordable(const cst_select_options *o, const sweeper *s, int32_t m) {
-    double flops = 0;
-    double latency = 0;
+/* Whether the set with member `m` besides is within the limits. members: [K] scratch. */
+static bool affordable(const cst_select_options *o, const sweeper *s, int32_t m, int32_t *members) {
+    int32_t count = 0;
     for (int32_t k = 0; k < s->members; k++)
-        if (s->in[k] || k == m) {
-            flops += o->flops ? o->flops[k] : 0;
-            latency += o->latency ? o->latency[k] : 0;
-        }
-    return (o->cap_flops <= 0 || flops <= o->cap_flops) &&
-           (o->cap_latency <= 0 || latency <= o->cap_latency);
+        if (s->in[k] || k == m)
+            members[count++] = k;
+    return cst_costs_within(&o->costs, &o->limits, members, count);
 }
 
 static cst_status forward(cst_context *context, sweeper *s, const cst_select_options *o,
                           int32_t **set) {
-    cst_status status = CST_OK;
+    int32_t *members = cst_alloc(context, (size_t)s->members, sizeof *members);
+    cst_status status = members ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t size = 1; status == CST_OK && size <= s->members; size++) {
         int32_t best = -1;
         bool within = false; /* those that keep to the budget go first */
         for (int32_t k = 0; k < s->members; k++) {
             if (s->in[k])
                 continue;
-            bool fits = affordable(o, s, k);
+            bool fits = affordable(o, s, k, members);
             if (best < 0 || (fits && !within) ||
                 (fits == within && change(s, k) > change(s, best))) {
                 best = k;
@@ -161,6 +158,7 @@ static cst_status forward(cst_context *context, sweeper *s, const cst_select_opt
         sweep(s, best);
         status = keep_set(context, s, size, set);
     }
+    cst_free(context, members);
     return status;
 }
 
@@ -230,6 +228,8 @@ static cst_status merge(cst_context *context, const cst_covariances *covariances
     return status;
 }
 
+/* ---- a path ---- */
+
 static void free_sets(cst_context *context, int32_t **set, int32_t count) {
     for (int32_t s = 0; set && s < count; s++) {
         cst_free(context, set[s]);
@@ -240,15 +240,16 @@ static void free_sets(cst_context *context, int32_t **set, int32_t count) {
 cst_status cst_value_path(cst_context *context, const cst_covariances *covariances, int32_t outputs,
                           const cst_select_options *options, int32_t **set) {
     int32_t members = covariances->columns;
-    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
-    bool first_forward = options->direction == CST_SELECT_FORWARD || budget;
-    bool both = options->direction == CST_SELECT_BOTH && !budget;
+    bool limited = cst_limited(&options->limits);
+    bool joining =
+        limited ? members > CST_SEARCH_MEMBERS : options->direction == CST_SELECT_FORWARD;
+    bool both = options->direction == CST_SELECT_BOTH && !limited;
     int32_t **other = cst_alloc(context, (size_t)members, sizeof *other);
     sweeper s = {0};
     memset(set, 0, (size_t)members * sizeof *set);
     cst_status status =
         other ? sweeper_make(context, covariances, outputs, options->prior, &s) : CST_ERROR_MEMORY;
-    CST_TRY(first_forward ? forward(context, &s, options, set) : backward(context, &s, set));
+    CST_TRY(joining ? forward(context, &s, options, set) : backward(context, &s, set));
     if (status == CST_OK && both) {
         sweeper_free(context, &s);
         status = sweeper_make(context, covariances, outputs, options->prior, &s);
@@ -273,38 +274,40 @@ typedef struct select_job {
     int32_t fold_count;
     const cst_select_options *options;
     const cst_linear_pool_options *pool;
-    double *weights;   /* [folds][outputs][K sizes][K] */
-    double *intercept; /* [folds][outputs][K sizes] */
-    int32_t **whole;   /* [K]: the path on all rows */
+    double *weights;               /* [folds][outputs][K sizes][K] */
+    double *intercept;             /* [folds][outputs][K sizes] */
+    cst_covariances **covariances; /* [folds + 1][outputs]: without each fold; of all rows */
+    int32_t ***set;                /* [folds + 1][K]: the paths on them */
 } select_job;
 
-/* Path without fold `task` and the weights of each of its sets; the last task: the path on all
- * rows. */
+/* Covariances without fold `task` and the path on them; the last task: on all rows. */
 static cst_status path_task(cst_context *context, void *user, int64_t task) {
     const select_job *job = user;
-    size_t k = (size_t)job->view->members;
     size_t outputs = (size_t)job->view->classes;
     int32_t fold = task < job->fold_count ? (int32_t)task : -1;
     cst_covariances *c = cst_alloc(context, outputs, sizeof *c);
-    int32_t **set = fold >= 0 ? cst_alloc(context, k, sizeof *set) : job->whole;
-    cst_status status = c && set ? CST_OK : CST_ERROR_MEMORY;
+    job->covariances[task] = c;
+    job->set[task] = cst_alloc(context, (size_t)job->view->members, sizeof **job->set);
+    cst_status status = c && job->set[task] ? CST_OK : CST_ERROR_MEMORY;
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         status = cst_covariances_make(context, &job->moments[d], fold, job->pool->power, &c[d]);
-    CST_TRY(cst_value_path(context, c, (int32_t)outputs, job->options, set));
-    for (size_t d = 0; status == CST_OK && fold >= 0 && d < outputs; d++)
+    CST_TRY(cst_value_path(context, c, (int32_t)outputs, job->options, job->set[task]));
+    return status;
+}
+
+/* The weights of each of a fold's sets. */
+static cst_status weights_task(cst_context *context, void *user, int64_t fold) {
+    const select_job *job = user;
+    size_t k = (size_t)job->view->members;
+    size_t outputs = (size_t)job->view->classes;
+    cst_status status = CST_OK;
+    for (size_t d = 0; status == CST_OK && d < outputs; d++)
         for (size_t s = 0; status == CST_OK && s < k; s++) {
             size_t at = ((size_t)fold * outputs + d) * k + s;
-            status =
-                set_weights(context, &c[d], set[s], (int32_t)s + 1, job->options->prior,
-                            job->pool->nonnegative, job->weights + at * k, &job->intercept[at]);
+            status = set_weights(context, &job->covariances[fold][d], job->set[fold][s],
+                                 (int32_t)s + 1, job->options->prior, job->pool->nonnegative,
+                                 job->weights + at * k, &job->intercept[at]);
         }
-    for (size_t d = 0; c && d < outputs; d++)
-        cst_covariances_free(context, &c[d]);
-    if (fold >= 0) {
-        free_sets(context, set, (int32_t)k);
-        cst_free(context, set);
-    }
-    cst_free(context, c);
     return status;
 }
 
@@ -379,6 +382,135 @@ static cst_status losses_block(cst_context *context, void *user, int64_t index, 
     return status;
 }
 
+typedef struct value_space {
+    const select_job *job;
+    int32_t fold; /* held out; the number of folds: none */
+} value_space;
+
+static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
+                            double *weights, double *loss) {
+    const value_space *v = user;
+    (void)weights; /* solved at once, from nothing */
+    return set_objective(context, v->job->covariances[v->fold], v->job->view->classes, set, count,
+                         v->job->options->prior, loss);
+}
+
+/* The objective is quadratic: the model is that of every set, up to the prior. */
+static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
+                              int32_t n, const int32_t *set, int32_t count, const double *weights,
+                              double *loss, double *slope, double *curvature) {
+    const value_space *v = user;
+    const cst_covariances *c = v->job->covariances[v->fold];
+    cst_status status = CST_OK;
+    size_t k = (size_t)n;
+    (void)weights;
+    *loss = 0;
+    for (int32_t d = 0; status == CST_OK && d < v->job->view->classes; d++) {
+        cst_covariances part;
+        status = cst_covariances_part(context, &c[d], candidates, n, &part);
+        if (status != CST_OK)
+            break;
+        double lambda = ridge_of(&part, v->job->options->prior);
+        double *h = curvature + (size_t)d * k * k;
+        *loss += c[d].target_square;
+        for (size_t p = 0; p < k; p++) {
+            for (size_t q = 0; q < k; q++)
+                h[p * k + q] = 2 * part.gram[p * k + q];
+            h[p * k + p] += 2 * lambda;
+            slope[(size_t)d * k + p] = 2 * (part.cross[p] + lambda * part.center[p]);
+        }
+        cst_covariances_free(context, &part);
+    }
+    if (status == CST_OK && count > 0)
+        status = space_fit(context, user, set, count, NULL, loss);
+    return status;
+}
+
+/* Squared errors of the fold's rows, from moments. */
+static cst_status space_judge(cst_context *context, void *user, const int32_t *set, int32_t count,
+                              const double *weights, double *loss) {
+    const value_space *v = user;
+    const select_job *job = v->job;
+    size_t k = (size_t)job->view->members;
+    double *full = cst_alloc(context, k, sizeof *full);
+    cst_status status = full ? CST_OK : CST_ERROR_MEMORY;
+    (void)weights;
+    *loss = 0;
+    for (int32_t d = 0; status == CST_OK && d < job->view->classes; d++) {
+        double intercept = 0;
+        double rows = 0;
+        status = set_weights(context, &job->covariances[v->fold][d], set, count,
+                             job->options->prior, job->pool->nonnegative, full, &intercept);
+        if (status == CST_OK)
+            *loss += cst_moments_loss(&job->moments[d], v->fold, full, intercept, &rows) /
+                     job->view->classes;
+    }
+    cst_free(context, full);
+    return status;
+}
+
+/* spaces, values: [folds + 1] */
+static void make_spaces(const select_job *job, value_space *values, cst_fold_space *spaces) {
+    for (int32_t f = 0; f <= job->fold_count; f++) {
+        values[f] = (value_space){job, f};
+        spaces[f] = (cst_fold_space){.sets = {.user = &values[f],
+                                              .members = job->view->members,
+                                              .blocks = job->view->classes,
+                                              .fit = space_fit,
+                                              .model = space_model},
+                                     .judge = space_judge};
+    }
+}
+
+/* Puts the sets that a search chooses within the limits into every path. */
+static cst_status search_within(cst_context *context, const select_job *job) {
+    size_t count = (size_t)job->fold_count + 1;
+    int32_t members = job->view->members;
+    cst_judged_sets sets = {0};
+    value_space *values = cst_alloc(context, count, sizeof *values);
+    cst_fold_space *spaces = cst_alloc(context, count, sizeof *spaces);
+    int32_t *chosen = cst_alloc(context, (size_t)members, sizeof *chosen);
+    cst_status status = values && spaces && chosen ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        make_spaces(job, values, spaces);
+        status = cst_search_within(context, spaces, job->fold_count, job->options, job->set, chosen,
+                                   &sets);
+    }
+    for (int32_t s = 0; status == CST_OK && s < members; s++)
+        for (size_t f = 0; chosen[s] >= 0 && f < count; f++)
+            memcpy(job->set[f][s], sets.set[chosen[s]].members,
+                   ((size_t)s + 1) * sizeof ***job->set);
+    cst_judged_sets_free(context, &sets);
+    cst_free(context, values);
+    cst_free(context, spaces);
+    cst_free(context, chosen);
+    return status;
+}
+
+static cst_status job_make(cst_context *context, select_job *job) {
+    size_t count = (size_t)job->fold_count + 1;
+    job->covariances = cst_alloc(context, count, sizeof(cst_covariances *));
+    job->set = cst_alloc(context, count, sizeof(int32_t **));
+    return job->covariances && job->set ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void job_free(cst_context *context, select_job *job) {
+    for (int32_t f = 0; f <= job->fold_count; f++) {
+        cst_covariances *c = job->covariances ? job->covariances[f] : NULL;
+        for (int32_t d = 0; c && d < job->view->classes; d++)
+            cst_covariances_free(context, &c[d]);
+        cst_free(context, c);
+        if (job->set)
+            free_sets(context, job->set[f], job->view->members);
+        if (job->set)
+            cst_free(context, job->set[f]);
+    }
+    cst_free(context, job->covariances);
+    cst_free(context, job->set);
+    cst_free(context, job->weights);
+    cst_free(context, job->intercept);
+}
+
 cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                             const cst_moments *moments, const int32_t *folds, int32_t fold_count,
                             const cst_select_options *options, const cst_linear_pool_options *pool,
@@ -399,18 +531,20 @@ cst_status cst_value_select(cst_context *context, const cst_view *view, const cs
         return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
     job.weights = cst_alloc(context, cells, sizeof *job.weights);
     job.intercept = cst_alloc(context, sets, sizeof *job.intercept);
-    job.whole = cst_alloc(context, k, sizeof *job.whole);
     double *total = cst_alloc(context, width, sizeof *total);
-    cst_status status =
-        job.weights && job.intercept && job.whole && total ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = job_make(context, &job);
+    if (!job.weights || !job.intercept || !total)
+        status = CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, (int64_t)fold_count + 1, path_task, &job));
+    if (status == CST_OK && cst_limited(&options->limits))
+        status = search_within(context, &job);
+    CST_TRY(cst_parallel_for(context, fold_count, weights_task, &job));
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(view->rows), width, losses_block, &job, total));
-    CST_TRY(cst_selection_finish(context, options, total, view->rows, job.whole, out));
-    free_sets(context, job.whole, view->members);
-    cst_free(context, job.whole);
-    cst_free(context, job.weights);
-    cst_free(context, job.intercept);
+    if (status == CST_OK)
+        status =
+            cst_selection_finish(context, options, total, view->rows, job.set[fold_count], out);
+    job_free(context, &job);
     cst_free(context, total);
     if (status != CST_OK)
         cst_selection_free(context, out);

@@ -6,7 +6,7 @@
 #define CST_REGRESSION_PATH_H
 
 #include "regression/linear_pool.h"
-#include "select/select.h"
+#include "select/within.h"
 
 /* moments [outputs]: of the view's members without a gate, by the same folds (at least 2). The loss
  * is the squared error in units of the scaling, its mean over the outputs. Losses and their paired

@@ -184,15 +184,15 @@ static cst_status pool_losses(cst_context *context, const cst_moments *moments, 
 /* Every candidate's kept set, judged by the held-out error of the pool. Similarities and risks are
  * those of all rows. */
 static cst_status threshold_by_cv(cst_context *context, const cst_moments *moments, int32_t outputs,
-                                  const cst_settings *settings, const double *flops,
-                                  const double *latency, cst_stages *out) {
+                                  const cst_settings *settings, const cst_costs *costs,
+                                  cst_stages *out) {
     double taus[CANDIDATES_MAX];
     int32_t count = 0;
     int32_t folds = moments->folds;
     int32_t chosen = 0;
     int32_t best = 0;
     cst_projection_rule rule =
-        cst_projection_rule_of(settings, out->members, flops, latency, out->cka.constant);
+        cst_projection_rule_of(settings, out->members, costs, out->cka.constant);
     cst_status status = cst_threshold_candidates(context, out->similarity, out->members, out->risk,
                                                  &rule, CANDIDATES_MAX, taus, &count);
     if (status != CST_OK)
@@ -216,7 +216,7 @@ static cst_status threshold_by_cv(cst_context *context, const cst_moments *momen
 
 static cst_status choose_threshold(cst_context *context, const cst_moments *moments,
                                    int32_t outputs, const cst_settings *settings,
-                                   const double *flops, const double *latency, cst_stages *out) {
+                                   const cst_costs *costs, cst_stages *out) {
     bool found = true;
     out->threshold = settings->threshold;
     if (settings->measure == CST_MEASURE_NONE) {
@@ -224,7 +224,7 @@ static cst_status choose_threshold(cst_context *context, const cst_moments *mome
         return CST_OK;
     }
     if (settings->threshold_rule == CST_THRESHOLD_CV)
-        return threshold_by_cv(context, moments, outputs, settings, flops, latency, out);
+        return threshold_by_cv(context, moments, outputs, settings, costs, out);
     if (settings->threshold_rule == CST_THRESHOLD_ELBOW)
         return cst_elbow_threshold(context, out->similarity, out->members, &out->threshold, &found);
     return CST_OK;
@@ -232,8 +232,8 @@ static cst_status choose_threshold(cst_context *context, const cst_moments *mome
 
 cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const cst_moments *moments,
-                               const cst_settings *settings, const double *flops,
-                               const double *latency, cst_stages *out) {
+                               const cst_settings *settings, const cst_costs *costs,
+                               cst_stages *out) {
     cst_projection projection = {0};
     cst_value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);
@@ -242,12 +242,12 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                            &out->kappa_before));
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(similarity_of(context, view, scaling, settings, out));
-    CST_TRY(choose_threshold(context, moments, view->classes, settings, flops, latency, out));
+    CST_TRY(choose_threshold(context, moments, view->classes, settings, costs, out));
     if (status == CST_OK) {
         cst_settings with = *settings;
         with.threshold = isnan(out->threshold) ? INFINITY : out->threshold;
         cst_projection_rule rule =
-            cst_projection_rule_of(&with, view->members, flops, latency, out->cka.constant);
+            cst_projection_rule_of(&with, view->members, costs, out->cka.constant);
         status =
             cst_project(context, out->similarity, view->members, out->risk, &rule, &projection);
     }

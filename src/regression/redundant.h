@@ -17,7 +17,7 @@ void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pear
 /* Fills what cst_redundant_members fills. */
 cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const cst_moments *moments,
-                               const cst_settings *settings, const double *flops,
-                               const double *latency, cst_stages *out);
+                               const cst_settings *settings, const cst_costs *costs,
+                               cst_stages *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "pipeline/nested.h"
 
 #include "pipeline/redundant.h"
+#include "pipeline/refits.h"
 #include "pool/folds.h"
 #include "regression/drop.h"
 #include "regression/noise.h"
@@ -26,66 +27,34 @@ void cst_value_stages_free(cst_context *context, cst_value_stages *stages) {
 
 /* ---- selection ---- */
 
-/* A cap that costs more than selection was allowed to give up. */
-static void tell_cap(cst_context *context, const cst_settings *settings,
-                     const cst_selection *selection, int32_t members) {
-    const cst_select_step *step = &selection->path[selection->chosen];
-    double all = selection->path[selection->members - 1].loss;
-    bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
-    if (at_cap && step->against_all > settings->selection.tolerance * all)
-        cst_notice(context,
-                   "the limits allow %d of %d members, and their held-out squared error is %.1f%% "
-                   "above that of all members: raise keep.fraction, keep.max or a cost limit if "
-                   "more members may run",
-                   (int)step->size, (int)members, 100 * step->against_all / all);
-}
+typedef struct choice {
+    const cst_view *view;
+    const cst_scaling *scaling;
+    const cst_moments *moments; /* [outputs] */
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_settings *settings;
+} choice;
 
-static cst_status select_members(cst_context *context, const cst_view *view,
-                                 const cst_scaling *scaling, const cst_moments *moments,
-                                 const int32_t *folds, int32_t fold_count,
-                                 const cst_settings *settings, const double *flops,
-                                 const double *latency, cst_stages *out) {
-    int32_t count = out->kept_count;
-    int32_t outputs = view->classes;
+static cst_status choose_members(cst_context *context, void *user, const int32_t *members,
+                                 int32_t count, const cst_select_options *options,
+                                 cst_selection *out) {
+    const choice *c = user;
+    int32_t outputs = c->view->classes;
     const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-    double *costs = cst_alloc(context, 2 * (size_t)count, sizeof *costs);
     cst_moments *kept = cst_alloc(context, (size_t)outputs, sizeof *kept);
-    cst_status status = pointers && costs && kept ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = pointers && kept ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t d = 0; status == CST_OK && d < outputs; d++)
-        status = cst_value_moments_part(context, &moments[d], -1, out->kept, count, &kept[d]);
+        status = cst_value_moments_part(context, &c->moments[d], -1, members, count, &kept[d]);
     if (status == CST_OK) {
-        cst_view part = cst_view_members(view, out->kept, count, pointers);
-        cst_select_options options = settings->selection;
-        for (int32_t j = 0; j < count; j++) {
-            costs[j] = flops[out->kept[j]];
-            costs[count + j] = latency[out->kept[j]];
-        }
-        options.flops = costs;
-        options.latency = costs + count;
-        options.cap_flops = settings->keep_flops;
-        options.cap_latency = settings->keep_latency;
-        options.cap_count = cst_count_cap(settings, view->members);
-        memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
-        out->candidate_count = count;
-        cst_linear_pool_options pool = cst_value_linear_pool_options(settings);
-        status = cst_value_select(context, &part, scaling, kept, folds, fold_count, &options, &pool,
-                                  &out->selection);
-    }
-    if (status == CST_OK) {
-        const cst_select_step *step = &out->selection.path[out->selection.chosen];
-        tell_cap(context, settings, &out->selection, view->members);
-        for (int32_t j = 0; j < count; j++)
-            out->reason[out->candidates[j]] = CST_REASON_SELECTION;
-        for (int32_t j = 0; j < step->size; j++) {
-            out->kept[j] = out->candidates[step->members[j]];
-            out->reason[out->kept[j]] = CST_REASON_KEPT;
-        }
-        out->kept_count = step->size;
+        cst_view part = cst_view_members(c->view, members, count, pointers);
+        cst_linear_pool_options pool = cst_value_linear_pool_options(c->settings);
+        status = cst_value_select(context, &part, c->scaling, kept, c->folds, c->fold_count,
+                                  options, &pool, out);
     }
     cst_value_moments_free(context, kept, outputs);
     cst_free(context, kept);
     cst_free(context, pointers);
-    cst_free(context, costs);
     return status;
 }
 
@@ -122,6 +91,25 @@ static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
     return CST_OK;
 }
 
+/* The refits of the blended learners, for the one learner of the model and in units of the target.
+ */
+static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
+                        cst_model *model) {
+    model->refits = fit->refits;
+    fit->refits = NULL;
+    for (int32_t i = 0; i < model->refits->count; i++) {
+        cst_refit *refit = &model->refits->refit[i];
+        double location = scaling->location[refit->output];
+        double scale = scaling->scale[refit->output];
+        refit->share = fit->blend[refit->output * fit->learners + refit->learner];
+        refit->learner = 0;
+        refit->rest[0] = location + scale * refit->rest[0];
+        for (int32_t k = 0; k < model->members; k++)
+            refit->tilt[k] = scale * refit->tilt[k] + location;
+    }
+    cst_refits_check(context, model);
+}
+
 /* A copy of a gate, arrays and all. */
 static cst_status copy_gate(cst_context *context, const cst_gate *from, cst_gate *out) {
     size_t inputs = (size_t)from->inputs;
@@ -156,6 +144,8 @@ static cst_status make_model(cst_context *context, const cst_view *kept, const c
     model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
     status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
     CST_TRY(make_learner(context, &out->fit, scaling, kept->members, model));
+    if (status == CST_OK)
+        take_refits(context, &out->fit, scaling, model);
     CST_TRY(cst_values_fit(context, kept, scaling, folds, &out->fit,
                            (cst_variance_rule)settings->variance_rule, settings->conformal,
                            &model->values));
@@ -188,7 +178,7 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const cst
 
 cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, const int32_t *folds,
                                 int32_t fold_count, const cst_settings *settings,
-                                const double *flops, const double *latency, cst_value_stages *out) {
+                                const cst_costs *costs, cst_value_stages *out) {
     const cst_view even = cst_view_even(rows);
     const cst_view *view = &even;
     *out = (cst_value_stages){0};
@@ -201,14 +191,15 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     CST_TRY(cst_stage(context, "moments"));
     CST_TRY(cst_scaling_make(context, view, &scaling));
     CST_TRY(cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments));
-    CST_TRY(cst_value_redundant(context, view, &scaling, moments, settings, flops, latency, base));
+    CST_TRY(cst_value_redundant(context, view, &scaling, moments, settings, costs, base));
     base->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
-    bool many = base->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
+    bool many = base->kept_count > 1 || cst_limited(&settings->limits);
     if (status == CST_OK && settings->select && many) {
         status = cst_stage(context, "selection");
-        CST_TRY(select_members(context, view, &scaling, moments, folds, fold_count, settings, flops,
-                               latency, base));
+        choice c = {view, &scaling, moments, folds, fold_count, settings};
+        CST_TRY(cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
+                                  "squared error", base));
     }
     base->seconds_select = cst_seconds() - start;
     CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
@@ -296,12 +287,13 @@ static void put_part(const nested_job *job, int32_t fold, const float *from, flo
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
     const cst_training *inside = &rows->inside;
+    cst_costs costs = cst_training_costs(inside);
     cst_value_stages stages = {0};
     cst_value_result part = {0};
     const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
     cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_value_stages_run(context, &inside->view, inside->folds, inside->fold_count,
-                                 job->settings, inside->flops, inside->latency, &stages));
+                                 job->settings, &costs, &stages));
     CST_TRY(cst_value_result_make(context, rows->held.rows, rows->held.classes, &part));
     if (status == CST_OK) {
         cst_view kept =

@@ -21,10 +21,10 @@ typedef struct cst_value_stages {
     cst_value_fit fit; /* on the kept members, in the order of base.kept */
 } cst_value_stages;
 
-/* flops, latency: [K] with NaN where unknown. folds [view->rows] in 0..fold_count-1, at least 2. */
+/* costs: of the view's members. folds [view->rows] in 0..fold_count-1, at least 2. */
 cst_status cst_value_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
                                 int32_t fold_count, const cst_settings *settings,
-                                const double *flops, const double *latency, cst_value_stages *out);
+                                const cst_costs *costs, cst_value_stages *out);
 void cst_value_stages_free(cst_context *context, cst_value_stages *stages);
 
 /* Predictions with variance and half-widths at cst_coverage_levels, in arrays of their own. */

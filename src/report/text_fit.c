@@ -343,6 +343,42 @@ static void print_costs(cst_page *page, const json_t *root) {
     }
 }
 
+/* ---- of a method that is no preset ---- */
+
+static void print_method(cst_page *page, const json_t *root) {
+    const json_t *folds = json_object_get(root, "folds");
+    const json_t *oof = json_object_get(root, "oof");
+    const char *source = cst_json_string(folds, "source");
+    const char *detail = cst_json_string(root, "detail");
+    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f samples, %.0f folds (%s)\n",
+                   cst_json_text(root, "method"), cst_json_text(root, "task"),
+                   cst_json_number(root, "seed"), cst_json_number(root, "samples"),
+                   cst_json_number(folds, "count"),
+                   source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
+    cst_page_paragraph(page, "%s", cst_json_text(root, "definition"));
+    cst_page_heading(page, "Model");
+    if (detail && *detail) {
+        cst_text_label(page, "fit");
+        cst_page_print(page, "%s\n", detail);
+    }
+    cst_text_label(page, "members");
+    cst_page_print(page, "%.0f of %.0f: ", cst_json_number(root, "models_kept"),
+                   cst_json_number(root, "models_in"));
+    cst_text_names(page, json_object_get(root, "kept"));
+    if (json_object_size(json_object_get(root, "weights"))) {
+        char label[32];
+        (void)cst_snprintf(label, sizeof label, "%s weights", cst_json_text(root, "mix"));
+        cst_text_label(page, label);
+        cst_text_weights(page, json_object_get(root, "weights"));
+    }
+    if (cst_json_flag(oof, "nested")) {
+        cst_page_heading(page, "Out-of-fold scores (nested: the method is refitted without the "
+                               "fold that is scored)");
+        print_all_scores(page, root, oof);
+    }
+    print_costs(page, root);
+}
+
 /* ---- of a regression ---- */
 
 static void print_regression(cst_page *page, const json_t *root) {
@@ -380,7 +416,9 @@ void cst_text_fit(cst_page *page, const json_t *root, bool full) {
     cst_page_styled(page, CST_BOLD, "corestack fit");
     if (model)
         cst_page_print(page, ": %s", model);
-    if (cst_document_task(root) == CST_TASK_REGRESSION) {
+    if (cst_json_string(root, "method")) {
+        print_method(page, root);
+    } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
         print_regression(page, root);
     } else {
         print_header(page, root);

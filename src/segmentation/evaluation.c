@@ -4,6 +4,8 @@
  * "Experimental Setup"; docs/segmentation.md.
  */
 #include "evaluation/harness.h"
+#include "pipeline/label.h"
+#include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/orders.h"
@@ -22,7 +24,8 @@ static const char *const DEFAULT_METHODS[] = {"best-single", "average", "perform
 /* A method, and how it decides on a label. */
 typedef struct map_method {
     cst_method rows;
-    bool decide; /* label maps take offsets; baselines have the largest probability */
+    bool decide;     /* label maps take offsets; baselines have the largest probability */
+    double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
 typedef cst_map_state state;
@@ -38,7 +41,7 @@ static cst_status open_rows(cst_context *context, const cst_evaluation *e, state
     cst_status status = cst_pool_load(context, e->pool, e->split);
     CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
     CST_TRY(cst_map_state_rows(context, e->pool, e->split, s));
-    s->fitted_cases = cst_pool_cases(e->pool, "oof");
+    s->fitted_cases = cst_pool_cases(e->pool, cst_evaluation_fitted(e));
     return status;
 }
 
@@ -70,9 +73,9 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     const state *s = state_of(e);
     cst_view view = {0};
     cst_map_orders orders = {0};
-    cst_status status = cst_pool_view(context, e->pool, "oof", &view);
-    CST_TRY(cst_map_orders_make(context, "oof", s->fitted_cases, view.labels, view.classes,
-                                &s->plain.sample, &orders));
+    cst_status status = cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view);
+    CST_TRY(cst_map_orders_make(context, cst_evaluation_fitted(e), s->fitted_cases, view.labels,
+                                view.classes, &s->plain.sample, &orders));
     CST_TRY(cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source,
                                &orders.hints, &e->findings));
     cst_map_orders_free(context, &orders);
@@ -175,13 +178,26 @@ static void free_entry(cst_context *context, cst_entry *entry) {
     if (entry->result)
         cst_map_scores_free(context, entry->result);
     cst_free(context, entry->result);
+    if (entry->method)
+        cst_free(context, ((map_method *)entry->method)->offsets);
     cst_free(context, entry->method);
 }
 
 /* ---- one method ---- */
 
+static cst_status keep_offsets(cst_context *context, const double *offsets, int32_t classes,
+                               double **out) {
+    *out = cst_alloc(context, (size_t)classes, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    memcpy(*out, offsets, (size_t)classes * sizeof **out);
+    return CST_OK;
+}
+
+/* model: gets the offsets of the fit on all rows, where there are some; NULL: not wanted. */
 static cst_status score(cst_context *context, const cst_evaluation *e, const sampled *g,
-                        const cst_method_fit *fit, bool decide, cst_map_scores *out) {
+                        const cst_method_fit *fit, bool decide, double **model,
+                        cst_map_scores *out) {
     const state *s = state_of(e);
     cst_fold_fits fits = {0};
     double *offsets = NULL;
@@ -192,20 +208,25 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
-    cst_nesting nesting = {&fit->method, &g->source,      &g->sample,
-                           &g->settings, s->fitted_cases, cst_pool_labels(e->pool, "oof")};
-    if (e->nested || decide)
+    cst_nesting nesting = {&fit->method,    &g->source,
+                           &g->sample,      &g->settings,
+                           s->fitted_cases, cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
+    if ((e->nested && !e->unscored) || decide)
         status = cst_fold_fits_make(context, &nesting, &fits);
     if (decide)
-        CST_TRY(cst_fold_offsets(context, &nesting, &fits, e->nested, &offsets));
+        CST_TRY(cst_fold_offsets(context, &nesting, &fits, e->nested && !e->unscored, &offsets));
+    const double *whole = offsets ? offsets + (size_t)fits.count * (size_t)s->view.classes : NULL;
+    if (whole && model)
+        CST_TRY(keep_offsets(context, whole, s->view.classes, model));
     scoring.offsets = offsets;
     if (e->nested) {
         scoring.fits = fits.places;
         scoring.fit_of = fits.fit_of;
         scoring.offsets_by_fit = true;
-    } else if (offsets)
-        scoring.offsets = offsets + (size_t)fits.count * (size_t)s->view.classes;
-    CST_TRY(cst_maps_score(context, &scoring, out));
+    } else
+        scoring.offsets = whole;
+    if (!e->unscored)
+        CST_TRY(cst_maps_score(context, &scoring, out));
     cst_fold_fits_free(context, &fits);
     cst_free(context, offsets);
     return status;
@@ -213,7 +234,7 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
 
 static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     const state *s = state_of(e);
-    const map_method *method = entry->method;
+    map_method *method = entry->method;
     const sampled *g = s->settings.balance > 0 && cst_method_takes_balance(&method->rows)
                            ? &s->balanced
                            : &s->plain;
@@ -227,12 +248,29 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
     CST_TRY(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_TRY(score(context, e, g, &fit, method->decide, scores));
+    CST_TRY(
+        score(context, e, g, &fit, method->decide, entry->keep ? &method->offsets : NULL, scores));
     if (status == CST_OK) {
         cst_entry_take_fit(&fit, entry);
-        cst_map_score_values(scores, entry->scores);
+        if (!e->unscored)
+            cst_map_score_values(scores, entry->scores);
     }
+    if (entry->keep)
+        CST_TRY(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);
+    return status;
+}
+
+static cst_status label_model(cst_context *context, const cst_evaluation *e,
+                              const cst_options *options, cst_entry *entry) {
+    const state *s = state_of(e);
+    const map_method *method = entry->method;
+    cst_model *model = entry->made.model;
+    cst_status status = cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
+                                           entry->name, entry->made.kept, model);
+    CST_TRY(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
+    if (method->offsets)
+        CST_TRY(cst_offsets_store(context, method->offsets, model));
     return status;
 }
 
@@ -298,6 +336,8 @@ const cst_task_ops cst_segmentation_ops = {
     .applies = applies,
     .run = run,
     .free_entry = free_entry,
+    .label_model = label_model,
+    .hash = cst_hash_rows,
     .bootstrap = bootstrap,
     .tested = {"miou", "nll"},
     .open_model = cst_map_open_model,

@@ -7,6 +7,8 @@
 
 #include "la/la.h"
 #include "model/fitted_on.h"
+#include "model/pool_hash.h"
+#include "pipeline/label.h"
 #include "pipeline/pipeline.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
@@ -29,40 +31,31 @@ static cst_status inner_options(cst_context *context, const cst_options *options
     return status == CST_OK ? cst_options_set(context, *out, "evaluate.nested", "false") : status;
 }
 
-/* Replaces the setting of a model's with the same key. */
-static cst_status put_setting(cst_context *context, cst_model *model, const char *key,
-                              const char *value) {
-    size_t length = strlen(key);
-    for (size_t i = 0; i < model->settings; i++) {
-        if (strncmp(model->setting[i], key, length) != 0 || model->setting[i][length] != '=')
-            continue;
-        char *text = cst_format(context, "%s=%s", key, value);
-        if (!text)
-            return CST_ERROR_MEMORY;
-        cst_free(context, model->setting[i]);
-        model->setting[i] = text;
-    }
-    return CST_OK;
-}
-
-/* The model is one of pixels, fitted on the split and not on its sample. */
-static cst_status relabel(cst_context *context, const cst_view *view, const char *split,
-                          const cst_options *options, cst_model *model) {
+cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_options *options, cst_model *model) {
     char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
+    char text[32];
+    uint64_t hash = 0;
+    cst_view view = {0};
     model->task = CST_TASK_SEGMENTATION;
     size_t count = 0;
-    cst_status status =
-        cst_fitted_on_note(context, split, view->labels, view->rows, NULL, noted, &count);
+    cst_status status = cst_pool_view(context, pool, split, &view);
+    CST_TRY(cst_pool_hash(context, pool, split, &hash));
+    cst_hash_text(hash, text);
+    CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
+    CST_TRY(cst_fit_relabel(context, model, "split.samples", text));
+    CST_TRY(cst_fitted_on_note(context, split, view.labels, view.rows, NULL, noted, &count));
     for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
         char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
         if (status == CST_OK && equals) {
             *equals = '\0';
-            status = put_setting(context, model, noted[i], equals + 1);
+            status = cst_fit_relabel(context, model, noted[i], equals + 1);
         }
         cst_free(context, noted[i]);
     }
-    return status == CST_OK ? put_setting(context, model, "evaluate.nested",
-                                          cst_options_get(options, "evaluate.nested"))
+    return status == CST_OK ? cst_fit_relabel(context, model, "evaluate.nested",
+                                              cst_options_get(options, "evaluate.nested"))
                             : status;
 }
 
@@ -152,7 +145,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
     cst_map_orders_free(context, &orders);
     cst_options_free(context, inner);
     CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
-    CST_TRY(relabel(context, &f->view, f->split, f->options, *model));
+    CST_TRY(cst_map_relabel(context, f->pool, f->split, f->options, *model));
     return status;
 }
 

@@ -156,12 +156,8 @@ cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_mo
 }
 
 cst_status cst_offsets_load(cst_context *context, const cst_model *model, double **out) {
-    const char *text = NULL;
-    size_t length = sizeof KEY - 1;
+    const char *text = cst_model_value(model, KEY);
     *out = NULL;
-    for (size_t i = 0; i < model->settings; i++)
-        if (strncmp(model->setting[i], KEY, length) == 0 && model->setting[i][length] == '=')
-            text = model->setting[i] + length + 1;
     if (!text)
         return CST_OK;
     double *offsets = cst_alloc(context, (size_t)model->classes, sizeof *offsets);

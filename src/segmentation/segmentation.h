@@ -11,6 +11,9 @@ extern const cst_task_ops cst_segmentation_ops;
 
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model, cst_report **report);
+/* A model fitted on a sample of the pixels becomes one of the split itself. */
+cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_options *options, cst_model *model);
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report);
 cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_task_ops *ops,

@@ -11,8 +11,8 @@ cst_status cst_sampled_open(cst_context *context, const cst_evaluation *e,
                             sampled *out) {
     out->settings = *settings;
     out->settings.balance = balance;
-    cst_status status =
-        cst_pixel_sample_make(context, e->pool, "oof", &out->settings, &out->sample);
+    cst_status status = cst_pixel_sample_make(context, e->pool, cst_evaluation_fitted(e),
+                                              &out->settings, &out->sample);
     CST_TRY(
         cst_training_open(context, out->sample.pool, "oof", folds, e->options->seed, &out->source));
     return status;

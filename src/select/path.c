@@ -208,18 +208,13 @@ typedef struct forward_state {
     double *weights;   /* [size] */
     double *full;      /* [members] weights, zeros outside */
     int32_t *everyone; /* 0..members-1 */
-    double flops;
-    double latency;
 } forward_state;
 
-static double cost_of(const double *costs, int32_t member) {
-    return costs ? costs[member] : 0;
-}
-
-static bool affordable(const forward_state *s, int32_t member) {
+/* Whether the set is within the limits with a member more. s->set has room for it. */
+static bool affordable(forward_state *s, int32_t member) {
     const cst_select_options *o = s->options;
-    return (o->cap_flops <= 0 || s->flops + cost_of(o->flops, member) <= o->cap_flops) &&
-           (o->cap_latency <= 0 || s->latency + cost_of(o->latency, member) <= o->cap_latency);
+    s->set[s->size] = member;
+    return cst_costs_within(&o->costs, &o->limits, s->set, s->size + 1);
 }
 
 static bool contains(const forward_state *s, int32_t member) {
@@ -293,8 +288,6 @@ static void insert(forward_state *s, int32_t member) {
     s->set[at] = member;
     s->weights[at] = 0;
     s->size++;
-    s->flops += cost_of(s->options->flops, member);
-    s->latency += cost_of(s->options->latency, member);
 }
 
 static cst_status forward_step(cst_context *context, forward_state *s, cst_path *out) {
@@ -342,4 +335,72 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
     cst_free(context, s.set);
     cst_free(context, s.weights);
     return status;
+}
+
+/* ---- within limits ---- */
+
+static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
+                            double *weights, double *loss) {
+    const cst_log_space *space = user;
+    cst_loglinear_options options = path_fit_options(space->table, space->options);
+    cst_loglinear fit = {0};
+    cst_status status =
+        cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);
+    if (status == CST_OK) {
+        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+        *loss = fit.nll;
+    }
+    cst_loglinear_free(context, &fit);
+    return status;
+}
+
+/* The penalised loss around a set's weights: its prior draws every weight to their average. */
+static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
+                              int32_t n, const int32_t *set, int32_t count, const double *weights,
+                              double *loss, double *slope, double *curvature) {
+    const cst_log_space *space = user;
+    double prior = space->options->prior;
+    size_t k = (size_t)n;
+    double *full = cst_alloc(context, k, sizeof *full);
+    cst_loglinear at = {0};
+    if (!full)
+        return CST_ERROR_MEMORY;
+    for (int32_t p = 0; p < n; p++)
+        for (int32_t j = 0; j < count; j++)
+            if (candidates[p] == set[j])
+                full[p] = weights[j];
+    cst_status status =
+        cst_loglinear_curvature(context, space->table, candidates, n, prior, full, slope, &at);
+    if (status == CST_OK) {
+        double center = 1.0 / (count + 1);
+        *loss = at.nll;
+        memcpy(curvature, at.hessian, k * k * sizeof *curvature);
+        for (size_t p = 0; p < k; p++) {
+            slope[p] = -(slope[p] + prior * (full[p] - center));
+            for (size_t q = 0; q < k; q++)
+                slope[p] += at.hessian[p * k + q] * full[q];
+        }
+    }
+    cst_loglinear_free(context, &at);
+    cst_free(context, full);
+    return status;
+}
+
+static cst_status space_judge(cst_context *context, void *user, const int32_t *set, int32_t count,
+                              const double *weights, double *loss) {
+    const cst_log_space *space = user;
+    double mean = 0;
+    cst_status status =
+        cst_loglinear_loss(context, space->held, set, count, weights, NULL, &mean, NULL);
+    *loss = mean * (double)space->held->rows;
+    return status;
+}
+
+cst_fold_space cst_log_fold_space(cst_log_space *space) {
+    return (cst_fold_space){.sets = {.user = space,
+                                     .members = space->table->members,
+                                     .blocks = 1,
+                                     .fit = space_fit,
+                                     .model = space_model},
+                            .judge = space_judge};
 }

@@ -5,7 +5,7 @@
 #define CST_SELECT_PATH_H
 
 #include "learners/loglinear.h"
-#include "select/select.h"
+#include "select/within.h"
 
 /* Sets of sizes 1..members with the weights fitted to each. set[s-1] has s ascending positions. */
 typedef struct cst_path {
@@ -19,5 +19,15 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
 void cst_path_free(cst_context *context, cst_path *path);
+
+/* What the log-linear pool is fitted to and judged on; held is NULL where nothing is judged. */
+typedef struct cst_log_space {
+    const cst_logtable *table;
+    const cst_logtable *held;
+    const cst_select_options *options;
+} cst_log_space;
+
+/* The space of the sets of a table's members; refers to `space`. */
+cst_fold_space cst_log_fold_space(cst_log_space *space);
 
 #endif

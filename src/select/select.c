@@ -18,9 +18,12 @@ typedef struct fold_job {
     const int32_t *folds;
     int32_t fold_count;
     const cst_select_options *options;
+    bool limited;       /* on cost */
+    cst_logtable *in;   /* [fold_count]: rows outside the fold */
+    cst_logtable *held; /* [fold_count]: its rows */
+    cst_path *path;     /* [fold_count + 1]: without each fold; on all rows */
     double *moments; /* [fold_count][K + K*K]: sums and cross sums of the losses by size, held-out
                         rows */
-    cst_path *whole; /* the path on all rows */
 } fold_job;
 
 /* For each size the better of the forward and the backward set by training loss; consumes both. */
@@ -46,13 +49,13 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
 
 static cst_status build_path(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, cst_path *out) {
-    /* A budget in FLOPs or latency is kept while members join; leaving one by one cannot promise
-     * it. */
-    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
-    if (options->direction == CST_SELECT_FORWARD || budget)
+    /* Within limits on cost a search follows. Where there are more members than it looks at, they
+     * join as long as they are within. */
+    bool limited = cst_limited(&options->limits);
+    if (limited ? table->members > CST_SEARCH_MEMBERS : options->direction == CST_SELECT_FORWARD)
         return cst_path_forward(context, table, options, out);
     cst_status status = cst_path_backward(context, table, options, out);
-    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD)
+    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD || limited)
         return status;
     cst_path forward = {0};
     status = cst_path_forward(context, table, options, &forward);
@@ -88,32 +91,86 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
     return status;
 }
 
+static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {
+    return cst_logtable_split(context, job->table, job->folds, (int32_t)fold, &job->in[fold],
+                              &job->held[fold]);
+}
+
+static double *moments_of(const fold_job *job, int64_t fold) {
+    size_t members = (size_t)job->table->members;
+    return job->moments + (size_t)fold * (members + members * members);
+}
+
 /* Task f < fold_count: path without fold f, judged on fold f. The last task: the path on all rows.
  */
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
-    fold_job *job = user;
-    size_t members = (size_t)job->table->members;
+    const fold_job *job = user;
     if (task == job->fold_count)
-        return build_path(context, job->table, job->options, job->whole);
-    cst_logtable table = {0};
-    cst_logtable held = {0};
-    cst_path path = {0};
-    cst_status status =
-        cst_logtable_split(context, job->table, job->folds, (int32_t)task, &table, &held);
-    CST_TRY(build_path(context, &table, job->options, &path));
-    CST_TRY(held_out(context, &held, &path,
-                     job->moments + (size_t)task * (members + members * members)));
-    cst_path_free(context, &path);
-    cst_logtable_free(context, &table);
-    cst_logtable_free(context, &held);
+        return build_path(context, job->table, job->options, &job->path[task]);
+    cst_status status = split(context, job, task);
+    CST_TRY(build_path(context, &job->in[task], job->options, &job->path[task]));
+    if (job->limited) /* judged when the search is done */
+        return status;
+    CST_TRY(held_out(context, &job->held[task], &job->path[task], moments_of(job, task)));
+    cst_path_free(context, &job->path[task]);
+    cst_logtable_free(context, &job->in[task]);
+    cst_logtable_free(context, &job->held[task]);
     return status;
 }
 
-static double sum_costs(const double *costs, const int32_t *members, int32_t count) {
-    double sum = 0;
-    for (int32_t j = 0; costs && j < count; j++)
-        sum += costs[members[j]];
-    return sum; /* NaN where one is not known: then no cap is set on it */
+static cst_status judge_task(cst_context *context, void *user, int64_t fold) {
+    const fold_job *job = user;
+    return held_out(context, &job->held[fold], &job->path[fold], moments_of(job, fold));
+}
+
+/* The spaces of the folds, and of all rows. spaces, logs: [fold_count + 1]. */
+static void make_spaces(const fold_job *job, cst_log_space *logs, cst_fold_space *spaces) {
+    for (int32_t f = 0; f <= job->fold_count; f++) {
+        bool fold = f < job->fold_count;
+        logs[f] = (cst_log_space){.table = fold ? &job->in[f] : job->table,
+                                  .held = fold ? &job->held[f] : NULL,
+                                  .options = job->options};
+        spaces[f] = cst_log_fold_space(&logs[f]);
+    }
+}
+
+/* Puts the sets that were chosen into the paths of all rows and of every fold. */
+static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_judged_sets *sets) {
+    for (int32_t s = 0; s < job->table->members; s++)
+        for (int32_t f = 0; chosen[s] >= 0 && f <= job->fold_count; f++) {
+            const cst_judged_set *set = &sets->set[chosen[s]];
+            size_t size = (size_t)set->count;
+            memcpy(job->path[f].set[s], set->members, size * sizeof *set->members);
+            if (f < job->fold_count)
+                memcpy(job->path[f].weights[s], set->weights + (size_t)f * size,
+                       size * sizeof *set->weights);
+        }
+}
+
+static cst_status search_within(cst_context *context, const fold_job *job) {
+    size_t count = (size_t)job->fold_count + 1;
+    cst_judged_sets sets = {0};
+    cst_log_space *logs = cst_alloc(context, count, sizeof *logs);
+    cst_fold_space *spaces = cst_alloc(context, count, sizeof *spaces);
+    int32_t ***path = cst_alloc(context, count, sizeof *path);
+    int32_t *chosen = cst_alloc(context, (size_t)job->table->members, sizeof *chosen);
+    cst_status status = logs && spaces && path && chosen ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        make_spaces(job, logs, spaces);
+        for (size_t f = 0; f < count; f++)
+            path[f] = job->path[f].set;
+        status =
+            cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
+    }
+    if (status == CST_OK)
+        take_chosen(job, chosen, &sets);
+    CST_TRY(cst_parallel_for(context, job->fold_count, judge_task, (void *)(uintptr_t)job));
+    cst_judged_sets_free(context, &sets);
+    cst_free(context, logs);
+    cst_free(context, spaces);
+    cst_free(context, path);
+    cst_free(context, chosen);
+    return status;
 }
 
 /* Paired standard error of the mean difference between sizes s and t. */
@@ -141,11 +198,11 @@ static void describe(const cst_select_options *o, const double *total, double n,
         step->against_all_se = paired_se(total, members, s, members - 1, n);
         step->members = sets[s];
         sets[s] = NULL;
-        step->flops = sum_costs(o->flops, step->members, step->size);
-        step->latency = sum_costs(o->latency, step->members, step->size);
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            step->cost[c] =
+                cst_cost_of(&o->costs, o->limits.parallel, (cst_cost)c, step->members, step->size);
         step->allowed = (o->cap_count <= 0 || step->size <= o->cap_count) &&
-                        (o->cap_flops <= 0 || step->flops <= o->cap_flops) &&
-                        (o->cap_latency <= 0 || step->latency <= o->cap_latency);
+                        cst_costs_within(&o->costs, &o->limits, step->members, step->size);
     }
 }
 
@@ -166,8 +223,30 @@ static double over_margin(const cst_select_options *options, const cst_selection
     return step->excess;
 }
 
+/* Relative excess over the best allowed size for which nothing more is spent. */
+static const double NEGLIGIBLE = 1e-3;
+
+/* The least held-out loss within every cap. */
+static double least_allowed(const cst_selection *selection) {
+    double least = INFINITY;
+    for (int32_t s = 0; s < selection->members; s++)
+        if (selection->path[s].allowed)
+            least = fmin(least, selection->path[s].loss);
+    return least;
+}
+
+/* The smallest allowed size within a relative margin of the best allowed one. */
+static int32_t smallest_near_best(const cst_selection *selection, double margin) {
+    double least = least_allowed(selection);
+    int32_t s = 0;
+    while (!selection->path[s].allowed || selection->path[s].loss - least > margin * fabs(least))
+        s++;
+    return s;
+}
+
 /* The smallest allowed size within the margin. Where none is: the rule that asks for proof keeps
- * the largest allowed size, the others take the size that is least over. */
+ * the largest allowed size, the others take the size that is least over. With limits on cost the
+ * best allowed size has a say. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          cst_selection *out) {
     int32_t nearest = -1;
@@ -184,12 +263,14 @@ static cst_status choose(cst_context *context, const cst_select_options *options
         }
     }
     if (nearest < 0)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "no set of members on the search path satisfies the limits on FLOPs and latency; raise "
-            "keep.max_flops or keep.max_latency, or set select.direction=forward");
+        return cst_costs_too_dear(context, &options->costs, &options->limits,
+                                  out->path[out->members - 1].members, out->members);
     bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
     out->chosen = proven ? nearest : largest;
+    if (options->rule == CST_SELECT_NON_INFERIOR && cst_limited(&options->limits)) {
+        int32_t close = smallest_near_best(out, proven ? options->tolerance : NEGLIGIBLE);
+        out->chosen = proven && close < nearest ? nearest : close;
+    }
     return CST_OK;
 }
 
@@ -208,24 +289,41 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
 static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out) {
     size_t members = (size_t)table->members;
-    cst_path whole = {0};
+    size_t width = members + members * members;
+    size_t count = (size_t)fold_count;
     fold_job job = {.table = table,
                     .folds = folds,
                     .fold_count = fold_count,
                     .options = options,
-                    .whole = &whole};
-    size_t width = members + members * members;
+                    .limited = cst_limited(&options->limits)};
     double *total = cst_alloc(context, width, sizeof *total);
-    job.moments = cst_alloc(context, (size_t)fold_count * width, sizeof(double));
-    cst_status status = job.moments && total ? CST_OK : CST_ERROR_MEMORY;
+    job.in = cst_alloc(context, count, sizeof *job.in);
+    job.held = cst_alloc(context, count, sizeof *job.held);
+    job.path = cst_alloc(context, count + 1, sizeof *job.path);
+    job.moments = cst_alloc(context, count * width, sizeof(double));
+    cst_status status =
+        total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job));
+    if (status == CST_OK && job.limited)
+        status = search_within(context, &job);
     for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
         for (size_t j = 0; j < width; j++)
             total[j] += job.moments[(size_t)f * width + j];
-    CST_TRY(cst_selection_finish(context, options, total, table->rows, whole.set, out));
-    cst_path_free(context, &whole);
-    cst_free(context, total);
+    CST_TRY(
+        cst_selection_finish(context, options, total, table->rows, job.path[fold_count].set, out));
+    for (size_t f = 0; f < count; f++) {
+        if (job.in)
+            cst_logtable_free(context, &job.in[f]);
+        if (job.held)
+            cst_logtable_free(context, &job.held[f]);
+    }
+    for (size_t f = 0; job.path && f <= count; f++)
+        cst_path_free(context, &job.path[f]);
+    cst_free(context, job.in);
+    cst_free(context, job.held);
+    cst_free(context, job.path);
     cst_free(context, job.moments);
+    cst_free(context, total);
     return status;
 }
 

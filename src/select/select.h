@@ -7,6 +7,7 @@
 #define CST_SELECT_H
 
 #include "learners/compact.h"
+#include "pool/costs.h"
 
 typedef enum cst_select_direction {
     CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */
@@ -22,20 +23,19 @@ typedef enum cst_select_rule {
                                tolerance with confidence: excess + 3 standard errors. Where no
                                allowed size is, the largest allowed one: without proof nothing more
                                is given up than the caps ask for, even where a smaller size happens
-                               to have the lower held-out loss */
+                               to have the lower held-out loss. With limits on cost, where more
+                               members may be worse ones: the smallest size within a thousandth of
+                               the best allowed one, to which the proven ones are compared too */
 } cst_select_rule;
 
 typedef struct cst_select_options {
     cst_select_direction direction;
     cst_select_rule rule;
-    double tolerance;   /* relative to the held-out NLL of the reference */
-    int32_t cap_count;  /* at most this many members; 0: no cap */
-    double cap_flops;   /* at most this much in total; 0: no cap */
-    double cap_latency; /* milliseconds in total; 0: no cap */
-    const double
-        *flops; /* [members of the view]; finite where its cap is set; NaN elsewhere. NULL: none */
-    const double *latency; /* the same, milliseconds */
-    double prior;          /* precision of the log-linear weights during selection, total scale */
+    double tolerance;  /* relative to the held-out NLL of the reference */
+    int32_t cap_count; /* at most this many members; 0: no cap */
+    cst_limits limits; /* on the costs of a set */
+    cst_costs costs;   /* of the view's members; finite where they are limited */
+    double prior;      /* precision of the log-linear weights during selection, total scale */
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
     bool nonnegative;            /* weights at or above 0 */
 } cst_select_options;
@@ -49,9 +49,8 @@ typedef struct cst_select_step {
     double excess_se;   /* paired standard error of that difference */
     double against_all; /* loss minus the loss of all members */
     double against_all_se;
-    double flops; /* sum over the members */
-    double latency;
-    bool allowed; /* within every cap */
+    double cost[CST_COST_COUNT]; /* of the members; NaN where not known */
+    bool allowed;                /* within every cap */
 } cst_select_step;
 
 typedef struct cst_selection {

@@ -2,6 +2,7 @@
  * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
  * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
  */
+#include "base/options.h"
 #include "classification/classification.h"
 #include "detection/detection.h"
 #include "evaluation/harness.h"
@@ -73,6 +74,53 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
     cst_options_free(context, defaults);
+    return finish(context, status, report);
+}
+
+/* Options at the preset that the method is, with those that were set. *out is the caller's. */
+static cst_status preset_options(cst_context *context, const char *method, const cst_options *given,
+                                 cst_options **out) {
+    const char *preset = given ? cst_options_preset_name(given) : method;
+    if (strcmp(preset, "default") != 0 && strcmp(preset, method) != 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "method '%s' is a preset, but the options are those of preset '%s'; give "
+                        "one of them",
+                        method, preset);
+    cst_status status = cst_options_create(context, out);
+    CST_TRY(cst_options_preset(context, *out, method));
+    for (int id = 0; status == CST_OK && given && id < CST_OPT_COUNT; id++) {
+        const char *key = cst_option_at((size_t)id)->key;
+        if (cst_option_given(given, (cst_option_id)id))
+            status = cst_options_set(context, *out, key, cst_options_get(given, key));
+    }
+    return status;
+}
+
+cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
+                          const char *method, const cst_options *options, cst_model **model,
+                          cst_report **report) {
+    if (model)
+        *model = NULL;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    CST_CHECK(context, options, OPTIONS, "options");
+    if (!pool || !split || !method)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_fit_method: pool, split and method are required");
+    const cst_task_ops *ops = ops_of(pool);
+    cst_options *own = NULL;
+    cst_status status = CST_OK;
+    if (cst_method_is_preset(method)) {
+        status = preset_options(context, method, options, &own);
+        CST_TRY(ops->fit(context, pool, split, own, model, report));
+    } else {
+        status = options ? CST_OK : cst_options_create(context, &own);
+        CST_TRY(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
+                                   model, report));
+    }
+    cst_options_free(context, own);
     return finish(context, status, report);
 }
 

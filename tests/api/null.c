@@ -533,6 +533,22 @@ static void models(void **state) {
     REFUSED(cst_model_predict(f->context, f->model, NULL, ROWS, out));
     REFUSED(cst_model_predict(f->context, f->model, gap, ROWS, out));
     REFUSED(cst_model_predict(f->context, f->model, data, ROWS, NULL));
+    const uint8_t present[] = {1, 0};
+    const uint8_t absent[] = {0, 0};
+    REFUSED_ALONE(cst_model_predict_present(NULL, f->model, data, present, ROWS, out));
+    REFUSED(cst_model_predict_present(f->context, NULL, data, present, ROWS, out));
+    REFUSED(cst_model_predict_present(f->context, f->model, NULL, present, ROWS, out));
+    REFUSED(cst_model_predict_present(f->context, f->model, gap, present, ROWS, out));
+    REFUSED(cst_model_predict_present(f->context, f->model, data, present, ROWS, NULL));
+    assert_int_equal(cst_model_predict_present(f->context, f->model, data, NULL, ROWS, out),
+                     CST_OK);
+    assert_int_equal(cst_model_predict_present(f->context, f->model, data, absent, ROWS, out),
+                     CST_ERROR_INPUT);
+    REFUSED_ALONE(cst_model_restrict(NULL, &model, f->model, present));
+    assert_null(model);
+    REFUSED(cst_model_restrict(f->context, NULL, f->model, present));
+    REFUSED(cst_model_restrict(f->context, &model, NULL, present));
+    REFUSED(cst_model_restrict(f->context, &model, f->model, NULL));
     REFUSED_ALONE(cst_model_predict_pool(NULL, f->model, f->pool, "oof", &all, &rows));
     assert_null(all);
     assert_int_equal(rows, 0);
@@ -566,6 +582,14 @@ static void computations(void **state) {
     REFUSED(cst_fit(f->context, NULL, "oof", f->options, &model, &report));
     REFUSED(cst_fit(f->context, f->pool, NULL, f->options, &model, &report));
     assert_int_equal(cst_fit(f->context, f->pool, "oof", f->options, NULL, NULL), CST_OK);
+    REFUSED_ALONE(cst_fit_method(NULL, f->pool, "oof", "average", f->options, &model, &report));
+    assert_null(model);
+    assert_null(report);
+    REFUSED(cst_fit_method(f->context, NULL, "oof", "average", f->options, &model, &report));
+    REFUSED(cst_fit_method(f->context, f->pool, NULL, "average", f->options, &model, &report));
+    REFUSED(cst_fit_method(f->context, f->pool, "oof", NULL, f->options, &model, &report));
+    assert_int_equal(cst_fit_method(f->context, f->pool, "oof", "average", NULL, NULL, NULL),
+                     CST_OK);
     REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, f->pool, NULL, f->options, &report));

@@ -246,6 +246,7 @@ static void predictors(void **state) {
     assert_null(made);
     REFUSED(cst_predictor_create(c, &made, NULL));
     REFUSED(cst_predictor_create(c, NULL, NULL));
+    REFUSED_ALONE(cst_predictor_predict_present(NULL, NULL, NULL, 0, NULL));
     REFUSED_ALONE(cst_predictor_predict(NULL, NULL, 0, NULL)); /* the rest: tests/model/predict.c */
     assert_string_equal(cst_predictor_error(NULL), "");
     cst_predictor_free(c, NULL);

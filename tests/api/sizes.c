@@ -98,6 +98,7 @@ CALL(from_values, cst_pool_from_values(c, &none, "oof", f->data, NAMES, MEMBERS,
 CALL(pool_read, cst_pool_read(c, f->pool, "oof", 0, 0, n, f->out))
 CALL(pool_read_from, cst_pool_read(c, f->pool, "oof", 0, n, 2, f->out))
 CALL(model_predict, cst_model_predict(c, f->model, f->data, n, f->out))
+CALL(model_predict_present, cst_model_predict_present(c, f->model, f->data, NULL, n, f->out))
 CALL(stratified, cst_folds_stratified(c, f->labels, n, 2, 0, f->folds))
 CALL(grouped, cst_folds_grouped(c, f->labels, f->groups, n, 2, 0, f->folds))
 CALL(quantile, cst_folds_quantile(c, f->numbers, 1, NULL, n, 2, 0, f->folds))
@@ -147,6 +148,15 @@ static cst_status predictor_predict(fixture *f, int64_t n) {
     return status;
 }
 
+static cst_status predictor_predict_present(fixture *f, int64_t n) {
+    cst_predictor *predictor = NULL;
+    assert_int_equal(cst_predictor_create(f->context, &predictor, f->model), CST_OK);
+    cst_status status = cst_predictor_predict_present(predictor, f->data, NULL, n, f->out);
+    (void)(cst_fail)(f->context, status, "%s", cst_predictor_error(predictor));
+    cst_predictor_free(f->context, predictor);
+    return status;
+}
+
 static cst_predicted_values predicted(const fixture *f, int64_t n) {
     return (cst_predicted_values){.rows = n, .outputs = OUTPUTS, .mean = f->p[0]};
 }
@@ -183,7 +193,9 @@ static const struct {
     {"cst_pool_read", pool_read},
     {"cst_pool_read", pool_read_from},
     {"cst_model_predict", model_predict},
+    {"cst_model_predict_present", model_predict_present},
     {"cst_predictor_predict", predictor_predict},
+    {"cst_predictor_predict_present", predictor_predict_present},
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
     {"cst_folds_quantile", quantile},

@@ -353,6 +353,29 @@ static void model_predict(trial *t) {
     add_bytes(t, out, sizeof out);
 }
 
+static void model_predict_present(trial *t) {
+    float out[ROWS * CLASSES] = {0};
+    const uint8_t present[MEMBERS] = {1};
+    TRY(t, cst_model_predict_present(t->c, t->w->model, t->w->data, present, ROWS, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void model_restrict(trial *t) {
+    cst_model *model = NULL;
+    const uint8_t present[MEMBERS] = {1};
+    TRY(t, cst_model_restrict(t->c, &model, t->w->model, present), model == NULL);
+    add_model(t, model);
+    cst_model_free(t->c, model);
+}
+
+static void values_restrict(trial *t) {
+    cst_model *model = NULL;
+    const uint8_t present[MEMBERS] = {1};
+    TRY(t, cst_model_restrict(t->c, &model, t->w->values_model, present), model == NULL);
+    add_model(t, model);
+    cst_model_free(t->c, model);
+}
+
 static void model_predict_values(trial *t) {
     float mean[ROWS * OUTPUTS] = {0};
     float variance[ROWS * OUTPUTS] = {0};
@@ -392,6 +415,16 @@ static void predictor_predict(trial *t) {
     float out[ROWS * CLASSES] = {0};
     must(t->c, cst_predictor_create(t->c, &made, t->w->model), "predictor");
     TRY(t, cst_predictor_predict(made, t->w->data, ROWS, out), true);
+    add_bytes(t, out, sizeof out);
+    cst_predictor_free(t->c, made);
+}
+
+static void predictor_predict_present(trial *t) {
+    cst_predictor *made = NULL;
+    float out[ROWS * CLASSES] = {0};
+    const uint8_t present[MEMBERS] = {1};
+    must(t->c, cst_predictor_create(t->c, &made, t->w->model), "predictor");
+    TRY(t, cst_predictor_predict_present(made, t->w->data, present, ROWS, out), true);
     add_bytes(t, out, sizeof out);
     cst_predictor_free(t->c, made);
 }
@@ -458,10 +491,14 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_pool_from_arrays", "", pool_from_arrays},
     {"cst_pool_read", "", pool_read},
     {"cst_model_predict", "", model_predict},
+    {"cst_model_predict_present", "", model_predict_present},
+    {"cst_model_restrict", "", model_restrict},
+    {"cst_model_restrict", "values", values_restrict},
     {"cst_model_predict_values", "", model_predict_values},
     {"cst_model_intervals", "", model_intervals},
     {"cst_predictor_create", "", predictor_create},
     {"cst_predictor_predict", "", predictor_predict},
+    {"cst_predictor_predict_present", "", predictor_predict_present},
     {"cst_model_save_memory", "", model_save_memory},
     {"cst_model_load_memory", "", model_load_memory},
 };

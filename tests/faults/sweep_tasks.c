@@ -18,6 +18,42 @@ static void fit_classes(trial *t) {
     fit_on(t, t->w->pool);
 }
 
+/* With a calibration map, a network and rules for boxes among them. */
+static void fit_methods_on(trial *t, cst_pool *pool, const char *method) {
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    TRY(t, cst_fit_method(t->c, pool, "oof", method, NULL, &model, &report),
+        model == NULL && report == NULL);
+    add_model(t, model);
+    add_report(t, report);
+    cst_model_free(t->c, model);
+    cst_report_free(t->c, report);
+}
+
+static void fit_method_classes(trial *t) {
+    fit_methods_on(t, t->w->pool, "greedy+isotonic");
+}
+
+static void fit_method_linear(trial *t) {
+    fit_methods_on(t, t->w->pool, "ridge+vector");
+}
+
+static void fit_method_pool(trial *t) {
+    fit_methods_on(t, t->w->pool, "log-linear");
+}
+
+static void fit_method_values(trial *t) {
+    fit_methods_on(t, t->w->regression, "ridge");
+}
+
+static void fit_method_maps(trial *t) {
+    fit_methods_on(t, t->w->segmentation, "default+temperature");
+}
+
+static void fit_method_boxes(trial *t) {
+    fit_methods_on(t, t->w->detection, "wbf");
+}
+
 static void fit_values(trial *t) {
     fit_on(t, t->w->regression);
 }
@@ -188,6 +224,12 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "rows with weights", fit_weighted},
     {"cst_fit", "segmentation", fit_maps},
     {"cst_fit", "detection", fit_boxes},
+    {"cst_fit_method", "classification", fit_method_classes},
+    {"cst_fit_method", "linear", fit_method_linear},
+    {"cst_fit_method", "log-linear", fit_method_pool},
+    {"cst_fit_method", "regression", fit_method_values},
+    {"cst_fit_method", "segmentation", fit_method_maps},
+    {"cst_fit_method", "detection", fit_method_boxes},
     {"cst_inspect", "classification", inspect_classes},
     {"cst_inspect", "regression", inspect_values},
     {"cst_inspect", "segmentation", inspect_maps},

@@ -333,7 +333,7 @@ static void impossible_sizes_are_refused(void **state) {
         {"LEAR", 4, 4, 0xffffffff, "meta-learners is"},
         {"LEAR", 4, 4, 2, "sum to 0.5 instead of 1"},
         {"LEAR", 8, 4, 4, "for regression only"},
-        {"LEAR", 8, 4, 5, "unknown kind 5"},
+        {"LEAR", 8, 4, 6, "unknown kind 6"},
         {"LEAR", 8, 4, 3, "15 coefficients instead of 3"},
         {"LEAR", 12, 4, 14, "14 coefficients instead of 15"},
         {"LEAR", 12, 4, 0x7fffffff, "coefficients instead of 15"},

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+static const cst_costs NO_COSTS;
+
 enum { ROWS = 180, CLASSES = 3, MEMBERS = 6, FOLDS = 4, TWIN = 4, NOISE = 5 };
 
 typedef struct fixture {
@@ -151,9 +153,9 @@ static void a_planted_leak_is_seen(void **state) {
     settings.loglinear.evidence = false;
     nested(f, &settings, held);
     cst_stages stages;
-    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
-                                    f->unknown, &stages),
-                     CST_OK);
+    assert_int_equal(
+        cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
+        CST_OK);
     cst_view kept = cst_view_members(&f->view, stages.kept, stages.kept_count, pointers);
     assert_int_equal(cst_stack_predict(f->context, stages.fit.model, &kept, leaky), CST_OK);
     double chance = log(CLASSES);
@@ -167,9 +169,9 @@ static void twins_and_noise_go(void **state) {
     fixture *f = *state;
     cst_settings settings = settings_of(f, "default");
     cst_stages stages;
-    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
-                                    f->unknown, &stages),
-                     CST_OK);
+    assert_int_equal(
+        cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
+        CST_OK);
     assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
     assert_int_equal(stages.closest[TWIN], 1);
     assert_true(stages.closest_value[TWIN] > 1 - 1e-6);
@@ -186,9 +188,9 @@ static void dropping_is_by_cross_fitted_loss(void **state) {
     settings.keep_fraction = 0;
     settings.drop = true;
     cst_stages stages;
-    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
-                                    f->unknown, &stages),
-                     CST_OK);
+    assert_int_equal(
+        cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
+        CST_OK);
     assert_int_equal(stages.reason[NOISE], CST_REASON_REFIT);
     for (int k = 0; k < MEMBERS; k++)
         assert_true((stages.reason[k] == CST_REASON_REFIT) == !isnan(stages.refit_change[k]));
@@ -220,9 +222,8 @@ static void dropping_on_a_sample_says_so(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         cst_stages *stages = threads == 1 ? &sampled : &again;
         assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
-        assert_int_equal(cst_stages_run(f->context, &view, folds, FOLDS, &settings, f->unknown,
-                                        f->unknown, stages),
-                         CST_OK);
+        assert_int_equal(
+            cst_stages_run(f->context, &view, folds, FOLDS, &settings, &NO_COSTS, stages), CST_OK);
     }
     bool told = false;
     for (size_t i = 0; i < cst_notice_count(f->context); i++)
@@ -326,9 +327,9 @@ static void every_rule_blends(void **state) {
         float out[ROWS * CLASSES];
         const float *pointers[MEMBERS];
         cst_stages stages;
-        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings,
-                                        f->unknown, f->unknown, &stages),
-                         CST_OK);
+        assert_int_equal(
+            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
+            CST_OK);
         double sum = 0;
         for (int32_t m = 0; m < stages.fit.learners; m++) {
             assert_true(isfinite(stages.fit.nll[m]) && isfinite(stages.fit.half_logdet[m]));
@@ -354,9 +355,9 @@ static void thresholds_are_found(void **state) {
         settings.threshold_rule = r == 0 ? CST_THRESHOLD_ELBOW : CST_THRESHOLD_CV;
         cst_stages stages;
         assert_int_equal(cst_options_set(f->context, f->options, "cka.rule", rules[r]), CST_OK);
-        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings,
-                                        f->unknown, f->unknown, &stages),
-                         CST_OK);
+        assert_int_equal(
+            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
+            CST_OK);
         assert_true(stages.threshold >= -1 && stages.threshold <= 1);
         assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
         cst_stages_free(f->context, &stages);
@@ -451,15 +452,16 @@ static void budgets_hold_together(void **state) {
         flops[k] = 1 + k;
         latency[k] = MEMBERS - k;
     }
+    const cst_costs costs = {{flops, latency}};
     for (int direction = 0; direction < 2; direction++) {
         cst_settings settings = settings_of(f, "default");
         cst_stages stages;
         settings.select = direction == 1;
-        settings.keep_flops = 5;
-        settings.keep_latency = MEMBERS + 1;
-        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, flops,
-                                        latency, &stages),
-                         CST_OK);
+        settings.limits.most[CST_COST_FLOPS] = 5;
+        settings.limits.most[CST_COST_LATENCY] = MEMBERS + 1;
+        assert_int_equal(
+            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &costs, &stages),
+            CST_OK);
         double total[2] = {0, 0};
         for (int32_t j = 0; j < stages.kept_count; j++) {
             total[0] += flops[stages.kept[j]];
@@ -467,10 +469,10 @@ static void budgets_hold_together(void **state) {
         }
         assert_true(stages.kept_count > 0 && total[0] <= 5 && total[1] <= MEMBERS + 1);
         cst_stages_free(f->context, &stages);
-        settings.keep_flops = 0.5;
-        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, flops,
-                                        latency, &stages),
-                         CST_ERROR_INPUT);
+        settings.limits.most[CST_COST_FLOPS] = 0.5;
+        assert_int_equal(
+            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &costs, &stages),
+            CST_ERROR_INPUT);
         assert_non_null(strstr(cst_last_error(f->context), "cheapest has 1"));
     }
 }

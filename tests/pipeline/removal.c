@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+static const cst_costs NO_COSTS;
+
 enum { ROWS = 60, CLASSES = 3, MEMBERS = 200, FOLDS = 5, MANY = 1000 };
 
 /* ---- the search alone ---- */
@@ -153,8 +155,8 @@ static cst_stages run(cst_context *context, int32_t members) {
     cst_stages stages;
     cst_view view = shared.view;
     view.members = members;
-    cst_status status = cst_stages_run(context, &view, shared.folds, FOLDS, &shared.settings,
-                                       shared.unknown, shared.unknown, &stages);
+    cst_status status =
+        cst_stages_run(context, &view, shared.folds, FOLDS, &shared.settings, &NO_COSTS, &stages);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(context));
     return stages;

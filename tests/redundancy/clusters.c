@@ -303,7 +303,8 @@ static void caps_and_constant_members(void **state) {
     assert_int_equal(p.reason[2], CST_DROPPED_COUNT);
     assert_int_equal(p.reason[4], CST_DROPPED_COUNT);
     cst_projection_free(context, &p);
-    rule = (cst_projection_rule){.tau = 0.9, .cap_cost = {7}, .cost = {cost}, .constant = constant};
+    rule = (cst_projection_rule){
+        .tau = 0.9, .limits = {.most = {7}}, .costs = {{cost}}, .constant = constant};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     const int32_t kept[] = {0, 3, 4}; /* 5, not 4 on top, nothing, 2: 7 in all */
     assert_int_equal(p.kept_count, 3);
@@ -312,23 +313,23 @@ static void caps_and_constant_members(void **state) {
     assert_int_equal(p.reason[2], CST_DROPPED_CONSTANT);
     cst_projection_free(context, &p);
     const double dear[] = {5, 4, 1, 9, 9};
-    rule.cap_cost[0] = 3;
-    rule.cost[0] = dear;
+    rule.limits.most[0] = 3;
+    rule.costs.of[0] = dear;
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "cheapest has 4; raise the limit"));
     assert_null(p.kept);
-    /* Two caps at once; alone, a cap is on each member and no redundancy hides one behind it. */
+    /* Two caps at once; a member that is too dear alone makes no other redundant. */
     const double slow[] = {1, 1, 9, 9, 1};
-    rule = (cst_projection_rule){.tau = 0.9, .cap_cost = {8, 2}, .cost = {cost, slow}};
+    rule = (cst_projection_rule){.tau = 0.9, .limits = {.most = {8, 2}}, .costs = {{cost, slow}}};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     const int32_t both[] = {0, 4};
     assert_int_equal(p.kept_count, 2);
     assert_memory_equal(p.kept, both, sizeof both);
     cst_projection_free(context, &p);
-    rule.cap_cost[0] = 0.5;
+    rule.limits.most[0] = 0.5;
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(context), "within both"));
-    rule = (cst_projection_rule){.tau = 0.05, .each_alone = true, .cap_cost = {4}, .cost = {cost}};
+    assert_non_null(strstr(cst_last_error(context), "within all limits"));
+    rule = (cst_projection_rule){.tau = 0.05, .limits = {.most = {4}}, .costs = {{cost}}};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     assert_int_equal(p.kept_count, 1); /* 0 is too dear, so that 1 stands, and for the others */
     assert_int_equal(p.kept[0], 1);

@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+static const cst_costs NO_COSTS;
+
 static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
 
 typedef struct fixture {
@@ -201,13 +203,12 @@ static void stages_with(fixture *f, const char *preset, const char *const *setti
                         cst_value_stages *out) {
     cst_value_method method;
     int32_t count = 0;
-    const double unknown[POOL_MEMBERS] = {0};
     while (settings && settings[count])
         count++;
     assert_int_equal(cst_value_method_parse(f->context, preset, 0, settings, count, &method),
                      CST_OK);
     assert_int_equal(cst_value_stages_run(f->context, &f->view, pool_folds, POOL_FOLDS,
-                                          &method.settings, unknown, unknown, out),
+                                          &method.settings, &NO_COSTS, out),
                      CST_OK);
 }
 

@@ -241,20 +241,20 @@ static void caps_hold(void **state) {
     fixture *f = *state;
     cst_select_options options = plain_options(CST_SELECT_BOTH);
     cst_selection selection;
-    options.flops = f->flops;
-    options.cap_flops = 8;
+    options.costs.of[CST_COST_FLOPS] = f->flops;
+    options.limits.most[CST_COST_FLOPS] = 8;
     assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
                      CST_OK);
     const cst_select_step *step = &selection.path[selection.chosen];
     double flops = 0;
     for (int32_t j = 0; j < step->size; j++)
         flops += f->flops[step->members[j]];
-    assert_true(flops == step->flops && flops <= 8);
+    assert_true(flops == step->cost[CST_COST_FLOPS] && flops <= 8);
     cst_selection_free(f->context, &selection);
-    options.cap_flops = 0.5;
+    options.limits.most[CST_COST_FLOPS] = 0.5;
     assert_int_equal(cst_select(f->context, &f->view, f->folds, FOLDS, &options, &selection),
                      CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(f->context), "keep.max_flops"));
+    assert_non_null(strstr(cst_last_error(f->context), "cheapest has 1"));
 }
 
 static void same_path_for_any_threads(void **state) {

@@ -1,0 +1,440 @@
+/*
+ * A model without some of its members: weights solved again from what the fit kept of its loss.
+ * Between a fit and prediction. docs/prediction.md#absent-members.
+ */
+#include "model/absent.h"
+
+#include "model/values.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+/* Arrays of the room's own, for as many members as the whole model has. Every pointer of
+ * room->model that is not among them is borrowed. */
+static cst_status make_learners(cst_context *context, const cst_model *whole, cst_model *model) {
+    model->learner = cst_alloc(context, (size_t)whole->learners, sizeof *model->learner);
+    if (!model->learner)
+        return CST_ERROR_MEMORY;
+    model->learners = whole->learners;
+    for (int32_t l = 0; l < whole->learners; l++) {
+        const cst_learner *from = &whole->learner[l];
+        cst_learner *to = &model->learner[l];
+        size_t outputs = whole->task == CST_TASK_REGRESSION ? (size_t)whole->classes : 1;
+        *to = (cst_learner){.kind = from->kind, .blend = from->blend, .biases = from->biases};
+        to->weights = cst_alloc(context, outputs * (size_t)whole->members, sizeof *to->weights);
+        to->bias = cst_alloc(context, (size_t)from->biases, sizeof *to->bias);
+        if (!to->weights || !to->bias)
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+static cst_status make_values(cst_context *context, const cst_model *whole, cst_room *room) {
+    if (!whole->values || !whole->refits) /* without refits nobody knows the noise */
+        return CST_OK;
+    room->values = cst_alloc(context, 1, sizeof *room->values);
+    if (!room->values)
+        return CST_ERROR_MEMORY;
+    room->values->conformal = whole->values->conformal;
+    return cst_values_alloc(context, whole->classes, whole->members, room->values);
+}
+
+static cst_status make_fusion(cst_context *context, const cst_model *whole, cst_model *model) {
+    if (!whole->fusion)
+        return CST_OK;
+    model->fusion = cst_alloc(context, 1, sizeof *model->fusion);
+    if (!model->fusion)
+        return CST_ERROR_MEMORY;
+    *model->fusion = *whole->fusion;
+    model->fusion->weights =
+        cst_alloc(context, (size_t)whole->fusion->categories * (size_t)whole->members,
+                  sizeof *model->fusion->weights);
+    return model->fusion->weights ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out) {
+    size_t k = (size_t)whole->members;
+    size_t columns = whole->values ? (size_t)whole->values->columns : 0;
+    size_t width = !whole->refits || columns > k ? columns : k; /* in proportion to the file */
+    *out = (cst_room){.whole = whole};
+    cst_model *model = &out->model;
+    *model = (cst_model){.mark = whole->mark,
+                         .task = whole->task,
+                         .classes = whole->classes,
+                         .class_names = whole->class_names,
+                         .map = whole->map,
+                         .calibrator = whole->calibrator, /* borrowed */
+                         .settings = whole->settings,
+                         .setting = whole->setting};
+    size_t cells = 0;
+    if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%d members are too many", (int)whole->members);
+    out->present = cst_alloc(context, k, sizeof *out->present);
+    out->place = cst_alloc(context, k, sizeof *out->place);
+    out->work = cst_alloc(context, cells, sizeof *out->work);
+    model->member_names = cst_alloc(context, k, sizeof *model->member_names);
+    model->mix = cst_alloc(context, k, sizeof *model->mix);
+    cst_status status = out->present && out->place && out->work && model->member_names && model->mix
+                            ? CST_OK
+                            : CST_ERROR_MEMORY;
+    CST_TRY(make_learners(context, whole, model));
+    CST_TRY(make_values(context, whole, out));
+    CST_TRY(make_fusion(context, whole, model));
+    return status;
+}
+
+void cst_room_free(cst_context *context, cst_room *room) {
+    cst_model *model = &room->model;
+    cst_free(context, room->present);
+    cst_free(context, room->place);
+    cst_free(context, room->work);
+    cst_free(context, model->member_names);
+    cst_free(context, model->mix);
+    for (int32_t l = 0; model->learner && l < model->learners; l++) {
+        cst_free(context, model->learner[l].weights);
+        cst_free(context, model->learner[l].bias);
+    }
+    cst_free(context, model->learner);
+    if (room->values)
+        room->values->scaling = (cst_scaling){0};
+    cst_values_free(context, room->values);
+    if (model->fusion)
+        cst_free(context, model->fusion->weights);
+    cst_free(context, model->fusion);
+    *room = (cst_room){0};
+}
+
+/* ---- one minimum ---- */
+
+/* Lower Cholesky factor in place, and the solution of a x = b in b. A matrix that rounding left
+ * indefinite has its diagonal raised. Plain loops: a service calls this without locks or memory. */
+static bool factor(size_t n, double *a) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = a[i * n + j];
+            for (size_t m = 0; m < j; m++)
+                sum -= a[i * n + m] * a[j * n + m];
+            if (i == j && !(sum > 0))
+                return false;
+            a[i * n + j] = i == j ? sqrt(sum) : sum / a[j * n + j];
+        }
+    return true;
+}
+
+static void substitute(size_t n, const double *a, double *b) {
+    for (size_t i = 0; i < n; i++) {
+        for (size_t m = 0; m < i; m++)
+            b[i] -= a[i * n + m] * b[m];
+        b[i] /= a[i * n + i];
+    }
+    for (size_t i = n; i-- > 0;) {
+        for (size_t m = i + 1; m < n; m++)
+            b[i] -= a[m * n + i] * b[m];
+        b[i] /= a[i * n + i];
+    }
+}
+
+/* The problem on those present: matrix [n][n] with `raise` on the diagonal, right-hand side [n]. */
+static void set_up(const cst_refit *refit, const cst_room *room, double raise, double *matrix,
+                   double *b) {
+    size_t k = (size_t)room->whole->members;
+    size_t n = (size_t)room->model.members;
+    double centers = 0;
+    for (size_t i = 0; i < n; i++)
+        centers += refit->center[room->place[i]];
+    for (size_t i = 0; i < n; i++) {
+        size_t at = (size_t)room->place[i];
+        b[i] = refit->slope[at];
+        if (refit->pull != 0)
+            b[i] += refit->pull * (centers > 0 ? refit->center[at] / centers : 1 / (double)n);
+        for (size_t j = 0; j < n; j++)
+            matrix[i * n + j] = refit->curvature[at * k + (size_t)room->place[j]] +
+                                refit->pair / (double)n + (i == j ? refit->ridge[at] + raise : 0);
+    }
+}
+
+enum { RAISES = 24, SWEEPS = 20000 };
+
+static bool is_smooth(const cst_refit *refit, const cst_room *room) {
+    for (int32_t i = 0; i < room->model.members; i++)
+        if (refit->l1[room->place[i]] > 0)
+            return false;
+    return !refit->nonnegative;
+}
+
+static double shrink(double x, double threshold) {
+    return x > threshold ? x - threshold : x < -threshold ? x + threshold : 0;
+}
+
+/* Coordinate descent from w. */
+static void descend(const cst_refit *refit, const cst_room *room, const double *matrix,
+                    const double *b, double *w) {
+    size_t n = (size_t)room->model.members;
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double moved = 0;
+        double largest = 0;
+        for (size_t i = 0; i < n; i++) {
+            double rest = b[i];
+            double diagonal = matrix[i * n + i];
+            for (size_t j = 0; j < n; j++)
+                rest -= j == i ? 0 : matrix[i * n + j] * w[j];
+            double next = diagonal > 0 ? shrink(rest, refit->l1[room->place[i]]) / diagonal : 0;
+            next = refit->nonnegative ? fmax(next, 0) : next;
+            moved = fmax(moved, fabs(next - w[i]));
+            w[i] = next;
+            largest = fmax(largest, fabs(next));
+        }
+        if (!(moved > 1e-13 * largest))
+            return;
+    }
+}
+
+/* w [n] of those present, in room->work, whose first n * n numbers are the matrix. */
+static double *solve(const cst_refit *refit, const cst_room *room) {
+    size_t n = (size_t)room->model.members;
+    double *matrix = room->work;
+    double *b = matrix + n * n;
+    double *w = b + n;
+    double trace = 0;
+    double raise = 0;
+    set_up(refit, room, 0, matrix, b);
+    for (size_t i = 0; i < n; i++)
+        trace += fabs(matrix[i * n + i]) / (double)n;
+    if (is_smooth(refit, room)) {
+        for (int attempt = 0; attempt < RAISES; attempt++) {
+            if (factor(n, matrix)) {
+                substitute(n, matrix, b);
+                return b;
+            }
+            raise = fmax(10 * raise, 1e-13 * trace + DBL_MIN);
+            set_up(refit, room, raise, matrix, b);
+        }
+    }
+    memset(w, 0, n * sizeof *w);
+    descend(refit, room, matrix, b, w);
+    return w;
+}
+
+/* Mean squared error of weights [n] of those present, by the moments of a refit. */
+static double squared_error(const cst_refit *refit, const cst_room *room, const double *w) {
+    size_t k = (size_t)room->whole->members;
+    double sum = refit->loss;
+    for (int32_t i = 0; i < room->model.members; i++) {
+        size_t at = (size_t)room->place[i];
+        double row = -2 * refit->slope[at];
+        for (int32_t j = 0; j < room->model.members; j++)
+            row += refit->curvature[at * k + (size_t)room->place[j]] * w[j];
+        sum += w[i] * row;
+    }
+    return sum;
+}
+
+/* Adds its share of one minimum to the learner it is about. */
+static void add_refit(cst_room *room, const cst_refit *refit) {
+    size_t n = (size_t)room->model.members;
+    size_t k = (size_t)room->whole->members;
+    cst_learner *learner = &room->model.learner[refit->learner];
+    bool values = room->whole->task == CST_TASK_REGRESSION;
+    double *weights = learner->weights + (values ? (size_t)refit->output * n : 0);
+    double *bias = learner->bias + (values ? refit->output : 0);
+    const double *w = solve(refit, room);
+    for (size_t i = 0; i < n; i++)
+        weights[i] += refit->share * w[i];
+    for (int32_t c = 0; c < refit->biases; c++) {
+        double value = refit->rest[c];
+        for (size_t i = 0; i < n; i++)
+            value -= refit->tilt[(size_t)c * k + (size_t)room->place[i]] * w[i];
+        bias[c] += refit->share * value;
+    }
+}
+
+/* ---- without what a fit keeps ---- */
+
+/* Weights [n] of those present, scaled to the sum that all had. */
+static void rescale(const cst_room *room, const double *all, double *weights) {
+    double total = 0;
+    double left = 0;
+    for (int32_t k = 0; k < room->whole->members; k++)
+        total += all[k];
+    for (int32_t i = 0; i < room->model.members; i++)
+        left += all[room->place[i]];
+    bool some = left / total > 1e-3;
+    for (int32_t i = 0; i < room->model.members; i++)
+        weights[i] = some ? all[room->place[i]] * (total / left) : total / room->model.members;
+}
+
+static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t index) {
+    const cst_model *whole = room->whole;
+    const cst_learner *from = &whole->learner[index];
+    cst_learner *to = &room->model.learner[index];
+    int32_t outputs = whole->task == CST_TASK_REGRESSION ? whole->classes : 1;
+    int32_t width = from->coefficients / outputs;
+    int32_t absent = 0;
+    while (room->present[absent])
+        absent++;
+    for (int32_t j = 0; j < from->coefficients; j++)
+        if (j % width >= whole->members && from->weights[j] != 0)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "the model cannot predict without member '%s': it has a gate, and was "
+                            "fitted by a version that kept nothing to solve it again; fit it again",
+                            whole->member_names[absent]);
+    for (int32_t d = 0; d < outputs; d++)
+        rescale(room, from->weights + d * width, to->weights + d * room->model.members);
+    memcpy(to->bias, from->bias, (size_t)from->biases * sizeof *to->bias);
+    room->rescaled = true;
+    return CST_OK;
+}
+
+/* ---- the rest of a model ---- */
+
+/* Takes rows and columns of a covariance out as if these coefficients were known to be 0. */
+static void eliminate(size_t width, size_t out, double *matrix) {
+    double pivot = matrix[out * width + out];
+    if (!(pivot > 0))
+        return;
+    for (size_t i = 0; i < width; i++) {
+        double share = i == out ? 0 : matrix[i * width + out] / pivot;
+        for (size_t j = 0; share != 0 && j < width; j++)
+            if (j != out)
+                matrix[i * width + j] -= share * matrix[out * width + j];
+    }
+    for (size_t i = 0; i < width; i++)
+        matrix[i * width + out] = matrix[out * width + i] = 0;
+}
+
+/* Noise grows by what the weights lose on the rows of the fit. Members that are fewer disagree in
+ * another measure, so that the noise is the same for all rows. */
+static void fill_values(cst_room *room) {
+    const cst_values *from = room->whole->values;
+    cst_values *to = room->values;
+    size_t n = (size_t)room->model.members;
+    size_t width = (size_t)from->columns;
+    size_t k = (size_t)room->whole->members;
+    to->columns = room->model.members;
+    to->scaling = from->scaling;
+    for (size_t d = 0; d < (size_t)room->whole->classes; d++) {
+        double *matrix = room->work;
+        to->share[d] = 0;
+        to->mean_spread[d] = from->mean_spread[d];
+        to->offset[d] = from->offset[d];
+        memcpy(to->quantile + d * CST_VALUE_LEVELS, from->quantile + d * CST_VALUE_LEVELS,
+               CST_VALUE_LEVELS * sizeof *to->quantile);
+        memcpy(matrix, from->covariance + d * width * width, width * width * sizeof *matrix);
+        for (size_t j = 0; j < width; j++)
+            if (j >= k || !room->present[j])
+                eliminate(width, j, matrix);
+        for (size_t i = 0; i < n; i++) {
+            size_t at = (size_t)room->place[i];
+            to->center[d * n + i] = from->center[d * width + at];
+            for (size_t j = 0; j < n; j++)
+                to->covariance[(d * n + i) * n + j] = matrix[at * width + (size_t)room->place[j]];
+        }
+    }
+}
+
+static void fill_noise(cst_room *room, int32_t output) {
+    const cst_refits *refits = room->whole->refits;
+    const cst_values *from = room->whole->values;
+    double scale = from->scaling.scale[output];
+    double added = 0;
+    for (int32_t i = 0; i < refits->count; i++) {
+        const cst_refit *refit = &refits->refit[i];
+        const double *w = room->model.learner[refit->learner].weights +
+                          (size_t)output * (size_t)room->model.members;
+        if (refit->output == output)
+            added += refit->share * (squared_error(refit, room, w) - refit->least);
+    }
+    room->values->noise[output] = from->noise[output] + scale * scale * fmax(added, 0);
+}
+
+static void fill_fusion(cst_room *room) {
+    size_t n = (size_t)room->model.members;
+    size_t k = (size_t)room->whole->members;
+    for (size_t c = 0; c < (size_t)room->whole->fusion->categories; c++)
+        for (size_t i = 0; i < n; i++)
+            room->model.fusion->weights[c * n + i] =
+                room->whole->fusion->weights[c * k + (size_t)room->place[i]];
+}
+
+/* Every learner from its refits, or scaled where it has none. */
+static cst_status fill_learners(cst_context *context, cst_room *room) {
+    const cst_refits *refits = room->whole->refits;
+    int32_t outputs = room->whole->task == CST_TASK_REGRESSION ? room->whole->classes : 1;
+    cst_status status = CST_OK;
+    for (int32_t l = 0; status == CST_OK && l < room->model.learners; l++) {
+        cst_learner *learner = &room->model.learner[l];
+        bool known = false;
+        if (learner->kind == CST_LEARNER_NETWORK)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "the model is a neural network of all members, which cannot predict "
+                            "without some of them");
+        learner->coefficients = outputs * room->model.members;
+        memset(learner->weights, 0, (size_t)learner->coefficients * sizeof *learner->weights);
+        memset(learner->bias, 0, (size_t)learner->biases * sizeof *learner->bias);
+        for (int32_t i = 0; refits && i < refits->count; i++)
+            if (refits->refit[i].learner == l) {
+                add_refit(room, &refits->refit[i]);
+                known = true;
+            }
+        if (!known)
+            status = rescale_learner(context, room, l);
+        for (int32_t j = 0; status == CST_OK && j < learner->coefficients; j++)
+            if (!isfinite(learner->weights[j]))
+                status = cst_fail(context, CST_ERROR_NUMERIC,
+                                  "the weights without the absent members are not finite");
+    }
+    return status;
+}
+
+cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *present) {
+    const cst_model *whole = room->whole;
+    cst_model *model = &room->model;
+    bool same = model->members > 0;
+    int32_t count = 0;
+    for (int32_t k = 0; k < whole->members; k++) {
+        same = same && room->present[k] == (present[k] != 0);
+        count += present[k] != 0;
+    }
+    if (same)
+        return CST_OK;
+    model->members = 0; /* until it is done */
+    if (count == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "every member of the model is absent; at least one is needed");
+    room->rescaled = false;
+    count = 0;
+    for (int32_t k = 0; k < whole->members; k++) {
+        room->present[k] = present[k] != 0;
+        if (!room->present[k])
+            continue;
+        room->place[count] = k;
+        model->member_names[count] = whole->member_names[k];
+        model->mix[count++] = whole->mix[k];
+    }
+    model->members = count;
+    model->gate = (cst_gate){.mode = CST_GATE_NONE, .inputs = count};
+    cst_status status = fill_learners(context, room);
+    if (status == CST_OK && model->fusion)
+        fill_fusion(room);
+    model->values = room->rescaled ? NULL : room->values;
+    if (status == CST_OK && model->values) {
+        fill_values(room);
+        for (int32_t d = 0; d < whole->classes; d++)
+            fill_noise(room, d);
+    }
+    if (status != CST_OK)
+        model->members = 0;
+    return status;
+}
+
+void cst_room_tell(cst_context *context, const cst_room *room) {
+    if (room->rescaled)
+        cst_notice(context,
+                   "the weights of the members that are present were only scaled to the sum of all "
+                   "weights: the model keeps nothing to solve them again%s",
+                   cst_model_value(room->whole, "method") ? ""
+                                                          : "; fit it again with this version");
+}

@@ -1,0 +1,69 @@
+/*
+ * A model without some of its members: what its meta-learners minimised is kept as a quadratic
+ * function of the members' weights, so that the weights are solved again for the members that are
+ * there. Between a fit and prediction. docs/prediction.md#absent-members.
+ */
+#ifndef CST_MODEL_ABSENT_H
+#define CST_MODEL_ABSENT_H
+
+#include "model/stack.h"
+
+/* One minimum, over the weights w of n of the K members, all others 0:
+ *
+ *     w'(curvature + ridge + pair/n) w / 2 - (slope + pull center / sum center)'w + sum l1 |w|,
+ *
+ * with the biases at their best, which are rest - tilt w. For a linear learner and for the linear
+ * pool this is the loss itself, for the log-linear pool its second-order expansion around the
+ * optimum. Columns of the gate are not among the weights: without a member there is no gate. */
+typedef struct cst_refit {
+    int32_t learner;   /* of the model, whose weights it gives */
+    int32_t output;    /* of a regression, else 0 */
+    int32_t biases;    /* of the learner; of a regression 1, that of the output */
+    bool nonnegative;  /* w >= 0 */
+    double share;      /* in the learner's weights; 1 for each learner and output */
+    double pair;       /* precision of the common scale beyond that of each weight */
+    double pull;       /* total pull of the prior's center, 0: to 0 */
+    double loss;       /* linear: mean squared error at w = 0, of a regression in units of its */
+    double least;      /* scaling, and where no member is absent */
+    double *curvature; /* [K][K] of the data */
+    double *slope;     /* [K] */
+    double *ridge;     /* [K] */
+    double *l1;        /* [K] */
+    double *center;    /* [K], not negative */
+    double *rest;      /* [biases] */
+    double *tilt;      /* [biases][K] */
+} cst_refit;
+
+typedef struct cst_refits {
+    int32_t count;
+    cst_refit *refit;
+} cst_refits;
+
+/* Arrays of zeros for a refit; free with cst_refit_clear, also after a failure. */
+cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases, cst_refit *out);
+void cst_refit_clear(cst_context *context, cst_refit *refit);
+void cst_refits_free(cst_context *context, cst_refits *refits);
+
+/* Memory for a model of fewer members, which borrows names and settings of the whole one. */
+typedef struct cst_room {
+    const cst_model *whole;
+    cst_model model;    /* of those present, in their order; members 0: none was made yet */
+    cst_values *values; /* of a regression that has refits; else NULL */
+    uint8_t *present;   /* [K]: for whom it was made */
+    bool rescaled;      /* some weights were scaled, for lack of a refit */
+    int32_t *place;     /* [K]: positions of those present */
+    double *work;
+} cst_room;
+
+cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out);
+void cst_room_free(cst_context *context, cst_room *room);
+
+/* Makes room->model for the members with present[k] != 0, at least one; nothing is allocated. The
+ * same pattern as before costs nothing. Learners without a refit have their weights scaled to the
+ * sum they had; CST_ERROR_UNSUPPORTED for those with a gate. */
+cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *present);
+
+/* Says once that weights were scaled. */
+void cst_room_tell(cst_context *context, const cst_room *room);
+
+#endif

@@ -29,7 +29,7 @@ static cst_status check_labels(cst_context *context, const cst_check_source *sou
     }
     if (present == 1)
         status =
-            cst_findings_add(context, findings, "labels", true, NULL, 0,
+            cst_findings_add(context, findings, "labels", false, NULL, 0,
                              "split '%.60s': every row has %s, so that nothing can be learned",
                              source->split, cst_class_of(source->pool, last, class, sizeof class));
     else if (numbers)

@@ -224,7 +224,7 @@ static cst_status together(cst_context *context, const cst_check_sample *sample,
     if (!found)
         return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < sample->view->members; k++)
-        if (!facts[k].association.constant)
+        if (!facts[k].association.constant && !facts[k].association.copy)
             list[count++] = k;
     cst_status status = cst_check_together(context, sample, facts, list, count, false, found);
     for (int32_t i = 0; status == CST_OK && i < count; i++)

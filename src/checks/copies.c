@@ -19,7 +19,7 @@ static cst_status constant(cst_context *context, const cst_check_sample *sample,
 }
 
 static cst_status identical(cst_context *context, const cst_check_sample *sample,
-                            const cst_member_facts *facts, int32_t first, int32_t *list,
+                            cst_member_facts *facts, int32_t first, int32_t *list,
                             cst_findings *findings) {
     char text[256];
     int32_t count = 0;
@@ -28,6 +28,7 @@ static cst_status identical(cst_context *context, const cst_check_sample *sample
             continue;
         if (k < first)
             return CST_OK; /* said with that one */
+        facts[k].association.copy = k > first;
         list[count++] = k;
     }
     if (count < 2)

@@ -73,6 +73,14 @@ static cst_status share_of_others(cst_context *context, const leak_search *s, in
     return status;
 }
 
+/* Whether no other member, a copy for instance, is right everywhere. */
+static bool right_by_itself(const leak_search *s, int32_t k) {
+    for (int32_t j = 0; j < s->sample->view->members; j++)
+        if (j != k && errors_of(s, j) < 1)
+            return false;
+    return true;
+}
+
 /* Exactly the labels. */
 static cst_status is_labels(cst_context *context, const leak_search *s, int32_t k, bool fatal) {
     int32_t other = -1;
@@ -126,7 +134,7 @@ static cst_status look(cst_context *context, const leak_search *s, int32_t i) {
     bool better = other >= 0 && errors + 3 * sqrt(errors + 1) < SHARE * next;
     bool same = s->of[k].label_most - s->of[k].label_least < 1e-6 && errors < 1;
     if (s->of[k].sure == s->sample->rows || (same && next >= EVIDENT))
-        return is_labels(context, s, k, other < 0 || next >= EVIDENT);
+        return is_labels(context, s, k, next >= EVIDENT && right_by_itself(s, k));
     if (better && !depends(t->hard_wrong, t->hard, error))
         return too_good(context, s, k, errors, other, next);
     double lift = NAN;
@@ -151,7 +159,7 @@ cst_status cst_check_leaks(cst_context *context, const cst_check_sample *sample,
     cst_status status = s.good && s.together ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
         const cst_association *a = &facts[k].association;
-        if (!a->constant && !a->explained && a->z >= 4)
+        if (!a->constant && !a->copy && !a->explained && a->z >= 4)
             s.good[s.count++] = k;
     }
     if (status == CST_OK) {

@@ -53,12 +53,12 @@ static const char *cure(const situation *s) {
 
 /* Better than chance. */
 static bool is_good(const cst_association *a) {
-    return !a->constant && a->z >= BETTER && a->r >= 0.02;
+    return !a->constant && !a->copy && a->z >= BETTER && a->r >= 0.02;
 }
 
 /* Members that nothing explains yet. */
 static bool open_question(const cst_association *a) {
-    return !a->constant && !a->explained;
+    return !a->constant && !a->copy && !a->explained;
 }
 
 /* The other order that fits the member clearly: -1 where none does. */
@@ -261,7 +261,7 @@ static cst_status most_are_elsewhere(cst_context *context, situation *s) {
         int32_t count = 0;
         for (int32_t k = 0; k < s->members; k++) {
             const cst_association *a = &s->facts[k].association;
-            if (!a->constant && much_better(s, a->order_r[o], a->r))
+            if (!a->constant && !a->copy && much_better(s, a->order_r[o], a->r))
                 s->list[count++] = k;
         }
         if (2 * count <= s->members)

@@ -40,6 +40,7 @@ cst_status cst_check_read(cst_context *context, const cst_check_sample *sample, 
 /* How a member goes with the labels. Correlations are over all columns together. */
 typedef struct cst_association {
     bool constant;
+    bool copy;      /* of a member before it */
     bool explained; /* a finding says already what is wrong */
     double r;       /* correlation with the labels */
     double z;       /* r in standard errors of a member that knows nothing */

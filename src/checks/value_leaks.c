@@ -103,7 +103,7 @@ cst_status cst_check_value_leaks(cst_context *context, const cst_check_sample *s
     cst_status status = s.good && s.values && s.together ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
         const cst_association *a = &facts[k].association;
-        if (!a->constant && !a->explained && a->z >= 4)
+        if (!a->constant && !a->copy && !a->explained && a->z >= 4)
             s.good[s.count++] = k;
     }
     if (status == CST_OK) {

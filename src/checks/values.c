@@ -257,7 +257,8 @@ static cst_status together(cst_context *context, const reading *r) {
     if (!found)
         return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < s->view->members; k++)
-        if (!r->facts[k].association.constant && !r->facts[k].association.explained)
+        if (!r->facts[k].association.constant && !r->facts[k].association.copy &&
+            !r->facts[k].association.explained)
             r->list[count++] = k;
     cst_status status = cst_check_together(context, s, r->facts, r->list, count, false, found);
     for (int32_t i = 0; status == CST_OK && i < count; i++)

@@ -245,8 +245,12 @@ static void print_stack(cst_page *page, const json_t *root) {
     print_weights(page, root, "log-linear weights");
 }
 
-static const char NESTED[] = "Out-of-fold scores of the stack (nested: everything is refitted "
-                             "without the fold that is scored)";
+static void print_oof_heading(cst_page *page, const json_t *oof) {
+    cst_page_heading(page, "Out-of-fold scores of the stack%s",
+                     cst_json_flag(oof, "nested")
+                         ? " (nested: everything is refitted without the fold that is scored)"
+                         : "");
+}
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root, const json_t *oof) {
@@ -261,11 +265,10 @@ static void print_other_scores(cst_page *page, const json_t *root, const json_t 
     for (size_t i = 0; i < json_array_size(path); i++) {
         const json_t *step = json_array_get(path, i);
         if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
-            cst_page_print(page,
-                           "  held-out %s of the selected %.0f members, by which they were "
-                           "selected: %.4f\n",
-                           values ? "squared error (in variances of the target)" : "NLL",
-                           cst_json_number(step, "size"), cst_json_number(step, "loss"));
+            cst_page_paragraph(
+                page, "held-out %s of the selected %.0f members, by which they were selected: %.4f",
+                values ? "squared error (in variances of the target)" : "NLL",
+                cst_json_number(step, "size"), cst_json_number(step, "loss"));
     }
     for (size_t s = 0; s < sizeof scores / sizeof scores[0]; s++) {
         const json_t *best = NULL;
@@ -296,7 +299,7 @@ static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     if (!json_is_object(oof))
         return;
-    cst_page_heading(page, NESTED);
+    print_oof_heading(page, oof);
     if (!cst_json_flag(oof, "nested")) {
         print_other_scores(page, root, oof);
         return;
@@ -398,7 +401,7 @@ static void print_regression(cst_page *page, const json_t *root) {
                        cst_json_text(json_array_get(dropped, i), "text"));
     cst_page_heading(page, "Stack");
     print_weights(page, root, "linear weights");
-    cst_page_heading(page, NESTED);
+    print_oof_heading(page, oof);
     if (cst_json_flag(oof, "nested")) {
         print_all_scores(page, root, oof);
         cst_text_coverage(page, oof);

@@ -30,7 +30,7 @@ def compile_libraries() -> Path:
     if not shutil.which("cmake"):
         raise SystemExit(
             "corestack is compiled with CMake, which is not installed. On Debian: 'make dependencies', or apt-get "
-            "install cmake ninja-build gcc pkgconf libopenblas-dev liblapacke-dev libjansson-dev libzip-dev libpng-dev "
+            "install cmake ninja-build gcc pkgconf libopenblas-dev liblapacke-dev libjansson-dev libzip-dev libpng-dev zlib1g-dev "
             "libyajl-dev librandom123-dev libxxhash-dev"
         )
     folder = BUILD / "cmake"

@@ -29,6 +29,10 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
     {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
     {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
+    {"id-column", 0, "COLUMN", "csv: column of the sample ids, by name or by number from 1"},
+    {"label-column", 0, "COLUMN", "csv: column of the labels or targets, by name or by number"},
+    {"class-names", 0, "A,B,...",
+     "names of the classes in the order of the columns; csv columns are matched by name"},
     {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
     {"task", 0, "TASK",
      "task of a pool without a manifest: classification (default), regression, segmentation or "
@@ -37,6 +41,10 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"layout", 0, "ORDER",
      "segmentation: channels-last or channels-first, if the shape allows both"},
     {"classes", 0, "C", "number of classes, if the files do not determine it"},
+    {"missing", 0, "WHAT",
+     "allow: members may lack rows (NaN, absent ids, folds of -1) or, in a prediction, their "
+     "files; "
+     "error (default)"},
     {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
     {NULL, 0, NULL, NULL},
 };
@@ -207,6 +215,8 @@ int cli_parse(cli_call *call, int argc, char **argv) {
 void cli_release(cli_call *call) {
     free(call->arguments);
     free(call->given);
+    free(call->class_text);
+    free(call->class_names);
     for (int i = 0; i < call->notice_count; i++)
         free(call->notices[i]);
     free(call->notices);

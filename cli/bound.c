@@ -36,7 +36,7 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
-        code = cli_open_pool(call, 1, &pool);
+        code = cli_open_pool_of(call, 1, model, &pool);
     options.split = cli_split(call, 1, "test");
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");

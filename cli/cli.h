@@ -20,7 +20,7 @@ enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
             status = (__VA_ARGS__);                                                                \
     } while (0)
 
-enum { CLI_MAX_OPTIONS = 40, CLI_PATH_CHARS = 4096 };
+enum { CLI_MAX_OPTIONS = 64, CLI_PATH_CHARS = 4096 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends a list */
@@ -63,7 +63,9 @@ struct cli_call {
     bool quiet;
     bool verbose;
     bool notices_held; /* the report will show them */
-    char **notices;    /* those held, in their order */
+    char *class_text;  /* of --class-names, cut at the commas; and the names in it */
+    const char **class_names;
+    char **notices; /* those held, in their order */
     int notice_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
@@ -74,7 +76,7 @@ struct cli_call {
 };
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_SHOW, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
 /* ---- start.c ---- */
 
@@ -240,7 +242,11 @@ void cli_say(const char *line);
  * may be one that the command writes. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
 
-/* What the pool options say. */
+/* The same of a pool that a model predicts: without a manifest, task and number of classes are the
+ * model's. A pool of another task is refused. */
+int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out);
+
+/* What the pool options say. It borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
 
 /* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
@@ -292,8 +298,8 @@ bool cli_same_file(const char *a, const char *b);
 /* Whether what is written to one shows up in the other: one file, pipe or device but /dev/null. */
 bool cli_same_place(const struct stat *a, const struct stat *b);
 
-/* Where "a.npz#name" or "a.safetensors#name" (or with ':') is split into file and array; 0 for
- * another path. */
+/* Where "a.npz#name" or "a.safetensors#name" (or with ':'), or "a.csv#column", is split into file
+ * and array; 0 for another path. */
 size_t cli_member(const char *path);
 
 /* Refuses outputs that are one file, or an argument, the manifest in a folder that is one, or the

@@ -24,7 +24,8 @@ static bool holds_predictions(const cli_call *call) {
     if (call->argument_count == 1 && cli_value(call, "labels") && cli_is_stream(path))
         return true;
     return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
-           ends_with(path, ".csv") || ends_with(path, ".safetensors") || cli_member(path) > 0;
+           ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".csv.gz") ||
+           ends_with(path, ".safetensors") || cli_member(path) > 0;
 }
 
 /* The first option given that is neither among [count] names nor for every form of the command;
@@ -47,8 +48,9 @@ static const char *other_option(const cli_call *call, const char *const *taken, 
 }
 
 static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
-    static const char *const taken[] = {"labels", "ids",    "weights", "values",       "task",
-                                        "ignore", "layout", "classes", "allow-outside"};
+    static const char *const taken[] = {
+        "labels", "ids",     "weights",       "values",      "task",      "ignore",
+        "layout", "classes", "allow-outside", "class-names", "id-column", "label-column"};
     cst_pool *pool = NULL;
     if (call->argument_count > 1)
         return cli_fail(call,
@@ -80,7 +82,7 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     cst_pool *pool = NULL;
     int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
-        code = cli_open_pool(call, 1, &pool);
+        code = cli_open_pool_of(call, 1, model, &pool);
     cst_evaluate_options options = {.split = cli_split(call, 1, "test"),
                                     .baselines = cli_flag(call, "baselines"),
                                     .resamples = resamples,

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,6 +57,31 @@ static int read_task(cli_call *call, cst_pool_config *config) {
     return code;
 }
 
+/* --class-names, cut at its commas. */
+static int read_class_names(cli_call *call, cst_pool_config *config) {
+    const char *text = cli_value(call, "class-names");
+    size_t count = 1;
+    for (const char *at = text; at && *at; at++)
+        count += *at == ',';
+    if (!text || call->class_names) {
+        config->class_names = call->class_names;
+        return CLI_OK;
+    }
+    call->class_text = malloc(strlen(text) + 1);
+    call->class_names = calloc(count + 1, sizeof *call->class_names);
+    if (!call->class_text || !call->class_names)
+        return cli_check(call, CST_ERROR_MEMORY);
+    (void)strcpy(call->class_text, text);
+    char *at = call->class_text;
+    for (size_t c = 0; c < count; c++) {
+        call->class_names[c] = at + strspn(at, " ");
+        at += strcspn(at, ",");
+        *at++ = '\0';
+    }
+    config->class_names = call->class_names;
+    return CLI_OK;
+}
+
 int cli_read_config(cli_call *call, cst_pool_config *config) {
     *config = (cst_pool_config){
         .outside = cli_flag(call, "allow-outside"),
@@ -64,7 +90,12 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .folds = cli_value(call, "folds"),
         .groups = cli_value(call, "groups"),
         .weights = cli_value(call, "weights"),
+        .id_column = cli_value(call, "id-column"),
+        .label_column = cli_value(call, "label-column"),
     };
+    int code = read_class_names(call, config);
+    if (code != CLI_OK)
+        return code;
     const char *values = cli_value(call, "values");
     if (values) {
         bool logit = strcmp(values, "logit") == 0;
@@ -73,6 +104,10 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         config->output_given = 1;
         config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     }
+    const char *missing = cli_value(call, "missing");
+    if (missing && strcmp(missing, "allow") != 0 && strcmp(missing, "error") != 0)
+        return cli_fail(call, "option --missing: '%s' is not allow or error", missing);
+    config->missing = missing && strcmp(missing, "allow") == 0;
     return read_task(call, config);
 }
 
@@ -95,7 +130,49 @@ static int check_task(cli_call *call, const cst_pool *pool) {
     return CLI_OK;
 }
 
+/* Whether a manifest says what the files are. */
+static bool has_manifest(const cli_call *call, int first) {
+    char path[CLI_PATH_CHARS];
+    struct stat info;
+    if (is_file_list(call, first))
+        return false;
+    if (stat(call->arguments[first], &info) != 0 || !S_ISDIR(info.st_mode))
+        return true;
+    int length = snprintf(path, sizeof path, "%s/pool.json", call->arguments[first]);
+    return length > 0 && (size_t)length < sizeof path && stat(path, &info) == 0;
+}
+
+/* What the model knows of files without a manifest. */
+static int take_from_model(cli_call *call, int first, const cst_model *model,
+                           cst_pool_config *config) {
+    cst_task task = cst_model_task(model);
+    if (config->task_given && config->task != task)
+        return cli_fail(call,
+                        "option --task %s: the model was fitted for %s; remove the option, since "
+                        "the model knows its task",
+                        cst_task_name(config->task), cst_task_name(task));
+    if (has_manifest(call, first))
+        return CLI_OK;
+    config->task_given = 1;
+    config->task = task;
+    if (config->classes == 0 && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION))
+        config->classes = cst_model_classes(model);
+    return CLI_OK;
+}
+
+static int check_model_task(cli_call *call, const cst_model *model, const cst_pool *pool) {
+    if (cst_model_task(model) == cst_pool_task(pool))
+        return CLI_OK;
+    return cli_fail(
+        call, "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
+        cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
+}
+
 int cli_open_pool(cli_call *call, int first, cst_pool **out) {
+    return cli_open_pool_of(call, first, NULL, out);
+}
+
+int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out) {
     *out = NULL;
     int count = call->argument_count - first;
     cst_pool_config config;
@@ -107,11 +184,17 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
                         "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
                         "b.npy ...; see `corestack %s --help`",
                         call->command->name);
+    if (model)
+        code = take_from_model(call, first, model, &config);
+    if (code != CLI_OK)
+        return code;
     code =
         is_file_list(call, first)
             ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
                                                   (size_t)count, &config))
             : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
+    if (code == CLI_OK && model)
+        code = check_model_task(call, model, *out);
     if (code == CLI_OK)
         code = check_task(call, *out);
     for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++) {

@@ -69,7 +69,8 @@ const cli_command CLI_FIT = {
     .name = "fit",
     .summary = "fit a stack on out-of-fold predictions",
     .usage = "fit POOL -o MODEL [options]\n"
-             "fit --labels y.npy a.npy b.npy ... -o MODEL [options]",
+             "fit --labels y.npy a.npy b.npy ... -o MODEL [options]\n"
+             "fit wide.csv -o MODEL [options]",
     .details = "Finds redundant members, selects a small set, fits the meta-learners and blends "
                "them. Reports which members were kept, which were dropped and why, with scores on "
                "rows that the fit did not see. The same pool, options and seed give the same model "

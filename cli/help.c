@@ -115,8 +115,8 @@ int cli_help_all(const cli_command *const *commands) {
         cli_out_entry(2, commands[i]->name, 13, commands[i]->summary);
     cli_out("\n");
     cli_out_wrapped(0, 0,
-                    "POOL is a pool.json, a folder of prediction files, or --labels y.npy a.npy "
-                    "b.npy ...\n"
+                    "POOL is a pool.json, a folder of prediction files, one csv with a column for "
+                    "each member, or --labels y.npy a.npy b.npy ...\n"
                     "`corestack COMMAND --help` shows the options of a command, with an example.");
     cli_out("\n");
     cli_out_wrapped(0, 0,
@@ -180,10 +180,16 @@ int cli_help_command(const cli_command *command) {
         cli_out_entry(2, cli_part_word(command, command->parts[i]), 13, command->parts[i]->summary);
     }
     print_options("Options (defaults in parentheses):", command->options);
-    if (command->takes_pool)
-        print_options(
-            "Pool options (POOL is a pool.json, a folder, or a list of prediction files):",
-            CLI_POOL_OPTIONS);
+    if (command->takes_pool) {
+        print_options("Pool options (POOL is a pool.json, a folder, one csv with a column for each "
+                      "member, or a list of prediction files):",
+                      CLI_POOL_OPTIONS);
+        cli_out("\n");
+        cli_out_wrapped(0, 0,
+                        "Formats that can be read: npy, npz, safetensors, csv, tsv and txt (also "
+                        ".csv.gz). a.npz#NAME, a.safetensors#NAME and a.csv#COLUMN choose one "
+                        "array or column.");
+    }
     print_options("General options:", CLI_COMMON_OPTIONS);
     if (command->lists_options)
         print_method_options();

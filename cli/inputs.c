@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* The options that name a file to write, and how messages name them. */
@@ -75,6 +76,17 @@ static bool same_output(const char *a, const char *b) {
 
 /* ---- inputs ---- */
 
+/* Whether what stands before `end` is the name of delimited text. */
+static bool ends_as_text(const char *path, const char *end) {
+    static const char *const texts[] = {".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        size_t length = strlen(texts[i]);
+        if ((size_t)(end - path) > length && strncasecmp(end - length, texts[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
 size_t cli_member(const char *path) {
     static const char *const containers[] = {".safetensors#", ".safetensors:", ".npz#", ".npz:"};
     for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
@@ -82,6 +94,9 @@ size_t cli_member(const char *path) {
         if (found)
             return (size_t)(found - path) + strlen(containers[i]) - 1;
     }
+    for (const char *mark = strchr(path, '#'); mark; mark = strchr(mark + 1, '#'))
+        if (mark[1] && ends_as_text(path, mark))
+            return (size_t)(mark - path);
     return 0;
 }
 
@@ -157,7 +172,7 @@ static int check_apart(cli_call *call) {
 }
 
 int cli_check_named_inputs(cli_call *call) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights", "like"};
     int code = check_apart(call);
     for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
         char manifest[CLI_PATH_CHARS];

@@ -103,7 +103,8 @@ static void write_printed(void) {
 int cli_finish_output(const char *command, int code) {
     char line[256];
     write_printed();
-    if (!output_error)
+    /* Whoever closed the pipe (head, a pager) has read what they wanted. */
+    if (!output_error || output_error == EPIPE)
         return code;
     if (!output_reported && !output_stopped) {
         (void)snprintf(line, sizeof line,

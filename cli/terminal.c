@@ -199,6 +199,9 @@ int cli_print_report(cli_call *call, const cst_report *report) {
 }
 
 int cli_end_report(cli_call *call, cst_report *report, int code) {
+    bool json = cli_flag(call, "json");
+    if (code == CLI_OK && call->quiet && !json) /* the document keeps its notices */
+        code = cli_check(call, cst_report_set_strings(call->context, report, "notices", NULL, 0));
     if (code == CLI_OK)
         code = cli_print_report(call, report);
     cst_report_free(call->context, report);

@@ -19,6 +19,7 @@ liblapacke-dev      eigenvalues and Cholesky factors (LAPACK from C)
 libjansson-dev      reads pool manifests, writes results as JSON
 libzip-dev          reads .npz archives
 libpng-dev          reads and writes label maps of segmentation
+zlib1g-dev          reads .csv.gz files
 libyajl-dev         reads COCO annotations and detections of any size
 librandom123-dev    counter-based random numbers
 libxxhash-dev       hashes of the contents of files
@@ -32,7 +33,6 @@ libcmocka-dev       runs the unit tests
 g++                 compiles the headers as C++
 clang               second compiler, ThreadSanitizer
 libclang-rt-14-dev  runtime of clang's sanitizers
-zlib1g-dev          checksums of archives and images that the fuzz targets change
 clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build

@@ -38,6 +38,12 @@ CST_API cst_status cst_fit_method(cst_context *context, cst_pool *pool, const ch
 CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                                const cst_options *options, cst_report **report);
 
+/* Reports what a model says of itself: members with weights and costs, method or preset, classes,
+ * calibration, what it was fitted on, and settings. pool: NULL, or one that is compared by the hash
+ * of `split` (NULL: the split of the fit), which is loaded. *report belongs to the caller. */
+CST_API cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool,
+                            const char *split, cst_report **report);
+
 /* Scores probabilities [rows][classes] against labels [rows]; see cst_metrics_evaluate for the
  * scores and errors. resamples > 0 adds 95% bootstrap intervals (cst_bootstrap_metrics); seed: at
  * most 2^53. *report belongs to the caller. */

@@ -53,11 +53,19 @@ typedef struct cst_pool_config {
     int task_given;      /* non-zero: use `task`, which must agree with a manifest; else that of the
  manifest, or classification */
     cst_task task;
-    int ignore_given;  /* segmentation, non-zero: use `ignore`; else that of the manifest, or
-                          CST_IGNORE_LABEL */
-    int32_t ignore;    /* label of pixels to ignore */
-    cst_layout layout; /* segmentation: used unless CST_LAYOUT_AUTO */
-    int32_t classes;   /* number of classes if there is no manifest; 0: that of the files */
+    int ignore_given;      /* segmentation, non-zero: use `ignore`; else that of the manifest, or
+                              CST_IGNORE_LABEL */
+    int32_t ignore;        /* label of pixels to ignore */
+    cst_layout layout;     /* segmentation: used unless CST_LAYOUT_AUTO */
+    int32_t classes;       /* number of classes if there is no manifest; 0: that of the files */
+    const char *id_column; /* tables: the column of the sample ids, by name or by its number from 1;
+                              NULL: found by its name, or the first column of text */
+    const char *label_column; /* tables: the column of the labels or targets, likewise; NULL: found
+                                 by its name (y, label, target, ...) */
+    const char *const *class_names; /* names of the classes (of a regression: outputs) in their
+                                       order if there is no manifest, ending with NULL; NULL: those
+                                       of labels that are text, or of the first CSV header */
+    int missing;                    /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file) or a folder (with a pool.json, or else with prediction files).
@@ -131,11 +139,14 @@ typedef struct cst_pool_arrays {
     const char *const *names;       /* [members], all different */
     const char *const *class_names; /* [classes], or NULL */
     const double *flops; /* [members] of one prediction, 0 to 1e30, NaN where not known; or NULL */
-    const int32_t *labels; /* [rows] in 0..classes-1, or NULL */
-    const double *targets; /* [rows][outputs] of a regression, or NULL */
-    const int64_t *folds;  /* [rows], at least 0, numbered anew in increasing order; or NULL */
-    const int64_t *groups; /* [rows], any numbers, or NULL */
-    const double *weights; /* [rows] row weights as cst_pool_weights describes them, or NULL */
+    const double *latency_ms; /* [members] of one prediction in milliseconds, the same */
+    const double *params;     /* [members] number of parameters, the same */
+    const int32_t *labels;    /* [rows] in 0..classes-1, or NULL */
+    const double *targets;    /* [rows][outputs] of a regression, or NULL */
+    const int64_t *folds;     /* [rows], at least 0, numbered anew in increasing order; or NULL */
+    const int64_t *groups;    /* [rows], any numbers, or NULL */
+    const double *weights;    /* [rows] row weights as cst_pool_weights describes them, or NULL */
+    int missing;              /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -309,6 +320,19 @@ CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t
  * [conditions][rows][classes]; NULL if not loaded, or if they stay on disk because they exceed
  * their share of the memory limit (cst_context_set_memory). Borrowed. */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
+
+/* Returns which rows a member predicted, [rows] or [conditions][rows], 1 or 0 each, of a loaded
+ * split of a pool opened with `missing`; NULL if it predicted all of them.
+ *
+ * With `missing`, a row of a member may be NaN in every column, and a file with ids may lack some
+ * of them; in a prediction, members may lack their file for the split. In place of an absent row,
+ * cst_pool_predictions and cst_pool_read have what the other members suggest: a regression of the
+ * member's log-probabilities (values for a regression) on theirs, computed without labels. Fits use
+ * these rows; rows that no member predicted, and rows with a negative fold, are left out of fits
+ * and evaluations. Predictions use the members that are present on a row, as
+ * cst_model_predict_present does. Rows may be absent in classification and regression, files in
+ * every task. Borrowed. */
+CST_API const uint8_t *cst_pool_present(const cst_pool *pool, const char *split, int32_t member);
 
 /* Copies rows first..first+count-1 of a member's predictions, in memory or on disk, to out
  * [count][classes]. With conditions, rows are numbered through all conditions: those of condition 0

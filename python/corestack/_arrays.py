@@ -12,7 +12,7 @@ from . import _frames, _npy, _tensors, _values, io
 from . import _library as c
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
-from ._types import Array, Column, Flops
+from ._types import Array, Column, Costs
 
 _TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
 
@@ -47,7 +47,8 @@ def loaded(value: Any, what: str = "the array") -> Any:
         return _tensors.plain(value, what)
     if io.is_safetensors(os.fspath(value)):
         return io.read_one(os.fspath(value))
-    if not os.fspath(value).endswith(".npy") and os.path.splitext(value)[1] in (".csv", ".npz", ".zip", ".json", ".parquet"):
+    io.refuse_format(value)
+    if not os.fspath(value).endswith(".npy") and os.path.splitext(value)[1] in (".csv", ".gz", ".npz", ".zip", ".json"):
         raise FormatError(
             f"{os.fspath(value)}: in place of an array, give an npy file or a tensor (file.safetensors#name); a list of paths of "
             "predictions, with y the path of the labels, is read as the command line reads files"
@@ -276,7 +277,9 @@ class Arrays:
         folds: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
-        flops: Flops = None,
+        flops: Costs = None,
+        latency_ms: Costs = None,
+        params: Costs = None,
         output: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
@@ -316,7 +319,8 @@ class Arrays:
         for known, what in ((self.labels, "labels"), (self.targets, "targets")):
             if known is not None and len(known) != self.rows:
                 raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {self.rows} rows")
-        costs = self._costs(flops)
+        by_key = {"flops": flops, "latency_ms": latency_ms, "params": params}
+        costs = {key: self._costs(key, given) for key, given in by_key.items()}
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
         weights = row_weights(sample_weight, self.rows)
@@ -336,7 +340,7 @@ class Arrays:
             predictions=numbers,
             names=texts(self.names, "names"),
             class_names=None if names_of_classes is None else texts(names_of_classes, "classes"),
-            flops=address(costs),
+            **{key: address(found) for key, found in costs.items()},
             labels=address(self.labels),
             targets=address(self.targets),
             folds=address(fold_numbers),
@@ -356,21 +360,21 @@ class Arrays:
         _different(found, "classes")
         return found
 
-    def _costs(self, flops: Flops) -> Optional[Array]:
-        if flops is None:
+    def _costs(self, key: str, given: Costs) -> Optional[Array]:
+        if given is None:
             return None
-        if isinstance(flops, Mapping):
-            by_name = {str(name): cost for name, cost in flops.items()}
+        if isinstance(given, Mapping):
+            by_name = {str(name): cost for name, cost in given.items()}
             for name in by_name:
                 if name not in self.names:
-                    raise MismatchError(f"flops: unknown member '{name}'")
-            flops = [by_name.get(name, np.nan) for name in self.names]
+                    raise MismatchError(f"{key}: unknown member '{name}'")
+            given = [by_name.get(name, np.nan) for name in self.names]
         try:
-            costs = np.asarray(flops, np.float64)
+            costs = np.asarray(given, np.float64)
         except (TypeError, ValueError):
-            raise ArgumentError(f"flops: is {_values.shown(flops)}; it must be one number per member") from None
+            raise ArgumentError(f"{key}: is {_values.shown(given)}; it must be one number per member") from None
         if costs.shape != (len(self.names),):
-            raise MismatchError(f"flops: has shape {costs.shape}, but there are {len(self.names)} members")
+            raise MismatchError(f"{key}: has shape {costs.shape}, but there are {len(self.names)} members")
         return in_c_order(costs, np.float64)
 
 

@@ -11,7 +11,7 @@ from ._errors import ArgumentError
 from ._pools import open_pool
 from ._report import Report, made
 from ._session import Progress, Session, option_text, settings
-from ._types import Column, Flops, Memory, Names, Options, OptionValue, Path, Predictions
+from ._types import Column, Costs, Memory, Names, Options, OptionValue, Path, Predictions
 
 
 def _options(
@@ -54,9 +54,12 @@ def compare(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -74,8 +77,8 @@ def compare(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(
             methods,
@@ -104,9 +107,12 @@ def ablate(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -122,8 +128,8 @@ def ablate(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(None, split, resamples, seed, options, keywords)
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
@@ -143,9 +149,12 @@ def sweep(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 0,
     seed: int = 0,
@@ -169,8 +178,8 @@ def sweep(
             for text in texts:
                 s.options("default", None, {over: text}, {})
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(

@@ -21,8 +21,62 @@ def is_indexed(value: Any) -> bool:
     return is_frame(value) or is_series(value)
 
 
+_IDS = ("id", "sample_id", "image_id", "row_id")  # as the library knows them in csv
+_ROLES = {
+    **dict.fromkeys(("y_true", "ground_truth", "target", "targets", "label", "labels", "actual"), "y"),
+    **dict.fromkeys(("fold", "folds", "fold_id", "kfold"), "folds"),
+    **dict.fromkeys(("group", "groups", "group_id"), "groups"),
+    **dict.fromkeys(("weight", "weights", "sample_weight"), "sample_weight"),
+}  # what a column is given as instead
+
+
+def _plain(name: Any) -> str:
+    return str(name).strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def id_column(frame: Any, where: str) -> Any:
+    """The column of sample ids, or None."""
+    found = [name for name in frame.columns if _plain(name) in _IDS]
+    if len(found) > 1:
+        raise InputError(f"{where}: columns {found[0]!r} and {found[1]!r} may both hold the ids; drop one")
+    return found[0] if found else None
+
+
+def identified(value: Any, where: str) -> Any:
+    """A frame with a column of ids as one with these as its index. Anything else as it is."""
+    name = id_column(value, where) if is_frame(value) else None
+    if name is None:
+        return value
+    if len(value.columns) == 1:
+        raise InputError(f"{where}: has no column but {name!r}")
+    found = value.set_index(name)
+    if not found.index.is_unique:
+        raise InputError(f"{where}: id {found.index[found.index.duplicated()][0]!r} occurs twice in column {name!r}")
+    return found
+
+
+def _refuse_roles(frame: Any, where: str, known: Optional[Sequence[Any]]) -> None:
+    """Columns of labels, folds etc. are no predictions."""
+    if known is not None and set(map(str, frame.columns)) <= set(map(str, known)):
+        return
+    for name in frame.columns:
+        argument = _ROLES.get(_plain(name)) or ("y" if _plain(name) == "y" and where == "predictions" else None)
+        if argument is not None and len(frame.columns) > 1:
+            raise InputError(
+                f"{where}: column {name!r} holds no predictions; drop it (frame.drop(columns={name!r})), or rename it, and give "
+                f"it as {argument}"
+            )
+
+
 def joined(value: Any, index: Any, where: str) -> Any:
     """A series or frame in the order of `index`: each id of it once, and no other. Anything else as it is."""
+    if index is not None:
+        value = identified(value, where)
+    elif is_frame(value) and id_column(value, where) is not None:
+        raise InputError(
+            f"{where}: has a column {id_column(value, where)!r}, but the predictions have no ids to join it by; give data frames "
+            "with ids, or drop the column if the rows are in the same order"
+        )
     if index is None or not is_indexed(value):
         return value
     for ids, owner in ((value.index, where), (index, "the first data frame")):
@@ -32,7 +86,10 @@ def joined(value: Any, index: Any, where: str) -> Any:
         return value
     places = value.index.get_indexer(index)
     if (places < 0).any():
-        raise MismatchError(f"{where}: no row with id {index[places < 0][0]!r}")
+        raise MismatchError(
+            f"{where}: no row with id {index[places < 0][0]!r}; are its rows named by the same ids? "
+            "frame.set_index('id')['column'] names them, and .to_numpy() takes them in their order"
+        )
     if len(value.index) > len(index):
         raise MismatchError(f"{where}: id {value.index.difference(index)[0]!r} is extra")
     return value.iloc[places]
@@ -76,6 +133,8 @@ def unframed(
     not numbered from 0 on name the classes.
     """
     if is_frame(preds):
+        preds = identified(preds, "predictions")
+        _refuse_roles(preds, "predictions", known)
         names = [str(name) for name in preds.columns]
         if len(set(names)) < len(names):
             raise InputError("predictions: two columns of the data frame have the same name")
@@ -83,6 +142,18 @@ def unframed(
     items = list(preds.items()) if isinstance(preds, Mapping) else None
     if items is None and isinstance(preds, (list, tuple)):
         items = [(f"predictions[{k}]", value) for k, value in enumerate(preds)]
+    if items is not None:
+        named = [name for name, value in items if is_frame(value) and id_column(value, str(name)) is not None]
+        other = [name for name, value in items if is_indexed(value) and name not in named]
+        if named and other:
+            raise MismatchError(
+                f"{other[0]}: has no id column, but {named[0]} has one; give every data frame its ids, or none "
+                "(frame.drop(columns='id')) if all rows are in the same order"
+            )
+        items = [(name, identified(value, str(name))) for name, value in items]
+        for name, value in items:
+            if is_frame(value):
+                _refuse_roles(value, str(name), classes if classes is not None else known)
     first = next((value for _, value in items or [] if is_indexed(value)), None)
     if first is None:
         return preds, None, classes

@@ -19,7 +19,7 @@ from ._pools import config, member_names, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, model_bytes
-from ._types import Array, Column, Floats, Flops, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
+from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
@@ -34,11 +34,15 @@ def fit(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
+    method: Optional[str] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -60,24 +64,32 @@ def fit(
     shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. groups: group
     of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
-    are left out. flops: FLOPs of one prediction, by member. classes: names of the classes, or of the outputs of a
-    regression.
+    are left out. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
+    (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
+    classes, or of the outputs of a regression.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
+    missing: "allow" accepts rows that a member did not predict (NaN in every column, ids that its file lacks) and folds of
+    -1; by default they are errors.
+    method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
     """
+    if method is not None and preset != "default":
+        raise ArgumentError("preset and method: give one of them")
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
-        status = c.lib.cst_fit(
-            s.context, pool, _values.text(split, "split"), chosen, ctypes.byref(model), ctypes.byref(report)
-        )
+        rows, made_of = _values.text(split, "split"), (chosen, ctypes.byref(model), ctypes.byref(report))
+        if method is None:
+            status = c.lib.cst_fit(s.context, pool, rows, *made_of)
+        else:
+            status = c.lib.cst_fit_method(s.context, pool, rows, _values.text(method, "method"), *made_of)
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)
@@ -94,9 +106,12 @@ def inspect(
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
-    flops: Flops = None,
+    flops: Costs = None,
+    latency_ms: Costs = None,
+    params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -110,8 +125,8 @@ def inspect(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 

@@ -51,11 +51,14 @@ class PoolArrays(Structure):
         ("names", POINTER(c_char_p)),
         ("class_names", POINTER(c_char_p)),
         ("flops", c_void_p),
+        ("latency_ms", c_void_p),
+        ("params", c_void_p),
         ("labels", c_void_p),
         ("targets", c_void_p),
         ("folds", c_void_p),
         ("groups", c_void_p),
         ("weights", c_void_p),
+        ("missing", c_int),
     ]
 
 
@@ -78,6 +81,10 @@ class PoolConfig(Structure):
         ("ignore", c_int32),
         ("layout", c_int),
         ("classes", c_int32),
+        ("id_column", c_char_p),
+        ("label_column", c_char_p),
+        ("class_names", POINTER(c_char_p)),
+        ("missing", c_int),
     ]
 
 
@@ -291,6 +298,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_method_name": (c_char_p, [c_size_t]),
     "cst_detection_method_name": (c_char_p, [c_size_t]),
     "cst_fit": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT, _OUT]),
+    "cst_fit_method": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p, c_void_p, _OUT, _OUT]),
+    "cst_show": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, _OUT]),
     "cst_inspect": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT]),
     "cst_evaluate_member": (
         _STATUS,
@@ -353,8 +362,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         _STATUS,
         [c_void_p, c_char_p, c_void_p, c_int64, c_int32, POINTER(c_char_p), POINTER(c_char_p)],
     ),
+    "cst_write_predictions_like": (
+        _STATUS,
+        [
+            c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_void_p, c_int64, c_int32, POINTER(c_char_p), POINTER(c_char_p),
+            _OUT,
+        ],
+    ),  # fmt: skip
     "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
+    "cst_predictor_predict_present": (_STATUS, [c_void_p, POINTER(c_void_p), c_void_p, c_int64, c_void_p]),
     "cst_predictor_error": (c_char_p, [c_void_p]),
     "cst_predictor_free": (None, [c_void_p, c_void_p]),
     "cst_metric_definition": (c_char_p, [c_char_p]),
@@ -464,7 +481,7 @@ def _load(path: Path, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDL
         raise ImportError(
             f"{path}: the corestack library cannot be loaded ({error}); build the package with 'pip install .' in its "
             "folder, and check that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
-            "libpng16-16, libyajl2)"
+            "libpng16-16, zlib1g, libyajl2)"
         ) from error
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)

@@ -19,6 +19,7 @@ def open_pool(
     task: Optional[str] = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     **about: Any,
 ) -> ctypes.c_void_p:
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
@@ -26,6 +27,7 @@ def open_pool(
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside)
         arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
+        arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
     files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}
@@ -34,10 +36,18 @@ def open_pool(
     given = [name for name, value in about.items() if value is not None]
     if given:
         raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
-    files = filed(s, preds, split, config(task, output, outside=int(outside)), files, classes)
+    more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing)}
+    files = filed(s, preds, split, config(task, output, **more), files, classes)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
-    return open_files(s, preds, config(task, output, outside=int(outside), **paths))
+    return open_files(s, preds, config(task, output, **more, **paths))
+
+
+def allowed(missing: Optional[str]) -> int:
+    """Whether members may lack predictions."""
+    if missing not in (None, "error", "allow"):
+        raise ArgumentError(f"missing: is {_values.shown(missing)}; it must be 'error' or 'allow'")
+    return int(missing == "allow")
 
 
 def of_files(outside: bool) -> None:

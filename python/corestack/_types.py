@@ -31,7 +31,8 @@ Predictions = Union[Arrays, Path]
 Column = Union[SupportsArray, Sequence[float], Sequence[str]]
 # Targets of a regression, (rows,) or (rows, outputs).
 Targets = Union[SupportsArray, Sequence[float], Sequence[Sequence[float]]]
-Flops = Union[None, SupportsArray, Sequence[float], Mapping[str, float]]
+# What members cost, in their order or by name.
+Costs = Union[None, SupportsArray, Sequence[float], Mapping[str, float]]
 Memory = Union[None, int, str]
 # The value of an option (docs/options.md).
 OptionValue = Union[bool, int, float, str, np.generic, Sequence[str], Sequence[float]]

@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors, read and written by the C library (docs/safetensors.md).
+"""Files of tensors and tables: safetensors, read and written by the C library (docs/safetensors.md); parquet and feather.
 
 >>> weights = corestack.io.read_safetensors("model.safetensors")           # a dict of arrays
 >>> corestack.io.write_safetensors("preds.safetensors", {"resnet50": p})   # then fit("preds.safetensors#resnet50", ...)
@@ -16,11 +16,11 @@ import numpy.typing as npt
 from . import _library as c
 from . import _tensors, _values
 from ._convert import as_array, in_c_order
-from ._errors import ArgumentError, ArrayTypeError, InputError
+from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, UnsupportedError
 from ._session import Session
 from ._types import Array, Path
 
-__all__ = ["read_safetensors", "safetensors_metadata", "write_safetensors"]
+__all__ = ["read_safetensors", "read_table", "safetensors_metadata", "write_safetensors"]
 
 # Types that NumPy has; BF16 and the floats of fewer bits are others.
 _NATIVE = {
@@ -167,6 +167,63 @@ def split(path: str) -> tuple[str, Optional[str]]:
 def is_safetensors(path: str) -> bool:
     file, name = split(path)
     return name is not None or file.endswith(".safetensors")
+
+
+# What to do about a file that is not read, by the end of its name.
+_CURES = {
+    **dict.fromkeys((".parquet", ".pq", ".feather", ".arrow", ".ftr"), "read it with corestack.io.read_table(path)"),
+    **dict.fromkeys(
+        (".pkl", ".pickle", ".joblib"),
+        "a pickle runs code when it is loaded, so it is never read; load it where you trust it, and give the array",
+    ),
+    **dict.fromkeys((".pt", ".pth", ".ckpt"), "load it with torch.load(path, weights_only=True), and give the tensor"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "read it with pandas.read_excel(path), and give the data frame"),
+    **dict.fromkeys((".h5", ".hdf5"), "read it with h5py, and give the array"),
+    **dict.fromkeys((".zst", ".xz", ".bz2"), "decompress it first"),
+}
+
+
+def refuse_format(path: Path) -> None:
+    """Says what to do about a file of a known format that is not read where an array is expected."""
+    text = fspath(path).lower()
+    for ending, cure in _CURES.items():
+        if text.endswith(ending):
+            raise FormatError(f"{fspath(path)}: {cure}")
+
+
+def read_table(path: Path) -> Any:
+    """Read a parquet, feather or csv file: a pandas DataFrame, or a dict of arrays if pandas is not installed.
+
+    Parquet and feather need pyarrow. A column "id" of the result joins the rows in fit and predict. Pickles are never read.
+    """
+    text = fspath(path).lower()
+    parquet, feather = text.endswith((".parquet", ".pq")), text.endswith((".feather", ".arrow", ".ftr"))
+    csv = text.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz"))
+    if not (parquet or feather or csv):
+        refuse_format(path)
+        raise FormatError(f"{fspath(path)}: tables are read from .parquet, .feather, .csv and .tsv files")
+    try:
+        import pandas
+    except ImportError:
+        pandas = None
+    if csv:
+        if pandas is None:
+            raise UnsupportedError(f"{fspath(path)}: reading csv into memory needs pandas; fit takes the path of a csv without it")
+        return pandas.read_csv(path, sep="\t" if ".tsv" in text[-7:] else ",")
+    try:
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError:
+        raise UnsupportedError(f"{fspath(path)}: reading it needs pyarrow (pip install pyarrow); or write it as csv or npy") from None
+    try:
+        table = pyarrow.parquet.read_table(path) if parquet else pyarrow.feather.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise FormatError(f"{fspath(path)}: {error}") from None
+    if pandas is not None:
+        return table.to_pandas()
+    return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def safetensors_metadata(path: Path) -> dict[str, str]:

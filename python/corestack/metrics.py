@@ -111,6 +111,7 @@ def value_scores(
     variance: variances of the values, in the same shape; adds `nll_gaussian`. half_width: {level: half-widths of the
     intervals around the values}; adds `coverage` and `width` by level. each: return a list with one dict per output.
     """
+    values = _frames.identified(values, "values")
     index = getattr(values, "index", None) if _frames.is_indexed(values) else None
     mean = _arrays.values(values)
     y = _frames.joined(y, index, "y")

@@ -1,4 +1,5 @@
-"""Plots of what the library found, with matplotlib: reliability, cka, spectrum, accuracy_flops, weights.
+"""Plots of what the library found, with matplotlib: reliability, cka, spectrum, accuracy_flops,
+front, weights.
 
 Each function draws into `ax`, or into a figure of its own, and returns the Axes:
 
@@ -42,7 +43,7 @@ from ._types import Column, Floats, Path, SupportsArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["accuracy_flops", "cka", "reliability", "spectrum", "weights"]
+__all__ = ["accuracy_flops", "cka", "front", "reliability", "spectrum", "weights"]
 
 _LOWER_IS_BETTER = {"nll", "ece", "brier", "rmse", "mae", "median_ae", "mce", "boundary_error"}
 _LABELS = {
@@ -306,6 +307,55 @@ def accuracy_flops(
     ax.set_axisbelow(True)
     name_beside(ax, [str(row.get("method", row.get("stage"))) for row in rows], cost, score, ends, front, places)
     legend_above(ax, 3)
+    return ax
+
+
+_COSTS = {"flops": "FLOPs", "latency_ms": "latency (ms)", "params": "parameters"}
+
+
+def front(
+    report: Document, *, cost: Optional[str] = None, title: str = "Loss and cost", ax: Optional["Axes"] = None
+) -> "Axes":
+    """Held-out loss that sets of members reach at their cost, with the kept set and the budget.
+
+    report: of `fit`, or a Stack. cost: "flops", "latency_ms" or "params"; by default the first that is limited, or known.
+    The line joins the sets that no cheaper one beats.
+    """
+    document = read_document(report.report if isinstance(report, Stack) else report, ["fit"], "front")
+    if cost is not None and cost not in _COSTS:
+        raise ArgumentError(f"plot.front: cost is {cost!r}; it must be one of {', '.join(_COSTS)}")
+    found = key_of(document, "front", "front", "fit writes it")
+    budget = document.get("budget") or {}
+    left_out = {left["cost"]: left["because"] for left in found["left_out"]}
+    known = [key for key in _COSTS if key not in left_out]
+    if cost is None:
+        limited = [key for key in known if (budget.get(key) or {}).get("allowed") is not None]
+        cost = next(iter(limited + known), "flops")
+    if cost in left_out or not found["points"]:
+        raise ArgumentError(f"plot.front: the report has no front of {cost}: {left_out.get(cost, 'no sets were compared')}")
+    points_ = sorted((p for p in found["points"] if cost in p["best_for"]), key=lambda p: float(p[cost]))
+    x, y = floats([p[cost] for p in points_]), floats([p["loss"] for p in points_])
+    ax = new_axes(6.2, 4.2) if ax is None else ax
+    if (x > 0).all():
+        ax.set_xscale("log")
+    ax.step(x, y, where="post", color=RED, linewidth=1.6)
+    ax.plot(x, y, "o", color=BLUE, markersize=5, label="best at its cost or less")
+    kept = [p for p in found["points"] if p["kept"]]
+    if kept:
+        ax.plot([kept[0][cost]], [kept[0]["loss"]], "*", color=ORANGE, markersize=13, label="kept", zorder=3)
+    allowed = (budget.get(cost) or {}).get("allowed")
+    if allowed is not None:
+        ax.axvline(allowed, color="black", linewidth=1.2, linestyle="--", label="budget")
+    for p in points_:
+        ax.annotate(
+            str(p["size"]), (p[cost], p["loss"]), (4, 4), textcoords="offset points", fontsize="x-small", color=GREY
+        )
+    ax.set_xlabel(_COSTS[cost])
+    ax.set_ylabel("held-out loss (numbers: members)")
+    ax.set_title(title)
+    ax.grid(True, color="0.92")
+    ax.set_axisbelow(True)
+    ax.legend(fontsize="small")
     return ax
 
 

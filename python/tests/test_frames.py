@@ -1,6 +1,8 @@
 """pandas: rows joined by index, columns by name, and nothing done silently."""
 from __future__ import annotations
 
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -175,6 +177,88 @@ class Scores(unittest.TestCase):
         half = {0.9: pd.Series(self.p[:, 2], self.ids)[::-1]}
         self.assertEqual(metrics.value_scores(values, y[::-1], variance=spread[::-1], half_width=half), wanted)
         self.assertEqual(metrics.rmse(values, y[::-1]), metrics.rmse(values.to_numpy(), self.y))
+
+
+
+class Columns(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(1)
+
+    def shuffled(self, value):
+        return value.iloc[self.random.permutation(len(value))]
+
+    def test_a_column_of_ids(self):
+        preds, y = toy(classes=2)
+        ids = 5000 + self.random.permutation(len(y))
+        one = {n: p[:, 1] for n, p in preds.items()}
+        expected = corestack.fit(one, y, **QUICK)
+        for name in ("id", "Sample_ID", "image_id", "row id"):
+            table = pd.DataFrame({name: ids, **one})
+            labels = pd.DataFrame({name: ids, "label": y})
+            stack = corestack.fit(table, self.shuffled(labels), **QUICK)
+            self.assertEqual(stack.to_bytes(), expected.to_bytes())
+            self.assertEqual(stack.members, list(one))
+        np.testing.assert_array_equal(stack.predict(table), expected.predict(one))
+        self.assertEqual(stack.evaluate(self.shuffled(table), labels)["samples"], len(y))
+        self.assertEqual(corestack.fit(table, y, **QUICK).to_bytes(), expected.to_bytes())
+        with self.assertRaisesRegex(corestack.MismatchError, "set_index"):
+            corestack.fit(table, pd.Series(y), **QUICK)
+        twice = table.copy()
+        twice.iloc[3, 0] = twice.iloc[4, 0]
+        with self.assertRaisesRegex(corestack.InputError, "occurs twice"):
+            corestack.fit(twice, y, **QUICK)
+        with self.assertRaisesRegex(corestack.InputError, "no ids to join"):
+            corestack.fit(one, labels, **QUICK)
+        both = table.assign(sample_id=ids)
+        with self.assertRaisesRegex(corestack.InputError, "drop one"):
+            corestack.fit(both, y, **QUICK)
+
+    def test_a_column_of_ids_beside_classes(self):
+        preds, y = toy()
+        ids = np.array([f"u{i}" for i in self.random.permutation(len(y))])
+        names = ["ant", "bee", "cat"]
+        folds = np.arange(len(y)) % 4
+        expected = corestack.fit(preds, y, classes=names, folds=folds, **QUICK)
+        frames = {}
+        for k, (name, p) in enumerate(preds.items()):
+            frame = pd.DataFrame(p, columns=names)
+            frame.insert(k % 3, "id", ids)
+            frames[name] = frame if k == 0 else self.shuffled(frame)[["cat", "id", "bee", "ant"]]
+        labels = self.shuffled(pd.DataFrame({"id": ids, "label": np.array(names)[y]}))
+        stack = corestack.fit(frames, labels, folds=folds, **QUICK)
+        self.assertEqual(stack.to_bytes(), expected.to_bytes())
+        np.testing.assert_array_equal(stack.predict(frames), expected.predict(preds))
+        last = list(frames)[-1]
+        with self.assertRaisesRegex(corestack.MismatchError, "has no id column"):
+            corestack.fit({**frames, last: frames[last].drop(columns="id")}, labels, **QUICK)
+
+    def test_columns_that_are_no_predictions(self):
+        preds, y = toy(classes=2)
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()})
+        for name, argument in (("target", "y"), ("y", "y"), ("label", "y"), ("fold", "folds"), ("group", "groups"), ("weight", "sample_weight")):
+            with self.assertRaisesRegex(corestack.InputError, f"'{name}' holds no predictions.*as {argument}"):
+                corestack.fit(table.assign(**{name: y}), y, **QUICK)
+
+    def test_tables_of_other_formats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pd.DataFrame({"id": [3, 1, 2], "m": [0.25, 0.5, 0.75]})
+            path = os.path.join(folder, "t.csv.gz")
+            table.to_csv(path, index=False)
+            pd.testing.assert_frame_equal(corestack.io.read_table(path), table)
+            for name, word in (("t.pkl", "never"), ("t.pt", "torch.load"), ("t.xlsx", "read_excel"), ("t.dat", "parquet")):
+                with self.assertRaisesRegex(corestack.FormatError, word):
+                    corestack.io.read_table(os.path.join(folder, name))
+            with self.assertRaisesRegex(corestack.FormatError, "read_table"):
+                corestack.fit({"a": os.path.join(folder, "a.parquet")}, [0, 1], **QUICK)
+            path = os.path.join(folder, "t.parquet")
+            try:
+                import pyarrow  # noqa: F401
+            except ImportError:
+                with self.assertRaisesRegex(corestack.UnsupportedError, "pyarrow"):
+                    corestack.io.read_table(path)
+                return
+            table.to_parquet(path, index=False)
+            pd.testing.assert_frame_equal(corestack.io.read_table(path), table)
 
 
 if __name__ == "__main__":

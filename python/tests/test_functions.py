@@ -34,9 +34,28 @@ class AsTheCommandLine(unittest.TestCase):
         cls.path = Path(cls.folder.name)
         cls.manifest, cls.oof, cls.test, cls.y, cls.y_test, cls.folds = digits()
         cls.about = dict(
-            folds=cls.folds, classes=cls.manifest["classes"], flops={m["name"]: m["flops"] for m in cls.manifest["models"]}
+            folds=cls.folds, classes=cls.manifest["classes"],
+            **{key: {m["name"]: m[key] for m in cls.manifest["models"]} for key in ("flops", "params")},
         )
         cls.stack = corestack.fit(cls.oof, cls.y, **cls.about, **QUICK)
+
+    def test_limits_on_cost(self):
+        names = list(self.oof)
+        for key, option in (("flops", "keep_max_flops"), ("latency_ms", "keep_max_latency"), ("params", "keep_max_params")):
+            costs = {name: 1.0 + (7 * k) % len(names) for k, name in enumerate(names)}
+            for given in (costs, list(costs.values())):
+                stack = corestack.fit(self.oof, self.y, **{key: given, option: 9.0}, **QUICK)
+                self.assertLessEqual(sum(costs[name] for name in stack.report["kept"]), 9)
+        parallel = corestack.fit(self.oof, self.y, latency_ms=costs, keep_max_latency=6, keep_latency="max", **QUICK)
+        kept = [costs[name] for name in parallel.report["kept"]]
+        self.assertLessEqual(max(kept), 6)
+        self.assertGreater(sum(kept), 6)
+        with self.assertRaisesRegex(corestack.InputError, f"cheapest, '{names[0]}', has latency_ms 1"):
+            corestack.fit(self.oof, self.y, latency_ms=costs, keep_max_latency=0.5, **QUICK)
+        with self.assertRaisesRegex(corestack.InputError, "has no latency_ms"):
+            corestack.fit(self.oof, self.y, flops=costs, keep_max_latency=5, **QUICK)
+        rows = corestack.compare(self.oof, self.y, methods=["default"], latency_ms=costs, keep_max_latency=9, resamples=0)["rows"]
+        self.assertEqual(len(rows), 1)
 
     @needs_tool
     def test_fit_and_predict(self):
@@ -74,7 +93,7 @@ class AsTheCommandLine(unittest.TestCase):
         np.save(folder / "oof_labels.npy", y)
         for name, p in preds.items():
             np.save(folder / f"oof_{name}.npy", p)
-        np.savetxt(folder / "oof_text.csv", preds["model0"], delimiter=",", fmt="%.9g")
+        np.savetxt(folder / "oof_text.csv", preds["model0"], delimiter=",", fmt="%.17g")
         preds["text"] = preds["model0"]
         printed = json.loads(run_tool("fit", folder, "-o", self.path / "folder.cstack", "--json"))
         for stack in (corestack.fit(folder), corestack.fit(preds, y)):

@@ -191,6 +191,26 @@ class Plots(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "no 'eigenvalues'"):
             plot.spectrum(several, output=0)
 
+    def test_front(self):
+        flops = {name: self.flops[name] for name in self.few}
+        most = sorted(flops.values())[1] * 1.5
+        stack = corestack.fit(self.few, self.y, flops=flops, keep_max_flops=most, evaluate_nested=False)
+        points = stack.report["front"]["points"]
+        ax = plot.front(stack)
+        drawn = {tuple(xy) for line in ax.lines for xy in np.column_stack(line.get_data())}
+        for point in points:
+            self.assertTrue(point["kept"] or (point["flops"], point["loss"]) in drawn)
+        self.assertEqual([text.get_text() for text in ax.get_legend().get_texts()], ["best at its cost or less", "kept", "budget"])
+        self.assertEqual((ax.get_xlabel(), ax.get_xscale()), ("FLOPs", "log"))
+        self.assertEqual(plot.front(dict(stack.report), cost="flops", title="T").get_title(), "T")
+        for call, says in (
+            (lambda: plot.front(stack, cost="latency_ms"), "has no latency_ms"),
+            (lambda: plot.front(stack, cost="euros"), "must be one of"),
+            (lambda: plot.front(corestack.fit(self.few, self.y, evaluate_nested=False)), "has no flops"),
+        ):
+            with self.assertRaisesRegex(corestack.ArgumentError, says):
+                call()
+
     def test_accuracy_flops(self):
         methods = ["best-single", "average", "greedy", "ridge", "log-linear"]
         flops = {name: self.flops[name] for name in self.few}

@@ -171,11 +171,16 @@ class Others(Refused):
     def test_options_that_are_arrays(self):
         self.refused("cka.threshold: '1,2' is not", corestack.fit, PREDS, Y, cka_threshold=np.array([1, 2]))
 
-    def test_flops(self):
-        for flops in ("abc", ["a"] * 4, {"model0": "x"}):
-            self.refused("flops: is", corestack.fit, PREDS, Y, flops=flops)
-        unknown = {"x": 1}
-        self.refused("flops: unknown member 'x'", corestack.fit, PREDS, Y, flops=unknown, error=corestack.MismatchError)
+    def test_costs(self):
+        for key in ("flops", "latency_ms", "params"):
+            for costs in ("abc", ["a"] * 4, {"model0": "x"}):
+                self.refused(f"{key}: is", corestack.fit, PREDS, Y, **{key: costs})
+            self.refused(
+                f"{key}: unknown member 'x'", corestack.fit, PREDS, Y, **{key: {"x": 1}}, error=corestack.MismatchError
+            )
+            self.refused(
+                rf"{key}\[0\] is -1", corestack.fit, PREDS, Y, **{key: [-1.0] * len(PREDS)}, error=corestack.ArgumentError
+            )
 
     def test_groups(self):
         for value in (np.inf, -np.inf, np.nan, 1e300, 2.0**63):

@@ -29,7 +29,7 @@ static const state *state_of(const cst_evaluation *e) {
 static cst_status open_targets(cst_context *context, const cst_evaluation *e, state *s) {
     const cst_compare_options *options = e->options;
     if (!e->shift && !e->nested && !cst_pool_has_split(e->pool, e->split))
-        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", e->split);
+        return cst_fail_split(context, CST_ERROR_MISMATCH, e->pool, e->split);
     cst_status status = cst_targets_make(context, e->pool, e->split, e->shift ? options->clean : "",
                                          e->shift ? options->ood : NULL, &s->targets);
     for (int32_t t = 0; status == CST_OK && t < s->targets.count; t++) {

@@ -201,7 +201,9 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};
+    f->method.rows.settings.front = report != NULL;
     CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
+    f->method.rows.settings.front = false; /* not in every fold */
     CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
                              f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
     if (status == CST_OK && report && f->settings.nested)

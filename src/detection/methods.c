@@ -209,6 +209,7 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
     s->keep_max = 0;
     s->keep_fraction = 0;
     s->limits = (cst_limits){0};
+    s->front = false;
     cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
     CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
                      &again));

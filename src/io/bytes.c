@@ -19,6 +19,7 @@ struct cst_bytes {
     int fd;             /* -1 for a zip member */
     struct stat opened; /* the file as it was then */
     cst_zip_member *member;
+    cst_gz *gz;
     uint64_t size;
     const unsigned char *memory; /* the whole content, where it was slurped or given */
     unsigned char *slurped;      /* memory, where it is ours */
@@ -33,6 +34,42 @@ static bool has_suffix(const char *text, const char *suffix) {
     return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
+bool cst_path_ends(const char *path, const char *extension) {
+    size_t length = strlen(path);
+    size_t tail = strlen(extension);
+    if (length < tail)
+        return false;
+    for (size_t i = 0; i < tail; i++)
+        if ((path[length - tail + i] | 0x20) != (extension[i] | 0x20))
+            return false;
+    return true;
+}
+
+static const char *const TEXTS[] = {".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"};
+
+bool cst_path_is_text(const char *path) {
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++)
+        if (cst_path_ends(path, TEXTS[i]))
+            return true;
+    return false;
+}
+
+size_t cst_path_column(const char *path) {
+    for (const char *mark = strchr(path, '#'); mark; mark = strchr(mark + 1, '#')) {
+        size_t length = (size_t)(mark - path);
+        for (size_t i = 0; mark[1] && i < sizeof TEXTS / sizeof *TEXTS; i++) {
+            size_t tail = strlen(TEXTS[i]);
+            size_t k = 0;
+            while (length > tail && k < tail &&
+                   (path[length - tail + k] | 0x20) == (TEXTS[i][k] | 0x20))
+                k++;
+            if (k == tail)
+                return length;
+        }
+    }
+    return 0;
+}
+
 /* As cst_path_member, of a file of tensors. The first separator counts: names of tensors may hold
  * anything. */
 static size_t tensor_separator(const char *path) {
@@ -45,6 +82,8 @@ static size_t tensor_separator(const char *path) {
 
 size_t cst_path_member(const char *path) {
     size_t found = tensor_separator(path);
+    if (!found)
+        found = cst_path_column(path);
     if (found)
         return found;
     for (const char *p = path; (p = strstr(p, ".npz")) != NULL; p += 4)
@@ -129,6 +168,17 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
     return status;
 }
 
+static cst_status open_gz(cst_context *context, cst_bytes *source, const char *path,
+                          uint64_t limit) {
+    int fd = -1;
+    cst_status status = open_plain(context, path, &fd, &source->opened);
+    CST_TRY(cst_gz_open(context, &source->gz, path, fd, &source->opened,
+                        limit ? limit : CST_ZIP_LIMIT_DEFAULT));
+    if (status == CST_OK)
+        source->size = cst_gz_size(source->gz);
+    return status;
+}
+
 /* A source without bytes yet. */
 static cst_bytes *make(cst_context *context, const char *name) {
     cst_bytes *source = cst_alloc(context, 1, sizeof *source);
@@ -151,9 +201,24 @@ static cst_status made(cst_context *context, cst_bytes **out, cst_bytes *source,
     return status;
 }
 
+/* The file of a column, which keeps the name of the column. */
+static cst_status open_columns(cst_context *context, cst_bytes **out, const char *path,
+                               size_t separator, uint64_t zip_limit) {
+    char *file = cst_strdup(context, path);
+    if (!file)
+        return CST_ERROR_MEMORY;
+    file[separator] = '\0';
+    cst_status status = cst_bytes_open(context, out, file, zip_limit);
+    cst_free(context, file);
+    return status;
+}
+
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit) {
     *out = NULL;
+    size_t column = cst_path_column(path);
+    if (column)
+        return open_columns(context, out, path, column, zip_limit);
     cst_bytes *source = make(context, path);
     if (!source)
         return CST_ERROR_MEMORY;
@@ -163,6 +228,8 @@ cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *pat
         status = open_container(context, source, path, separator);
     else if (separator || has_suffix(path, ".npz"))
         status = open_member(context, source, path, separator, zip_limit);
+    else if (cst_path_ends(path, ".gz"))
+        status = open_gz(context, source, path, zip_limit);
     else
         status = open_source(context, source, path);
     return made(context, out, source, status);
@@ -192,6 +259,7 @@ void cst_bytes_close(cst_context *context, cst_bytes *source) {
     if (source->fd >= 0)
         (void)close(source->fd);
     cst_zip_close(context, source->member);
+    cst_gz_close(context, source->gz);
     if (source->mapped)
         (void)munmap(source->mapped, (size_t)source->size);
     cst_free(context, source->slurped);
@@ -218,7 +286,9 @@ bool cst_bytes_seekable(const cst_bytes *source) {
 /* After reading: what was read before and what was read now must be of one state of the file. */
 static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
     struct stat now;
-    int fd = source->member ? cst_zip_descriptor(source->member) : source->fd;
+    int fd = source->member ? cst_zip_descriptor(source->member)
+             : source->gz   ? cst_gz_descriptor(source->gz)
+                            : source->fd;
     return fstat(fd, &now) != 0 || cst_seen_unchanged(&source->opened, &now)
                ? CST_OK
                : cst_seen_refuse(context, source->name);
@@ -238,6 +308,7 @@ cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offs
         return CST_OK;
     }
     cst_status status = source->member ? cst_zip_read(context, source->member, offset, out, bytes)
+                        : source->gz   ? cst_gz_read(context, source->gz, offset, out, bytes)
                                        : cst_read_plain(context, source->fd, source->name,
                                                         source->size, offset, out, bytes);
     return status == CST_OK ? check_unchanged(context, source) : status;

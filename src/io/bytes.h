@@ -18,11 +18,12 @@
 
 typedef struct cst_bytes cst_bytes;
 
-/* Opens `path`. "a.npz#name" and "a.npz:name" choose a member of an archive ("name" finds
- * "name.npy" as well); "a.npz" alone is its only member. Of "a.safetensors#name" the whole file is
- * opened and keeps that name for messages. An empty file is an error of its own. `zip_limit` caps
- * the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an
- * archive without the member that is meant, and nothing else. A source serves one thread at a time.
+/* Opens `path`. What ends in ".gz" is inflated. "a.npz#name" and "a.npz:name" choose a member of an
+ * archive ("name" finds "name.npy" as well); "a.npz" alone is its only member. Of
+ * "a.safetensors#name" the whole file is opened and keeps that name for messages; of "a.csv#column"
+ * the file. An empty file is an error of its own. `zip_limit` caps the declared uncompressed size
+ * of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
+ * meant, and nothing else. A source serves one thread at a time.
  */
 CST_PRIVATE_API cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                                           uint64_t zip_limit);
@@ -61,9 +62,15 @@ bool cst_bytes_seekable(const cst_bytes *source);
  * shortens the file: a page that is gone ends the process. */
 cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned char **out);
 
-/* Splits "a.npz#name" and "a.safetensors#name" (or with ':'): returns the position of the
- * separator, or 0 where there is none. */
+/* Splits "a.npz#name" and "a.safetensors#name" (or with ':'), and "a.csv#column": returns the
+ * position of the separator, or 0 where there is none. */
 CST_PRIVATE_API size_t cst_path_member(const char *path);
+/* The same of "a.csv#column" alone (also .tsv and .txt, and what ends in .gz behind that). */
+size_t cst_path_column(const char *path);
+/* Whether the name of a file ends so, whatever the case. */
+bool cst_path_ends(const char *path, const char *extension);
+/* Whether it is the name of delimited text. */
+bool cst_path_is_text(const char *path);
 /* Whether the file that `path` names, or a tensor in it, is called .safetensors. */
 bool cst_path_is_safetensors(const char *path);
 
@@ -85,5 +92,17 @@ uint64_t cst_zip_size(const cst_zip_member *member);
 int cst_zip_descriptor(const cst_zip_member *member);
 cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
                         size_t bytes);
+
+/* ---- gzip, in gz.c ---- */
+
+typedef struct cst_gz cst_gz;
+/* path: for messages. fd: taken over whatever comes of it. Reads the file once to its end, which
+ * checks it; more than `limit` bytes inflated are CST_ERROR_LIMIT. */
+cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int fd,
+                       const struct stat *info, uint64_t limit);
+void cst_gz_close(cst_context *context, cst_gz *gz);
+uint64_t cst_gz_size(const cst_gz *gz);
+int cst_gz_descriptor(const cst_gz *gz);
+cst_status cst_gz_read(cst_context *context, cst_gz *gz, uint64_t offset, void *out, size_t bytes);
 
 #endif

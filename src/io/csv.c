@@ -2,8 +2,10 @@
  * Records of delimited text, read in chunks. Under cst_table. Paper: none.
  */
 #include "io/csv.h"
+#include "io/foreign.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
@@ -26,6 +28,7 @@ struct cst_csv {
     size_t *cells; /* offsets into text */
     int32_t cell_count;
     int32_t cell_room;
+    bool blank; /* empty cells are NaN */
 };
 
 static cst_status fill(cst_context *context, cst_csv *csv) {
@@ -233,6 +236,7 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
 static cst_status skip_mark(cst_context *context, cst_csv *csv) {
     cst_status status = fill(context, csv);
     const unsigned char *b = csv->chunk;
+    CST_TRY(cst_refuse_format(context, cst_bytes_name(csv->source), b, csv->chunk_used));
     if (status != CST_OK || csv->chunk_used < 2)
         return status;
     if ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff))
@@ -320,13 +324,32 @@ int64_t cst_csv_line(const cst_csv *csv) {
     return csv->record_line;
 }
 
+void cst_csv_accept_blank(cst_csv *csv) {
+    csv->blank = true;
+}
+
+static bool is_blank(const char *text) {
+    static const char *const names[] = {"", "NA", "N/A", "<NA>", "null", "NULL", "None"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0)
+            return true;
+    return false;
+}
+
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {
     const char *text = cst_csv_cell(csv, cell);
     char quoted[CST_QUOTE_CHARS];
+    if (csv->blank && is_blank(text)) {
+        *out = NAN;
+        return CST_OK;
+    }
     if (!cst_csv_is_number(text)) {
         if (*text == '\0')
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: line %" PRId64 ", column %d is empty; every cell needs a number",
+                            "%s: line %" PRId64
+                            ", column %d is empty; every cell needs a number; if "
+                            "the member did not predict this row, leave all of its cells empty and "
+                            "use --missing allow",
                             cst_csv_name(csv), csv->record_line, cell + 1);
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d: '%s' is not a number%s",

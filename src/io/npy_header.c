@@ -3,6 +3,7 @@
  * tokenizer that knows strings, booleans, integers, tuples and nothing else. Paper: none.
  */
 #include "io/npy_header.h"
+#include "io/foreign.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -275,10 +276,15 @@ static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *s
     cst_status status = cst_bytes_read(context, source, 0, prefix, 10);
     if (status != CST_OK)
         return status;
-    if (memcmp(prefix, "\x93NUMPY", MAGIC_BYTES) != 0)
-        return cst_fail(
-            context, CST_ERROR_FORMAT,
-            "%s: is not an npy file (no NUMPY magic at byte 0); save it with numpy.save", where);
+    if (memcmp(prefix, "\x93NUMPY", MAGIC_BYTES) != 0) {
+        status = cst_refuse_format(context, where, prefix, 10);
+        return status == CST_OK
+                   ? cst_fail(context, CST_ERROR_FORMAT,
+                              "%s: is not an npy file (no NUMPY magic at byte 0); save it with "
+                              "numpy.save. Formats that can be read: " CST_FORMATS,
+                              where)
+                   : status;
+    }
     if (prefix[6] < 1 || prefix[6] > 3 || prefix[7] != 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: npy format version %d.%d is not supported (1.0, 2.0 and 3.0 are)",

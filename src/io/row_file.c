@@ -3,6 +3,7 @@
  * pool. Paper: the rows of P_oof and y.
  */
 #include "io/row_file.h"
+#include "io/foreign.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,23 +13,11 @@
 
 enum { PEEK_BYTES = 512 };
 
-static bool has_extension(const char *path, const char *extension) {
-    size_t length = strlen(path);
-    size_t tail = strlen(extension);
-    if (length < tail)
-        return false;
-    for (size_t i = 0; i < tail; i++)
-        if ((path[length - tail + i] | 0x20) != (extension[i] | 0x20))
-            return false;
-    return true;
-}
-
-/* Whether a file is delimited text: by its extension, else by what it begins with. */
-static cst_status is_text(cst_context *context, const char *path, uint64_t zip_limit, bool *text) {
-    *text =
-        has_extension(path, ".csv") || has_extension(path, ".tsv") || has_extension(path, ".txt");
-    if (*text || cst_path_member(path) || has_extension(path, ".npy") ||
-        has_extension(path, ".npz") || cst_path_is_safetensors(path))
+cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit,
+                            bool *text) {
+    *text = cst_path_column(path) > 0 || cst_path_is_text(path);
+    if (*text || cst_path_member(path) || cst_path_ends(path, ".npy") ||
+        cst_path_ends(path, ".npz") || cst_path_is_safetensors(path))
         return CST_OK;
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
@@ -38,6 +27,7 @@ static cst_status is_text(cst_context *context, const char *path, uint64_t zip_l
     size_t bytes =
         cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
     status = cst_bytes_read(context, source, 0, begin, bytes);
+    CST_TRY(cst_refuse_format(context, path, begin, bytes));
     *text = status == CST_OK;
     for (size_t i = 0; i < bytes && *text; i++)
         *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
@@ -47,15 +37,21 @@ static cst_status is_text(cst_context *context, const char *path, uint64_t zip_l
 
 cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
                              uint64_t zip_limit) {
+    return cst_row_file_open_as(context, out, path, NULL, zip_limit);
+}
+
+cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const char *path,
+                                const cst_table_ask *ask, uint64_t zip_limit) {
     *out = NULL;
     bool text = false;
     cst_row_file *rows = cst_alloc(context, 1, sizeof *rows);
     if (!rows)
         return CST_ERROR_MEMORY;
     rows->path = cst_strdup(context, path);
-    cst_status status = rows->path ? is_text(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
+    cst_status status =
+        rows->path ? cst_is_text_file(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &rows->table, path, CST_TABLE_MATRIX, NULL, zip_limit);
+        status = cst_table_open(context, &rows->table, path, ask, zip_limit);
         rows->row_count = -1;
         rows->width = status == CST_OK ? rows->table->width : 0;
     } else if (status == CST_OK) {
@@ -138,7 +134,7 @@ cst_status cst_row_claim_read(cst_context *context, const char *path, uint64_t z
     bool text = false;
     cst_npy *npy = NULL;
     *rows = -1;
-    cst_status status = is_text(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
     if (status != CST_OK || text)
         return status;
     status = cst_npy_open(context, &npy, path, zip_limit);
@@ -202,9 +198,8 @@ static cst_status read_text_rows(cst_context *context, cst_row_file *rows, int64
         if (status != CST_OK)
             break;
         rows->lines[i] = cst_csv_line(table->csv);
-        for (int32_t j = 0; status == CST_OK && j < table->columns; j++)
-            if (j != table->id_column)
-                status = cst_csv_number(context, table->csv, j, out++);
+        for (int32_t j = 0; status == CST_OK && j < table->width; j++)
+            status = cst_csv_number(context, table->csv, table->values[j], out++);
     }
     return status;
 }
@@ -222,9 +217,8 @@ const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t 
     int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
     size_t at = used > 0 ? (size_t)used : 0;
     if (rows && rows->table) {
-        int64_t cell = column < 0 ? -1 : column + 1;
-        if (cell > 0 && rows->table->id_column >= 0 && column >= rows->table->id_column)
-            cell++;
+        int64_t cell =
+            column < 0 || column >= rows->table->width ? -1 : rows->table->values[column] + 1;
         if (cell > 0)
             (void)cst_snprintf(buffer + at, CST_WHERE_CHARS - at,
                                " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell);
@@ -290,7 +284,7 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
         status = cst_csv_next(context, table->csv, &end);
         if (status != CST_OK || end)
             break;
-        status = add_cell(context, table->csv, table->value_column, column->texts);
+        status = add_cell(context, table->csv, table->values[0], column->texts);
         if (status == CST_OK && column->ids)
             status = add_cell(context, table->csv, table->id_column, column->ids);
         CST_TRY(check_text_claim(context, path, column->texts->count, claim));
@@ -302,13 +296,22 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
 cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
                            const char *const *wanted, const cst_row_claim *claim,
                            uint64_t zip_limit) {
+    cst_table_ask ask = {.use = CST_TABLE_COLUMN, .wanted = wanted};
+    return cst_column_read_as(context, out, path, &ask, claim, zip_limit);
+}
+
+cst_status cst_column_read_as(cst_context *context, cst_column *out, const char *path,
+                              const cst_table_ask *ask, const cst_row_claim *claim,
+                              uint64_t zip_limit) {
     memset(out, 0, sizeof *out);
     cst_npy *npy = NULL;
     cst_table *table = NULL;
     bool text = false;
-    cst_status status = is_text(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted, zip_limit);
+        status = cst_table_open(context, &table, path, ask, zip_limit);
+        if (status == CST_OK && table->said)
+            cst_notice(context, "%s: %s", path, table->said);
         CST_TRY(read_table_column(context, out, table, path, claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
@@ -335,19 +338,25 @@ void cst_column_clear(cst_context *context, cst_column *column) {
 
 cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
                         const cst_row_claim *claim, uint64_t zip_limit) {
+    return cst_ids_read_as(context, out, path, NULL, claim, zip_limit);
+}
+
+cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *path,
+                           const char *id_column, const cst_row_claim *claim, uint64_t zip_limit) {
     *out = NULL;
     cst_npy *npy = NULL;
     cst_table *table = NULL;
     bool text = false;
     bool end = false;
-    cst_status status = is_text(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &table, path, CST_TABLE_IDS, NULL, zip_limit);
+        cst_table_ask ask = {.use = CST_TABLE_IDS, .id_column = id_column};
+        status = cst_table_open(context, &table, path, &ask, zip_limit);
         CST_TRY(cst_strings_create(context, out));
         while (status == CST_OK && !end) {
             status = cst_csv_next(context, table->csv, &end);
             if (status == CST_OK && !end)
-                status = add_cell(context, table->csv, table->value_column, *out);
+                status = add_cell(context, table->csv, table->values[0], *out);
             if (status == CST_OK && !end)
                 status = check_text_claim(context, path, (*out)->count, claim);
         }

@@ -5,8 +5,8 @@
 #ifndef CST_IO_ROW_FILE_H
 #define CST_IO_ROW_FILE_H
 
-#include "io/csv.h"
 #include "io/npy.h"
+#include "io/table.h"
 
 enum { CST_WHERE_CHARS = 96 };
 
@@ -22,9 +22,12 @@ typedef struct cst_row_file {
     int64_t lines_room; /* of lines */
 } cst_row_file;
 
-/* Opens and looks at the header only. */
+/* Opens and looks at the header and the first rows only. */
 cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
                              uint64_t zip_limit);
+/* The same where a table is asked for some of its columns; ask: NULL for all but the ids. */
+cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const char *path,
+                                const cst_table_ask *ask, uint64_t zip_limit);
 void cst_row_file_close(cst_context *context, cst_row_file *rows);
 
 /* Shape as "(100, 10)"; "(?, 10)" for text that was not scanned. Returns `buffer`. */
@@ -81,10 +84,22 @@ typedef struct cst_column {
 cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
                            const char *const *wanted, const cst_row_claim *claim,
                            uint64_t zip_limit);
+/* The same of what is asked, whose use is COLUMN. What the user should know of the choice of the
+ * column is a notice. */
+cst_status cst_column_read_as(cst_context *context, cst_column *out, const char *path,
+                              const cst_table_ask *ask, const cst_row_claim *claim,
+                              uint64_t zip_limit);
 void cst_column_clear(cst_context *context, cst_column *column);
 
 /* A file of sample ids: integers or strings. *out is the caller's. */
 cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
                         const cst_row_claim *claim, uint64_t zip_limit);
+/* The same where `id_column` (or NULL) names the column of a table. */
+cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *path,
+                           const char *id_column, const cst_row_claim *claim, uint64_t zip_limit);
+
+/* Whether a file is delimited text: by its name, else by what it begins with. A file of a format
+ * that cannot be read is an error that says what to do. */
+cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit, bool *text);
 
 #endif

@@ -53,6 +53,15 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     return CST_OK;
 }
 
+cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out) {
+    cst_status status = cst_strings_create(context, out);
+    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
+        const char *text = cst_strings_at(strings, i);
+        status = cst_strings_add(context, *out, text, strlen(text));
+    }
+    return status;
+}
+
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
     char text[24];
     int length = cst_snprintf(text, sizeof text, "%" PRId64, value);
@@ -304,7 +313,7 @@ static cst_status find_all(cst_context *context, const cst_id_index *reference,
  * row, all 0. */
 static cst_status check_join(cst_context *context, const cst_id_index *reference,
                              const cst_strings *ids, const char *where, const int64_t *rows,
-                             unsigned char *taken) {
+                             bool partial, unsigned char *taken) {
     int64_t count = reference->ids->count;
     char quoted[CST_QUOTE_CHARS];
     for (int64_t i = 0; i < ids->count; i++) {
@@ -326,21 +335,23 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
         }
         taken[row >> 3] |= (unsigned char)bit;
     }
-    for (int64_t row = 0; row < count; row++)
+    for (int64_t row = 0; row < count && !partial; row++)
         if (!(taken[row >> 3] & 1u << (row & 7)))
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: id '%s' (row %" PRId64
-                            " of %s) is missing; predict that sample too, or remove it everywhere",
-                            where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
-                            reference->where);
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s: id '%s' (row %" PRId64
+                " of %s) is missing; predict that sample too, remove it everywhere, or accept "
+                "samples that a member did not predict with --missing allow",
+                where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
+                reference->where);
     return CST_OK;
 }
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
-                       const char *where, int64_t *places) {
+                       const char *where, bool partial, int64_t *places) {
     unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
     cst_status status = taken ? find_all(context, reference, ids, places) : CST_ERROR_MEMORY;
-    CST_TRY(check_join(context, reference, ids, where, places, taken));
+    CST_TRY(check_join(context, reference, ids, where, places, partial, taken));
     cst_free(context, taken);
     return status;
 }

@@ -21,7 +21,15 @@ typedef struct metrics_job {
 
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
-    return cst_metrics_of(context, job->view, (int32_t)task, 0, false, &job->out[task]);
+    const float *pointer = NULL;
+    int64_t *index =
+        cst_alloc(context, job->view->presence ? (size_t)job->view->rows : 0, sizeof *index);
+    if (!index)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_predicted(job->view, (int32_t)task, index, &pointer);
+    cst_status status = cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
+    cst_free(context, index);
+    return status;
 }
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {
@@ -204,6 +212,77 @@ void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
     }
 }
 
+/* What the kept members cost of what they may. */
+static void put_budget(cst_report *report, const cst_fit_facts *facts) {
+    const cst_stages *s = facts->stages;
+    const cst_limits *limits = &facts->settings->limits;
+    cst_costs costs = cst_training_costs(facts->source);
+    json_t *budget = cst_report_object(report, cst_report_root(report), "budget");
+    for (int c = 0; c < CST_COST_COUNT; c++) {
+        json_t *object = cst_report_object(report, budget, cst_cost_key((cst_cost)c));
+        cst_report_number(
+            report, object, "used",
+            cst_cost_of(&costs, limits->parallel, (cst_cost)c, s->kept, s->kept_count));
+        cst_report_number(report, object, "allowed", limits->most[c] > 0 ? limits->most[c] : NAN);
+        if (c == CST_COST_LATENCY)
+            cst_report_string(report, object, "as", limits->parallel ? "max" : "sum");
+    }
+}
+
+static bool is_kept(const cst_stages *s, const cst_front_point *point) {
+    bool same = point->size == s->kept_count;
+    for (int32_t j = 0; same && j < point->size; j++)
+        same = s->candidates[point->members[j]] == s->kept[j];
+    return same;
+}
+
+/* Why there is no front against a cost; NULL where there is one. */
+static const char *no_front(const cst_fit_facts *facts, cst_cost cost, char *text, size_t size) {
+    cst_costs costs = cst_training_costs(facts->source);
+    for (int32_t k = 0; k < facts->stages->members; k++)
+        if (!costs.of[cost] || isnan(costs.of[cost][k])) {
+            (void)cst_snprintf(text, size, "member '%.100s' has no %s",
+                               cst_pool_member_name(facts->pool, k), cst_cost_key(cost));
+            return text;
+        }
+    return facts->stages->front.count > 0 ? NULL : "members were not selected by held-out loss";
+}
+
+void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
+    const cst_stages *s = facts->stages;
+    json_t *root = cst_report_root(report);
+    put_budget(report, facts);
+    json_t *front = cst_report_object(report, root, "front");
+    json_t *points = cst_report_list(report, front, "points");
+    for (int32_t i = 0; i < s->front.count; i++) {
+        const cst_front_point *p = &s->front.point[i];
+        json_t *entry = cst_report_add_object(report, points);
+        cst_report_integer(report, entry, "size", p->size);
+        cst_report_number(report, entry, "loss", p->loss);
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            cst_report_number(report, entry, cst_cost_key((cst_cost)c), p->cost[c]);
+        json_t *best = cst_report_list(report, entry, "best_for");
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            if (p->best[c])
+                cst_report_add_string(report, best, cst_cost_key((cst_cost)c));
+        cst_report_flag(report, entry, "kept", is_kept(s, p));
+        json_t *members = cst_report_list(report, entry, "members");
+        for (int32_t j = 0; j < p->size; j++)
+            cst_report_add_string(report, members,
+                                  cst_pool_member_name(facts->pool, s->candidates[p->members[j]]));
+    }
+    json_t *missing = cst_report_list(report, front, "left_out");
+    for (int c = 0; c < CST_COST_COUNT; c++) {
+        char text[192];
+        const char *why = no_front(facts, (cst_cost)c, text, sizeof text);
+        if (!why)
+            continue;
+        json_t *entry = cst_report_add_object(report, missing);
+        cst_report_string(report, entry, "cost", cst_cost_key((cst_cost)c));
+        cst_report_string(report, entry, "because", why);
+    }
+}
+
 static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
     const cst_meta_fit *fit = &facts->stages->fit;
@@ -293,6 +372,8 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
     cst_report_integer(report, root, "samples", facts->source->view.rows);
     cst_report_integer(report, root, "classes", facts->source->view.classes);
+    cst_report_string(report, root, "pool_hash",
+                      cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
@@ -300,6 +381,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);
+    cst_document_front(report, facts);
     cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
     cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
     put_learners(report, facts);

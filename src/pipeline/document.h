@@ -29,6 +29,7 @@ typedef struct cst_fit_facts {
 void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
 void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
+void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */

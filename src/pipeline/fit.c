@@ -66,8 +66,10 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
                              &table));
     cst_compact_attach(&source.view, table);
-    CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                           &costs, &stages));
+    cst_settings whole = settings;
+    whole.front = report != NULL;
+    CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &whole, &costs,
+                           &stages));
     CST_TRY(cst_fit_label_rows(context, pool, split, &source, options, NULL, stages.kept,
                                stages.fit.model));
     if (status == CST_OK && report)

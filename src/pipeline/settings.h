@@ -39,6 +39,7 @@ typedef struct cst_settings {
     int32_t keep_max;
     double keep_fraction;
     cst_limits limits; /* on what the kept members cost */
+    bool front;        /* find the front of loss against cost, for a report */
     bool select;
     cst_select_options selection; /* limits and costs are set for each view */
     unsigned learners;            /* bit per cst_learner_kind */

@@ -48,6 +48,7 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
     cst_free(context, stages->refit_together);
     cst_cka_result_free(context, &stages->cka);
     cst_selection_free(context, &stages->selection);
+    cst_front_free(context, &stages->front);
     cst_meta_fit_free(context, &stages->fit);
     *stages = (cst_stages){0};
 }
@@ -82,7 +83,11 @@ cst_status cst_stages_choose(cst_context *context, const cst_settings *settings,
     options.cap_count = cst_count_cap(settings, members);
     memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
     out->candidate_count = count;
-    cst_status status = choose(context, user, out->candidates, count, &options, &out->selection);
+    bool front = false;
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        front = front || (settings->front && cst_cost_known(costs, (cst_cost)c, members));
+    cst_status status = choose(context, user, out->candidates, count, &options, &out->selection,
+                               front ? &out->front : NULL);
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
         tell_limits(context, settings, &out->selection, members, loss);
@@ -109,13 +114,15 @@ typedef struct choice {
 
 static cst_status choose_members(cst_context *context, void *user, const int32_t *members,
                                  int32_t count, const cst_select_options *options,
-                                 cst_selection *out) {
+                                 cst_selection *out, cst_front *front) {
     const choice *c = user;
     const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
     if (!pointers)
         return CST_ERROR_MEMORY;
     cst_view part = cst_view_members(c->view, members, count, pointers);
     cst_status status = cst_select(context, &part, c->folds, c->fold_count, options, out);
+    if (status == CST_OK && front)
+        status = cst_select_front(context, &part, c->folds, c->fold_count, options, out, front);
     cst_free(context, pointers);
     return status;
 }
@@ -386,6 +393,7 @@ static cst_status copy_sample(cst_context *context, const cst_view *view, row_sa
     sample->view.weights = view->weights ? sample->weights : NULL;
     sample->view.index = NULL;
     sample->view.store = NULL;
+    sample->view.presence = NULL;
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "pipeline/learners.h"
 #include "pipeline/training.h"
+#include "select/front.h"
 
 typedef enum cst_reason {
     CST_REASON_KEPT = 0,
@@ -35,6 +36,7 @@ typedef struct cst_stages {
     cst_selection selection; /* path in positions of `candidates`; empty without selection */
     int32_t *candidates;     /* [K]: what selection chose from */
     int32_t candidate_count;
+    cst_front front;      /* in positions of `candidates`; empty unless it was asked for */
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
     int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
     double kappa_before, kappa_after;
@@ -46,9 +48,11 @@ typedef struct cst_stages {
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
                           int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
                           cst_stages *out);
-/* How a task selects from `members` [count] of its view. */
+/* How a task selects from `members` [count] of its view; and, unless front is NULL, the front
+ * around that. */
 typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *members,
-                              int32_t count, const cst_select_options *options, cst_selection *out);
+                              int32_t count, const cst_select_options *options, cst_selection *out,
+                              cst_front *front);
 /* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
  * notice on limits calls it. */
 cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,

@@ -3,6 +3,7 @@
  * that catch one declared as the other. While a member is loaded. docs/method.md#s0-rows-folds-ids.
  */
 #include "la/wide.h"
+#include "pool/cause.h"
 #include "pool/spatial.h"
 
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 /* A value may leave [0, 1] by this much and is clipped: float32 softmax does. */
 static const double RANGE_TOLERANCE = 1e-6;
 static const double SUM_TOLERANCE = 1e-3;
+/* Beyond this a logit is a probability of 1 in float64. */
+static const double SATURATED_LOGIT = 37;
 
 /* What a row is made of, in one pass. */
 typedef struct row_facts {
@@ -40,6 +43,11 @@ static row_facts look(const double *values, int32_t width) {
 /* Where row `first` + i is, and with `column` >= 0 which of its values. */
 static const char *where_is(const cst_convert *c, int64_t first, int64_t i, int64_t column,
                             char place[CST_WHERE_CHARS]) {
+    for (int32_t j = 0; c->column_class && column >= 0 && j < c->width; j++)
+        if (c->column_class[j] == column) {
+            column = j;
+            break;
+        }
     return c->cases ? cst_pixel_where(c->cases, first + i, column, place)
                     : cst_row_file_where(c->rows, first, i, column, place);
 }
@@ -52,15 +60,39 @@ static int32_t find_not_finite(const double *values, int32_t width) {
     return -1;
 }
 
+/* Whether the member did not predict this row, where that is allowed; says what stands for it. */
+static bool is_absent(cst_convert *c, const double *values, float *out) {
+    for (int32_t j = 0; j < c->width; j++)
+        if (!c->missing || !isnan(values[j]))
+            return false;
+    for (int32_t j = 0; j < c->classes; j++)
+        out[j] = c->values ? 0 : (float)(1.0 / (double)c->classes);
+    c->normaliser = NAN;
+    c->absent = true;
+    return true;
+}
+
+/* What to do about a row of nothing but NaN. */
+static const char *absent_hint(const cst_convert *c, const double *values) {
+    for (int32_t j = 0; j < c->width; j++)
+        if (!isnan(values[j]))
+            return "";
+    return c->cases || c->missing ? ""
+                                  : "; if the member did not predict this row, use --missing allow";
+}
+
 static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t first, int64_t i,
                              const double *values, int32_t column) {
     char place[CST_WHERE_CHARS];
     double v = values[column];
-    return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers",
+    return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers%s",
                     c->where, where_is(c, first, i, column, place),
                     isnan(v) ? "NaN"
                     : v > 0  ? "infinity"
-                             : "-infinity");
+                             : "-infinity",
+                    c->missing && isnan(v)
+                        ? "; a row that the member did not predict must be NaN in every column"
+                        : absent_hint(c, values));
 }
 
 /* Why a row is not one of probabilities. */
@@ -71,29 +103,26 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
     if (column >= 0)
         return not_finite(context, c, first, i, values, column);
     double sum = 0;
-    double low = values[0];
     for (int32_t j = c->width - 1; j >= 0; j--) {
         sum += values[j];
-        low = fmin(low, values[j]);
         if (values[j] < -RANGE_TOLERANCE || values[j] > 1 + RANGE_TOLERANCE)
             column = j;
     }
+    char cause[CST_CAUSE_CHARS];
     if (c->width == 1)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; if these are "
-                        "logits, declare output \"logit\"",
-                        c->where, where_is(c, first, i, column, place),
-                        values[column < 0 ? 0 : column]);
+                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; %s", c->where,
+                        where_is(c, first, i, column, place), values[column < 0 ? 0 : column],
+                        cst_cause(c, values, cause));
     const char *row = where_is(c, first, i, -1, place);
-    if (column >= 0 && low >= 0 && fabs(sum - 100) <= 0.5)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g; if these are percentages, divide by 100", c->where,
-                        row, sum);
     if (column >= 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; if these are "
-                        "logits, declare output \"logit\"",
-                        c->where, row, sum, values[column], c->cases ? "class" : "column", column);
+                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; %s", c->where,
+                        row, sum, values[column], c->cases ? "class" : "column", column,
+                        cst_cause(c, values, cause));
+    if (cst_cause_of_columns(c, cause))
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
+                        row, sum, cause);
     return cst_fail(
         context, CST_ERROR_INPUT,
         "%s: %s sums to %.6g, which differs from 1 by more than %g; are these independent scores, "
@@ -190,6 +219,7 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
 cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                                const float *values, double *wide, float *out) {
     row_facts facts = {0};
+    c->absent = false;
     if (!c->values && !c->logits && c->width > 1) {
         look_f32(values, c->width, &facts);
         if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE + c->rounding) {
@@ -203,8 +233,22 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t fir
     return cst_convert_row(context, c, first, i, wide, out);
 }
 
+/* Whether a row is not negative and sums to 100. */
+static bool is_percentage(const double *values, int32_t width) {
+    double sum = 0;
+    for (int32_t j = 0; j < width; j++) {
+        if (!(values[j] >= 0 && values[j] <= 100.5))
+            return false;
+        sum += values[j];
+    }
+    return fabs(sum - 100) <= 0.5;
+}
+
 cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                            double *values, float *out) {
+    c->absent = false;
+    if (c->missing && isnan(values[0]) && is_absent(c, values, out))
+        return CST_OK;
     if (c->values)
         return convert_values(context, c, first, i, values, out);
     row_facts facts = look(values, c->width);
@@ -226,6 +270,9 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
         return CST_OK;
     }
     c->like_probabilities += fits;
+    c->high = c->total == 1 ? values[0] : fmax(c->high, values[0]);
+    c->like_percentages +=
+        binary ? values[0] >= 0 && values[0] <= 100 : is_percentage(values, c->width);
     if (!facts.inside) { /* only then can one of them not be finite */
         int32_t column = find_not_finite(values, c->width);
         if (column >= 0)
@@ -241,6 +288,14 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
 }
 
 cst_status cst_convert_finish(cst_context *context, const cst_convert *c) {
+    bool saturated = c->width > 1 || c->high > SATURATED_LOGIT;
+    if (c->logits && c->total > 0 && c->like_percentages == c->total && saturated)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: declared as logits, but every row (0 to %" PRId64
+                        ") is %s; if these are percentages, divide by 100 and declare output "
+                        "\"probability\"",
+                        c->where, c->total - 1,
+                        c->width > 1 ? "not negative and sums to 100" : "from 0 to 100");
     if (c->logits && c->total > 0 && c->like_probabilities == c->total)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: declared as logits, but every row (0 to %" PRId64

@@ -2,9 +2,11 @@
  * Labels of a split, and the order in which everything but its predictions is read: ids, labels or
  * targets, folds, groups, weights. First step of loading. docs/method.md#s0-rows-folds-ids.
  */
+#include "pool/columns.h"
 #include "pool/spatial.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
@@ -28,6 +30,7 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                                 const cst_column *column, int64_t row, int32_t *out) {
     const char *text = column->texts ? cst_strings_at(column->texts, row) : NULL;
     char quoted[CST_QUOTE_CHARS];
+    char list[CST_LISTED_CHARS];
     int64_t value = 0;
     if (text && pool->class_index) {
         value = cst_id_index_find(pool->class_index, text);
@@ -35,17 +38,26 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
         if (value >= 0)
             return CST_OK;
     }
+    double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
+    if (number != floor(number))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64
+                        " is '%s', not a class number; are these the targets of a "
+                        "regression? Then give --task regression",
+                        path, row, cst_quote(quoted, text));
     if (!text)
         value = column->numbers[row];
     else if (!cst_text_integer(text, &value))
         return cst_fail(context, CST_ERROR_INPUT,
                         pool->class_index
                             ? "%s: row %" PRId64
-                              " is '%s', which is neither a class number nor a class name of %s"
+                              " is '%s', which is neither a class number nor a class name of %s%s%s"
                             : "%s: row %" PRId64
                               " is '%s', not a class number, and %s has no class names; list them "
-                              "under \"classes\" in a manifest",
-                        path, row, cst_quote(quoted, text), pool->manifest->path);
+                              "under \"classes\" in a manifest%s%s, or with --class-names",
+                        path, row, cst_quote(quoted, text), pool->manifest->path,
+                        pool->class_index ? ": " : "",
+                        pool->class_index ? cst_column_list(pool->class_names, list) : "");
     if (value < 0 || value >= pool->classes)
         return cst_fail(
             context, CST_ERROR_INPUT,
@@ -86,25 +98,50 @@ cst_status cst_pool_repeat_labels(cst_context *context, cst_pool_split *split, i
     return CST_OK;
 }
 
+/* The class that is called by a number, or -1. */
+static int32_t class_of_number(const cst_pool *pool, int64_t number) {
+    char text[24];
+    (void)cst_snprintf(text, sizeof text, "%" PRId64, number);
+    return (int32_t)cst_id_index_find(pool->class_index, text);
+}
+
+/* Whether labels that are numbers are the names of classes: each is one, and the names come from
+ * the header of predictions, or the labels are not all numbers of classes. */
+static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
+    bool numbers = true;
+    if (!column->numbers || !pool->class_index)
+        return false;
+    for (int64_t i = 0; i < column->count; i++) {
+        numbers = numbers && column->numbers[i] >= 0 && column->numbers[i] < pool->classes;
+        if (class_of_number(pool, column->numbers[i]) < 0)
+            return false;
+    }
+    return pool->names_found || !numbers;
+}
+
 static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                               const cst_manifest_split *spec) {
-    static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
+    cst_table_ask ask;
     cst_column column;
     int64_t *places = NULL;
+    cst_pool_ask_labels(pool, &ask);
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, spec->labels, wanted, true, &column, &places);
+        cst_pool_read_ordered(context, pool, split, spec->labels, &ask, true, &column, &places);
     if (status != CST_OK)
         return status;
+    bool by_name = are_numeric_names(pool, &column);
     split->labels_path = spec->labels;
     split->labels = cst_alloc(context, (size_t)column.count, sizeof *split->labels);
     if (!split->labels)
         status = CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         int32_t *out = &split->labels[places ? places[i] : i];
-        status = convert_label(context, pool, spec->labels, &column, i, out);
+        status = by_name ? CST_OK : convert_label(context, pool, spec->labels, &column, i, out);
+        if (by_name)
+            *out = class_of_number(pool, column.numbers[i]);
         cst_trim_item(context, i);
     }
-    if (status == CST_OK && column.numbers)
+    if (status == CST_OK && column.numbers && !by_name)
         note_numeric_names(context, pool, spec->labels);
     cst_free(context, places);
     cst_column_clear(context, &column);
@@ -118,6 +155,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
     cst_status status = CST_OK;
     if (split->described)
         return CST_OK;
+    if (pool->said)
+        cst_notice(context, "%s", pool->said);
     status = cst_pool_compare_claims(context, pool, index, members, count);
     if (status != CST_OK)
         return status;
@@ -130,7 +169,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         cst_strings *ids = NULL;
         int64_t *none = NULL;
         status = cst_manifest_confine(context, pool->manifest, spec->ids);
-        CST_TRY(cst_ids_read(context, &ids, spec->ids, &split->claim, pool->zip_limit));
+        CST_TRY(cst_ids_read_as(context, &ids, spec->ids, pool->id_column, &split->claim,
+                                pool->zip_limit));
         CST_TRY(cst_pool_order(context, split, &ids, spec->ids, true, &none));
         cst_strings_free(context, ids);
     }

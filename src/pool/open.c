@@ -5,7 +5,8 @@
 #define _XOPEN_SOURCE 700
 #include "base/retry.h"
 #include "io/bytes.h"
-#include "pool/state.h"
+#include "pool/columns.h"
+#include "pool/wide.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -86,7 +87,8 @@ static const char *take_mark(char *stem) {
 
 /* Understands a path; false where its extension is not one of prediction files. */
 static bool understand(const char *path, file_name *out) {
-    static const char *const extensions[] = {".npy", ".npz", ".csv", ".tsv", ".safetensors"};
+    static const char *const extensions[] = {
+        ".npy", ".npz", ".csv", ".tsv", ".safetensors", ".csv.gz", ".tsv.gz", ".npy.gz", ".txt.gz"};
     size_t member = cst_path_member(path);
     const char *base = member ? path + member + 1 : path;
     const char *slash = strrchr(base, '/');
@@ -109,54 +111,6 @@ static bool understand(const char *path, file_name *out) {
 }
 
 /* ---- opening ---- */
-
-/* Where nothing says how many classes there are, the first prediction file does. */
-static cst_status find_classes(cst_context *context, cst_pool *pool) {
-    const cst_manifest *m = pool->manifest;
-    const char *path = NULL;
-    int32_t split = 0;
-    for (int32_t k = 0; !path && k < m->member_count; k++)
-        for (split = 0; split < m->split_count; split++)
-            if ((path = m->members[k].paths[split]) != NULL)
-                break;
-    bool values = pool->task == CST_TASK_REGRESSION;
-    if (pool->classes == 0 && pool->task == CST_TASK_SEGMENTATION)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: the number of classes is unknown, and the shape of the maps does not determine "
-            "it; give names or a number: \"classes\" in a manifest, or --classes",
-            m->path);
-    if (pool->classes > 0 || (pool->task != CST_TASK_CLASSIFICATION && !values))
-        return CST_OK;
-    if (!path)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);
-    cst_row_file *rows = NULL;
-    char shape[CST_NPY_SHAPE_CHARS];
-    cst_status status = cst_manifest_confine(context, m, path);
-    CST_TRY(cst_row_file_open(context, &rows, path, pool->zip_limit));
-    if (status != CST_OK)
-        return status;
-    int dims = cst_row_file_dims(rows);
-    int lead = m->splits[split].condition_count > 0 ? 2 : 1;
-    int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
-                    : dims == lead   ? 1
-                                     : -1;
-    if (width == 1 && !values)
-        width = 2; /* the probability of class 1 */
-    if (values && (width < 1 || width > INT32_MAX / 2))
-        status = cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: has shape %s; predictions of a regression must be [rows] or [rows, outputs]", path,
-            cst_row_file_shape_text(rows, shape));
-    else if (!values && (width < 2 || width > INT32_MAX / 2))
-        status = cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: has shape %s; predictions must be [rows, classes] with at least 2 classes", path,
-            cst_row_file_shape_text(rows, shape));
-    pool->classes = (int32_t)width;
-    cst_row_file_close(context, rows);
-    return status;
-}
 
 /* Training counts that are in a file, and whether there is one for each class. */
 static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
@@ -188,12 +142,70 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     return status;
 }
 
+/* The caller's names of the classes, or of the outputs of a regression. */
+static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
+                                  const cst_pool_config *config) {
+    if (!config || !config->class_names)
+        return CST_OK;
+    cst_task task = config->task_given ? config->task : manifest->task;
+    bool values = task == CST_TASK_REGRESSION;
+    char **names = values ? manifest->output_names : manifest->class_names;
+    int32_t known = values ? manifest->outputs : manifest->classes;
+    int32_t count = 0;
+    if (task == CST_TASK_DETECTION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: class names are not supported for detection: the annotations name the "
+                        "categories",
+                        manifest->path);
+    if (names)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: the manifest names the classes; change them there", manifest->path);
+    while (config->class_names[count])
+        count++;
+    if (count < (values ? 1 : 2) || (known > 0 && known != count) ||
+        (config->classes > 0 && config->classes != count))
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %d class names were given, but %s%d",
+                        manifest->path, (int)count,
+                        known > 0 || config->classes > 0 ? "the number of classes is "
+                                                         : "there must be at least ",
+                        known > 0             ? (int)known
+                        : config->classes > 0 ? (int)config->classes
+                                              : 2);
+    names = cst_alloc(context, (size_t)count, sizeof *names);
+    if (!names)
+        return CST_ERROR_MEMORY;
+    *(values ? &manifest->output_names : &manifest->class_names) = names;
+    *(values ? &manifest->outputs : &manifest->classes) = count;
+    for (int32_t c = 0; c < count; c++) {
+        char quoted[CST_QUOTE_CHARS];
+        if (!cst_manifest_is_name(config->class_names[c]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the class name '%s' is empty, longer than 255 bytes, not valid "
+                            "UTF-8, or has control characters",
+                            manifest->path, cst_quote(quoted, config->class_names[c]));
+        for (int32_t d = 0; d < c; d++)
+            if (strcmp(config->class_names[c], config->class_names[d]) == 0)
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "%s: the class name '%s' is given twice; names must be unique",
+                                manifest->path, cst_quote(quoted, config->class_names[c]));
+        names[c] = cst_strdup(context, config->class_names[c]);
+        if (!names[c])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
 /* The pool of a description, which is taken also on failure. */
 static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *manifest,
                          const cst_pool_config *config) {
     cst_pool *pool = NULL;
-    cst_status status = cst_pool_create(context, &pool, manifest, config);
-    CST_TRY(find_classes(context, pool));
+    cst_status status = put_class_names(context, manifest, config);
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    status = cst_pool_create(context, &pool, manifest, config);
+    CST_TRY(cst_pool_find_columns(context, pool));
     CST_TRY(read_training_counts(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
@@ -460,6 +472,8 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                         strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         file_name name;
+        if (cst_path_is_text(path))
+            return cst_pool_open_files(context, out, &path, 1, config);
         if (understand(path, &name))
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "%s: is a prediction file; a pool is a manifest or a folder (or give "
@@ -507,17 +521,29 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
             "cst_pool_open_files: at least one prediction file, and the pool, are required");
     cst_manifest *manifest = NULL;
     int32_t split = 0;
+    bool wide = false;
+    char *said = NULL;
     cst_status status = check_config(context, config);
     CST_TRY(cst_manifest_create(context, &manifest, "the list of files"));
     CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = paths[i] ? add_file(context, manifest, paths[i])
-                          : cst_fail(context, CST_ERROR_ARGUMENT,
-                                     "cst_pool_open_files: path %zu is NULL", i);
+        if (!paths[i])
+            status =
+                cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open_files: path %zu is NULL", i);
     CST_TRY(put_config(context, manifest, config));
+    if (status == CST_OK && count == 1)
+        status = cst_wide_describe(context, manifest, paths[0], config, &wide, &said);
+    for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
+        status = add_file(context, manifest, paths[i]);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
         return cst_why(context, status);
     }
-    return cst_why(context, finish(context, out, manifest, config));
+    status = finish(context, out, manifest, config);
+    if (status == CST_OK && said && !(*out)->said) {
+        (*out)->said = said;
+        said = NULL;
+    }
+    cst_free(context, said);
+    return cst_why(context, status);
 }

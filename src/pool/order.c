@@ -1,6 +1,6 @@
 /*
- * The order of a split's rows and columns: how many rows there are, which row of the split an id
- * is, which class a named column is. Every file of a split is joined through these.
+ * The order of a split's rows: how many there are, which row of the split an id is. Every file of a
+ * split is joined through these.
  * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/state.h"
@@ -65,8 +65,8 @@ static cst_status labels_lack_ids(cst_context *context, const cst_pool_split *sp
                     where, split->labels_path);
 }
 
-cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
-                          const char *where, bool anchor, int64_t **places) {
+static cst_status order(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                        const char *where, bool anchor, bool partial, int64_t **places) {
     *places = NULL;
     if (!anchor && split->labels_path && !split->anchored)
         return are_row_numbers(context, *ids)
@@ -77,7 +77,7 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
     int64_t *rows = cst_alloc(context, (size_t)(*ids)->count, sizeof *rows);
     if (!rows)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_id_join(context, split->index, *ids, where, rows);
+    cst_status status = cst_id_join(context, split->index, *ids, where, partial, rows);
     for (int64_t i = 0; status == CST_OK && !split->anchored && i < (*ids)->count; i++) {
         char quoted[CST_QUOTE_CHARS];
         cst_trim_item(context, i);
@@ -97,13 +97,23 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
     return CST_OK;
 }
 
+cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                          const char *where, bool anchor, int64_t **places) {
+    return order(context, split, ids, where, anchor, false, places);
+}
+
+cst_status cst_pool_order_member(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                                 const char *where, bool partial, int64_t **places) {
+    return order(context, split, ids, where, false, partial, places);
+}
+
 cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
-                                 const char *path, const char *const *wanted, bool anchor,
+                                 const char *path, const cst_table_ask *ask, bool anchor,
                                  cst_column *column, int64_t **places) {
     *places = NULL;
     memset(column, 0, sizeof *column);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_column_read(context, column, path, wanted, &split->claim, pool->zip_limit));
+    CST_TRY(cst_column_read_as(context, column, path, ask, &split->claim, pool->zip_limit));
     if (status == CST_OK && column->ids)
         status = cst_pool_order(context, split, &column->ids, path, anchor, places);
     CST_TRY(cst_pool_set_rows(context, split, column->count, path));
@@ -112,47 +122,5 @@ cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst
         *places = NULL;
         cst_column_clear(context, column);
     }
-    return status;
-}
-
-cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
-                                  const cst_table *table, int32_t width, const char *path,
-                                  int32_t **out) {
-    bool regression = pool->task == CST_TASK_REGRESSION;
-    *out = NULL;
-    if (!table || !table->names || !pool->class_index || width == 1)
-        return CST_OK;
-    bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
-    int32_t *column_class = cst_alloc(context, (size_t)pool->classes, sizeof *column_class);
-    cst_status status = taken && column_class ? CST_OK : CST_ERROR_MEMORY;
-    int32_t matched = 0;
-    int32_t column = 0;
-    const char *stranger = NULL;
-    for (int32_t j = 0; status == CST_OK && j < table->columns; j++) {
-        if (j == table->id_column)
-            continue;
-        const char *name = cst_strings_at(table->names, j);
-        int64_t c = cst_id_index_find(pool->class_index, name);
-        if (c >= 0 && !taken[c]) {
-            taken[c] = true;
-            matched++;
-            column_class[column] = (int32_t)c;
-        } else
-            stranger = stranger ? stranger : name;
-        column++;
-    }
-    char quoted[CST_QUOTE_CHARS];
-    if (status == CST_OK && matched > 0 && stranger)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: line 1: column '%s' does not name %s, although other columns "
-                          "are named after %s; name all of them or none",
-                          path, cst_quote(quoted, stranger), regression ? "an output" : "a class",
-                          regression ? "outputs" : "classes");
-    if (matched == 0 || status != CST_OK) {
-        cst_free(context, column_class);
-        column_class = NULL;
-    }
-    *out = column_class;
-    cst_free(context, taken);
     return status;
 }

@@ -3,7 +3,7 @@
  * and checked. Where labels are read for a classification. docs/method.md#s0-rows-folds-ids and
  * docs/method.md#s2-and-s3-gate-and-penalties.
  */
-#include "pool/state.h"
+#include "pool/columns.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -93,7 +93,11 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     targets_file file = {.path = spec->labels};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
-    CST_TRY(cst_row_file_open(context, &file.rows, file.path, pool->zip_limit));
+    cst_table_ask ask;
+    cst_pool_ask(pool, CST_TABLE_TARGETS, &ask);
+    CST_TRY(cst_row_file_open_as(context, &file.rows, file.path, &ask, pool->zip_limit));
+    if (status == CST_OK && file.rows->table && file.rows->table->said)
+        cst_notice(context, "%s: %s", file.path, file.rows->table->said);
     CST_TRY(check_shape(context, pool, &file));
     CST_TRY(cst_row_file_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)

@@ -79,7 +79,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     if (settings.checks)
         CST_TRY(cst_training_check(context, pool, split, &source, NULL, &findings));
     CST_TRY(cst_value_check_options(context, options));
-    CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
+    cst_settings whole = settings;
+    whole.front = report != NULL;
+    CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &whole,
                                  &costs, &stages));
     CST_TRY(cst_value_label(context, pool, split, &source, options, NULL, stages.base.kept,
                             stages.base.fit.model));

@@ -511,10 +511,31 @@ static void job_free(cst_context *context, select_job *job) {
     cst_free(context, job->intercept);
 }
 
+/* The front around the sets of a selection. */
+static cst_status make_front(cst_context *context, const select_job *job,
+                             const cst_selection *selection, cst_front *front) {
+    size_t count = (size_t)job->fold_count + 1;
+    value_space *values = cst_alloc(context, count, sizeof *values);
+    cst_fold_space *spaces = cst_alloc(context, count, sizeof *spaces);
+    int32_t **path = cst_alloc(context, (size_t)job->view->members, sizeof *path);
+    cst_status status = values && spaces && path ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        for (int32_t k = 0; k < job->view->members; k++)
+            path[k] = selection->path[k].members;
+        make_spaces(job, values, spaces);
+        status = cst_front_make(context, spaces, job->fold_count, job->options, path,
+                                selection->chosen, job->view->rows, front);
+    }
+    cst_free(context, values);
+    cst_free(context, spaces);
+    cst_free(context, path);
+    return status;
+}
+
 cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                             const cst_moments *moments, const int32_t *folds, int32_t fold_count,
                             const cst_select_options *options, const cst_linear_pool_options *pool,
-                            cst_selection *out) {
+                            cst_selection *out, cst_front *front) {
     size_t k = (size_t)view->members;
     size_t sets = (size_t)fold_count * (size_t)view->classes * k;
     size_t width = k + k * k;
@@ -544,6 +565,8 @@ cst_status cst_value_select(cst_context *context, const cst_view *view, const cs
     if (status == CST_OK)
         status =
             cst_selection_finish(context, options, total, view->rows, job.set[fold_count], out);
+    if (status == CST_OK && front)
+        status = make_front(context, &job, out, front);
     job_free(context, &job);
     cst_free(context, total);
     if (status != CST_OK)

@@ -6,16 +6,17 @@
 #define CST_REGRESSION_PATH_H
 
 #include "regression/linear_pool.h"
-#include "select/within.h"
+#include "select/front.h"
 
 /* moments [outputs]: of the view's members without a gate, by the same folds (at least 2). The loss
  * is the squared error in units of the scaling, its mean over the outputs. Losses and their paired
  * errors take one pass over the rows. Of `pool`, center and sign of the weights are read; their
- * precision is that of `options`. CST_ERROR_INPUT where no size satisfies the caps. */
+ * precision is that of `options`. front (NULL: not wanted): around it.
+ * CST_ERROR_INPUT where no size satisfies the caps. */
 cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                             const cst_moments *moments, const int32_t *folds, int32_t fold_count,
                             const cst_select_options *options, const cst_linear_pool_options *pool,
-                            cst_selection *out);
+                            cst_selection *out, cst_front *front);
 
 /* Sets of sizes 1..K, one inside the next, from covariances [outputs]; set[s-1] has s ascending
  * positions and is the caller's. prior: precision of the weights. Exposed for the tests. */

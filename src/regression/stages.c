@@ -38,7 +38,7 @@ typedef struct choice {
 
 static cst_status choose_members(cst_context *context, void *user, const int32_t *members,
                                  int32_t count, const cst_select_options *options,
-                                 cst_selection *out) {
+                                 cst_selection *out, cst_front *front) {
     const choice *c = user;
     int32_t outputs = c->view->classes;
     const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
@@ -50,7 +50,7 @@ static cst_status choose_members(cst_context *context, void *user, const int32_t
         cst_view part = cst_view_members(c->view, members, count, pointers);
         cst_linear_pool_options pool = cst_value_linear_pool_options(c->settings);
         status = cst_value_select(context, &part, c->scaling, kept, c->folds, c->fold_count,
-                                  options, &pool, out);
+                                  options, &pool, out, front);
     }
     cst_value_moments_free(context, kept, outputs);
     cst_free(context, kept);

@@ -197,6 +197,80 @@ static void print_path(cst_page *page, const json_t *root) {
     cst_grid_end(&table);
 }
 
+/* ---- the budget and the front ---- */
+
+static void print_budget(cst_page *page, const json_t *root) {
+    static const char *const rows[][2] = {
+        {"flops", "FLOPs budget"}, {"latency_ms", "latency budget"}, {"params", "size budget"}};
+    const json_t *budget = json_object_get(root, "budget");
+    for (size_t c = 0; c < sizeof rows / sizeof rows[0]; c++) {
+        const json_t *cost = json_object_get(budget, rows[c][0]);
+        double allowed = cst_json_number(cost, "allowed");
+        const char *as = cst_json_string(cost, "as");
+        if (isnan(allowed))
+            continue;
+        cst_text_label(page, rows[c][1]);
+        cst_page_print(page, "%.5g of %.5g%s%s\n", cst_json_number(cost, "used"), allowed,
+                       c == 1   ? " ms"
+                       : c == 2 ? " parameters"
+                                : "",
+                       as && strcmp(as, "max") == 0 ? " (the slowest member)" : "");
+    }
+}
+
+enum { FRONT_ROWS = 12, FRONT_CHARS = 72 };
+
+/* Names of a set, cut off where they are many. */
+static void members_cell(cst_grid *table, cst_style style, const json_t *members) {
+    char text[FRONT_CHARS + 24] = "";
+    size_t used = 0;
+    size_t count = json_array_size(members);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = cst_json_string_at(members, i);
+        size_t length = name ? strlen(name) : 0;
+        if (used + length + 2 > FRONT_CHARS) {
+            (void)cst_snprintf(text + used, sizeof text - used, "%s%zu more", i ? ", " : "",
+                               count - i);
+            break;
+        }
+        (void)cst_snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", name);
+        used = strlen(text);
+    }
+    cst_grid_cell(table, style, "%s", text);
+}
+
+/* Sets that no cheaper one beats; of many every so manieth. */
+static void print_front(cst_page *page, const json_t *root) {
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    const char *const headers[] = {"",           "size",   values ? "error" : "NLL", "FLOPs", "ms",
+                                   "parameters", "members"};
+    const json_t *points = json_object_get(json_object_get(root, "front"), "points");
+    size_t count = json_array_size(points);
+    if (count == 0)
+        return;
+    cst_page_heading(page, "Held-out %s that sets reach at their cost (> marks the kept set)",
+                     values ? "squared error" : "loss");
+    cst_grid table;
+    cst_grid_begin(&table, page, "lrrrrrl", headers);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *point = json_array_get(points, i);
+        bool kept = cst_json_flag(point, "kept");
+        bool shown = count <= FRONT_ROWS ||
+                     i * (FRONT_ROWS - 1) / (count - 1) != (i + 1) * (FRONT_ROWS - 1) / (count - 1);
+        if (!kept && !shown && i != 0)
+            continue;
+        cst_style style = kept ? CST_BOLD : CST_PLAIN;
+        cst_grid_cell(&table, style, "%s", kept ? ">" : "");
+        cst_grid_number(&table, style, 0, cst_json_number(point, "size"));
+        cst_grid_number(&table, style, 4, cst_json_number(point, "loss"));
+        cst_grid_quantity(&table, style, cst_json_number(point, "flops"));
+        cst_grid_quantity(&table, style, cst_json_number(point, "latency_ms"));
+        cst_grid_quantity(&table, style, cst_json_number(point, "params"));
+        members_cell(&table, style, json_object_get(point, "members"));
+    }
+    cst_grid_end(&table);
+}
+
 /* ---- the stack ---- */
 
 static bool has_linear_learner(const json_t *blend) {
@@ -328,6 +402,7 @@ static void print_costs(cst_page *page, const json_t *root) {
     cst_text_label(page, "FLOPs");
     cst_page_numbers(page, 3, "#", flops);
     cst_page_print(page, isnan(flops) ? "  (not in the pool)\n" : " of all members\n");
+    print_budget(page, root);
     cst_text_label(page, "time");
     cst_page_print(page, "%.2f s", cst_json_number(seconds, "total"));
     const char *separator = ": ";
@@ -399,8 +474,10 @@ static void print_regression(cst_page *page, const json_t *root) {
     for (size_t i = 0; i < json_array_size(dropped); i++)
         cst_page_print(page, "  %s: %s\n", cst_json_text(json_array_get(dropped, i), "name"),
                        cst_json_text(json_array_get(dropped, i), "text"));
+    print_front(page, root);
     cst_page_heading(page, "Stack");
     print_weights(page, root, "linear weights");
+    print_budget(page, root);
     print_oof_heading(page, oof);
     if (cst_json_flag(oof, "nested")) {
         print_all_scores(page, root, oof);
@@ -427,6 +504,7 @@ void cst_text_fit(cst_page *page, const json_t *root, bool full) {
         print_header(page, root);
         print_members(page, root);
         print_path(page, root);
+        print_front(page, root);
         print_stack(page, root);
         print_learners(page, root);
         print_scores(page, root);

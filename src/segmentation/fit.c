@@ -118,8 +118,10 @@ static cst_status run_nested(cst_context *context, const fitting *f, cst_model *
     return status;
 }
 
-static void put_facts(cst_report *report, const fitting *f, double seconds_nested, double seconds) {
+static void put_facts(cst_report *report, const fitting *f, const cst_model *model,
+                      double seconds_nested, double seconds) {
     json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "pool_hash", cst_model_value(model, "split.pool"));
     cst_map_put_header(report, f->split, f->cases, f->sample.counted, f->view.classes,
                        f->segment.boundary);
     json_t *sample = cst_report_object(report, root, "sample");
@@ -169,7 +171,7 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     }
     if (status == CST_OK && report) {
         double now = cst_seconds();
-        put_facts(*report, f, now - before, now - start);
+        put_facts(*report, f, *model, now - before, now - start);
         status = cst_report_finish(context, *report);
     }
     return status;

@@ -11,7 +11,7 @@
 /* Sets of a size that are fitted after one model; sets of a size that are searched around; members
  * that changes of three and four members look at; models after which a search ends, for each size.
  */
-enum { TRIED = 2, BEAM = CST_SEARCH_BEAM, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8 };
+enum { TRIED = 2, BEAM = CST_SEARCH_BEAM, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8, ANY_SIZE = 3 };
 
 /* Of the loss: less is not worth a fit. */
 static const double WORTH = 2e-5;
@@ -279,6 +279,8 @@ typedef struct run {
     int32_t most;
     int32_t beam[CST_SEARCH_MEMBERS + 1][BEAM]; /* the best of each size, best first; -1: none */
     double anchor;                              /* the model's constant */
+    bool every_size;
+    double least; /* loss of the best set of all sizes */
     promising next;
 } run;
 
@@ -301,13 +303,22 @@ static void rank_set(run *r, int32_t found) {
         beam[at] = found;
 }
 
+/* The best set of all sizes; -1: none. */
+static int32_t best_of_all(const run *r) {
+    int32_t size = 0;
+    for (int32_t t = 1; t <= r->most; t++)
+        if (loss_in(r, t, 0) < loss_in(r, size, 0))
+            size = t;
+    return r->beam[size][0];
+}
+
 /* Takes note of a set if the model says that it is among the best of its size. */
 static void consider(run *r, uint64_t mask) {
     int32_t size = bits(mask);
     if (size < 1 || size > r->most || !within(r->s, r->limits, mask))
         return;
     double loss = r->anchor - model_gain(r->s, mask);
-    double known = loss_in(r, size, BEAM - 1);
+    double known = r->every_size ? loss_in(r, size, BEAM - 1) : r->least;
     promising *p = &r->next;
     if (!(loss < known - WORTH * fabs(known)) && isfinite(known))
         return;
@@ -399,6 +410,20 @@ static void consider_all(run *r) {
         consider(r, mask);
 }
 
+/* The loss that the promising set of this rank, of all sizes, promises. */
+static double promised(const promising *p, int rank) {
+    double least = -INFINITY;
+    for (int i = 0; i <= rank; i++) {
+        double next = INFINITY;
+        for (int32_t size = 1; size <= CST_SEARCH_MEMBERS; size++)
+            for (int32_t j = 0; j < p->count[size]; j++)
+                if (p->loss[size][j] > least && p->loss[size][j] < next)
+                    next = p->loss[size][j];
+        least = next;
+    }
+    return least;
+}
+
 /* Fits what was promising and keeps the better. */
 static cst_status fit_promising(cst_context *context, run *r) {
     cst_set_search *s = r->s;
@@ -407,8 +432,11 @@ static cst_status fit_promising(cst_context *context, run *r) {
         cst_alloc(context, (size_t)CST_SEARCH_MEMBERS * (size_t)s->space->blocks, sizeof *start);
     if (!start)
         return CST_ERROR_MEMORY;
+    double worst = r->every_size ? INFINITY : promised(&r->next, ANY_SIZE);
     for (int32_t size = 1; status == CST_OK && size <= r->most; size++)
         for (int32_t i = 0; status == CST_OK && i < r->next.count[size]; i++) {
+            if (r->next.loss[size][i] > worst)
+                break;
             model_weights(s, r->next.mask[size][i], start);
             status = fit(context, s, r->next.mask[size][i], start);
             if (status == CST_OK)
@@ -434,6 +462,8 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
         s->found[at].expanded = true;
     r->anchor = (at < 0 ? loss : s->found[at].loss) + model_gain(s, mask);
     memset(&r->next, 0, sizeof r->next);
+    int32_t known = best_of_all(r);
+    r->least = known < 0 ? INFINITY : s->found[known].loss;
     if (s->n <= CST_SEARCH_ALL)
         consider_all(r);
     else
@@ -486,18 +516,11 @@ static void take_known(run *r) {
     for (int32_t size = 0; size <= CST_SEARCH_MEMBERS; size++)
         for (int32_t rank = 0; rank < BEAM; rank++)
             r->beam[size][rank] = -1;
-    for (int32_t i = 0; i < s->found_count; i++)
+    for (int32_t i = 0; i < s->found_count; i++) {
+        s->found[i].expanded = false;
         if (s->found[i].count <= r->most && within(s, r->limits, s->found[i].mask))
             rank_set(r, i);
-}
-
-/* The best set of all sizes; -1: none. */
-static int32_t best_of_all(const run *r) {
-    int32_t size = 0;
-    for (int32_t t = 1; t <= r->most; t++)
-        if (loss_in(r, t, 0) < loss_in(r, size, 0))
-            size = t;
-    return r->beam[size][0];
+    }
 }
 
 /* Searches around the set of each size that has a rank among the best. */
@@ -524,6 +547,7 @@ cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
         return CST_ERROR_MEMORY;
     r->s = search;
     r->limits = limits;
+    r->every_size = every_size;
     r->most = most < search->n ? most : search->n;
     uint64_t start[CST_SEARCH_MEMBERS + 1];
     starts(r, start);

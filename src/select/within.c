@@ -179,7 +179,7 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
 
 /* ---- the front ---- */
 
-enum { RUNGS = 8, FRONT_SETS = 12 };
+enum { RUNGS = 5, FRONT_SETS = 8 };
 
 /* The sets that no cheaper set has a lower loss than, on the rows fitted to; thinned evenly. */
 static cst_status add_front(cst_context *context, const cst_set_search *search, cst_cost cost,
@@ -236,7 +236,7 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
 }
 
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
-                            const cst_select_options *options, int32_t *const *path,
+                            const cst_select_options *options, int32_t *const *path, int32_t chosen,
                             cst_judged_sets *out) {
     const cst_set_space *all = &spaces[fold_count].sets;
     int32_t members = all->members;
@@ -255,6 +255,8 @@ cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, 
     for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
         if (cst_cost_known(&options->costs, (cst_cost)c, members))
             status = add_front(context, &search, (cst_cost)c, out);
+    if (status == CST_OK && chosen >= 0)
+        status = add(context, out, path[chosen], chosen + 1, NULL);
     CST_TRY(judge(context, spaces, out));
     cst_set_search_free(context, &search);
     cst_free(context, best);

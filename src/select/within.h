@@ -42,9 +42,9 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
                              int32_t *chosen, cst_judged_sets *out);
 
 /* Sets on the front of loss against each cost that is known of every member: those of a path, and
- * those found within a ladder of limits. */
+ * those found within a ladder of limits; and the set path[chosen]. */
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
-                            const cst_select_options *options, int32_t *const *path,
+                            const cst_select_options *options, int32_t *const *path, int32_t chosen,
                             cst_judged_sets *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "classification/classification.h"
 #include "detection/detection.h"
 #include "evaluation/harness.h"
+#include "evaluation/show.h"
 #include "regression/regression.h"
 #include "report/report.h"
 #include "segmentation/segmentation.h"
@@ -121,6 +122,21 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
                                    model, report));
     }
     cst_options_free(context, own);
+    return finish(context, status, report);
+}
+
+cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool, const char *split,
+                    cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!model || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_show: context, model and report are required");
+    cst_status status = pool ? check_task(context, model, pool) : CST_OK;
+    CST_TRY(cst_run_show(context, pool ? ops_of(pool) : NULL, model, pool, split, report));
     return finish(context, status, report);
 }
 

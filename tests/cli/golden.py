@@ -27,7 +27,7 @@ from support import SOURCES, run  # noqa: E402
 FOLDER = os.path.join(SOURCES, "tests", "golden")
 EXAMPLES = os.path.join(SOURCES, "examples")
 POOLS = ("digits", "concrete", "regression", "segmentation", "detection")
-COMMANDS = "fit predict evaluate compare ablate sweep inspect bound folds soup swa swag options".split()
+COMMANDS = "fit predict evaluate compare ablate sweep inspect show bound folds soup swa swag options".split()
 # Fewer pixels than the default, since a fit on 50,000 takes several seconds.
 SETTINGS = {"segmentation": ["--set", "segment.pixels=2000"]}
 OUTPUT = {"segmentation": ["--format", "labels", "-o", "maps"], "detection": ["-o", "fused.json"]}
@@ -46,6 +46,7 @@ def of_pool(pool):
     yield "inspect", [pool, *settings], json
     yield "fit", [pool, "-o", model, "--set", "evaluate.nested=false", *settings], json
     yield "predict", [model, pool, *OUTPUT.get(pool, ["-o", "out.npy"])], json
+    yield "show", [model, pool], json
     yield "evaluate", [model, pool, *baselines, "--resamples", "20"], json
     yield "compare", [pool, "--methods", "best-single,average,default", *held_out, *settings], json
     yield "bound", [model, pool], json
@@ -110,6 +111,7 @@ def json_lines(text):
             inside = True
         if inside or re.match(r'\s*"(seconds\w*|peak_rss_bytes)": [-\d]', line):
             line = re.sub(r": [-+.\de]+", ': "T"', line)
+        line = re.sub(r'"modified": "[^"]*"', '"modified": "T"', line)
         if "}" in line:
             inside = False
         yield line
@@ -118,6 +120,7 @@ def json_lines(text):
 def text_lines(text):
     title = None  # of a table with a column of seconds, whose width follows its numbers
     for line in text.splitlines(keepends=True):
+        line = re.sub(r"file modified \S+", "file modified T", line)
         if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):
             line = re.sub(r"\d+(\.\d+)?", "T", line)
         line = re.sub(r"\bin \d+(\.\d+)? s\b", "in T s", line)

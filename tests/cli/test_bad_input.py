@@ -457,7 +457,7 @@ class OddButValid(PoolCase):
         for start in ("", "a", "ab"):
             names = np.full(self.rows, start + 100 * "€")
             self.save("oof_labels.npy", names)
-            result = self.fit_fails("oof_labels.npy", start + "€€€", "€...'")
+            result = self.fit_fails("oof_labels.npy", start + "€€€", "€...)")
             self.assertNotIn("�", result.err)
 
     def test_names_with_spaces_and_accents(self):

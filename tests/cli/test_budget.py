@@ -167,6 +167,88 @@ class AgainstBruteForce(BudgetCase):
                 self.check(Linear(members, y), 10, folds, {"latency_ms": latency}, limit)
 
 
+class Front(BudgetCase):
+    """Used and allowed cost, and the sets that no cheaper one beats."""
+
+    def make_random(self, costs, **about):
+        rng = np.random.default_rng(21)
+        labels, scores = random_members(rng, 400, 3, 6)
+        self.members = [np.maximum(softmax(z), 1e-6) for z in scores]
+        self.labels, self.folds = labels, np.arange(400) % FOLDS
+        self.make(self.members, labels, {key: np.exp(rng.normal(size=6)) for key in costs}, folds=self.folds, **about)
+        self.costs = {key: [m[key] for m in self.manifest["models"]] for key in costs}
+
+    def check(self, front, keys):
+        """Points have the costs of their members, and no other point beats them at what they are best for."""
+        for point in front["points"]:
+            chosen = [int(name[1:]) for name in point["members"]]
+            self.assertEqual(len(chosen), point["size"])
+            for key in keys:
+                self.assertAlmostEqual(point[key], sum(self.costs[key][k] for k in chosen), places=6)
+            self.assertTrue(point["best_for"] or point["kept"])
+            for key in point["best_for"]:
+                for other in front["points"]:
+                    self.assertFalse(other[key] < point[key] and other["loss"] <= point["loss"], (key, point, other))
+        self.assertEqual({key for point in front["points"] for key in point["best_for"]}, set(keys))
+
+    def test_classification(self):
+        self.make_random(["flops", "latency_ms"])
+        oracle = LogLinear(self.members, self.labels)
+        sets = [list(s) for size in range(1, 7) for s in itertools.combinations(range(6), size)]
+        losses = {tuple(s): oracle.loss(s, self.folds) for s in sets}
+        for settings in ((), ("keep.max_latency=3",), ("keep.max_flops=4", "keep.max_latency=4")):
+            found = self.fitted("evaluate.nested=false", *settings)
+            front = found["front"]
+            self.check(front, ["flops", "latency_ms"])
+            self.assertEqual(front["left_out"], [{"cost": "params", "because": "member 'm0' has no params"}])
+            kept = [point for point in front["points"] if point["kept"]]
+            self.assertEqual([point["members"] for point in kept], [found["kept"]])
+            for point in front["points"]:
+                chosen = tuple(int(name[1:]) for name in point["members"])
+                self.assertLess(abs(point["loss"] / losses[chosen] - 1), 0.03)  # without biases
+                for key in point["best_for"]:
+                    best = min(losses[tuple(s)] for s in sets if sum(self.costs[key][k] for k in s) <= point[key] + 1e-9)
+                    self.assertLess(losses[chosen], 1.02 * best)
+            for key, limit in (("latency_ms", settings and settings[-1]), ("flops", len(settings) == 2 and settings[0])):
+                used = sum(self.costs[key][int(name[1:])] for name in found["kept"])
+                self.assertAlmostEqual(found["budget"][key]["used"], used, places=6)
+                self.assertEqual(found["budget"][key]["allowed"], float(limit.split("=")[1]) if limit else None)
+            self.assertIsNone(found["budget"]["params"]["used"])
+
+    def test_text(self):
+        self.make_random(["latency_ms"])
+        text = self.fit("-s", "keep.max_latency=3", "-s", "keep.latency=max").out
+        self.assertIn("that sets reach at their cost", text)
+        self.assertRegex(text, r"latency budget +[0-9.]+ of 3 ms \(the slowest member\)")
+        self.assertNotIn("budget", self.fit().out)
+
+    def test_regression(self):
+        rng = np.random.default_rng(4)
+        truth = rng.normal(size=(300, 5))
+        members = [truth[:, : k + 1].sum(1) + rng.normal(size=300) for k in range(5)]
+        self.folds, y = np.arange(300) % FOLDS, truth.sum(1)
+        self.make(members, y, {"params": [1, 2, 4, 8, 16]}, task="regression", folds=self.folds)
+        self.costs = {"params": [1, 2, 4, 8, 16]}
+        found = self.fitted("evaluate.nested=false", "keep.max_params=12")
+        self.check(found["front"], ["params"])
+        self.assertLessEqual(found["budget"]["params"]["used"], 12)
+        oracle = Linear(members, y)
+        for point in found["front"]["points"]:
+            loss = oracle.loss([int(name[1:]) for name in point["members"]], self.folds) / np.var(y)
+            self.assertLess(abs(point["loss"] / loss - 1), 0.03)
+        self.assertIn("size budget", self.fit("-s", "keep.max_params=12").out)
+
+    def test_nothing_to_show(self):
+        self.make_random([])
+        found = self.fitted("evaluate.nested=false")
+        self.assertEqual(found["front"]["points"], [])
+        self.assertEqual([left["cost"] for left in found["front"]["left_out"]], ["flops", "latency_ms", "params"])
+        self.assertNotIn("at their cost", self.fit().out)
+        self.make_random(["flops"])
+        left = self.fit("-p", "paper", "-s", "evaluate.nested=false", "--json").json()["front"]["left_out"]
+        self.assertIn("not selected", left[0]["because"])
+
+
 class Twins(BudgetCase):
     """Members that say the same, or nearly."""
 
@@ -237,7 +319,7 @@ class Limits(BudgetCase):
                              ("keep.max_params", "params 1")):  # fmt: skip
             name = "m4" if option == "keep.max_flops" else "m0"
             for preset in ("default", "paper"):
-                result = self.fails("fit", self.pool, "-o", self.model, "-p", preset, "-s", f"{option}=0.5", 
+                result = self.fails("fit", self.pool, "-o", self.model, "-p", preset, "-s", f"{option}=0.5",
                                     says=[f"no member is within {option}=0.5", f"'{name}'", says])  # fmt: skip
                 self.assertIn("raise the limit", result.err)
 

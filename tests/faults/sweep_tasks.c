@@ -89,6 +89,20 @@ static void fit_boxes(trial *t) {
     fit_on(t, t->w->detection);
 }
 
+static void show(trial *t) {
+    cst_report *report = NULL;
+    TRY(t, cst_show(t->c, t->w->model, t->w->pool, NULL, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void show_boxes(trial *t) {
+    cst_report *report = NULL;
+    TRY(t, cst_show(t->c, t->w->boxes_model, t->w->detection, "oof", &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 static void inspect_in(trial *t, cst_pool *pool) {
     cst_report *report = NULL;
     TRY(t, cst_inspect(t->c, pool, "oof", t->w->options, &report), report == NULL);
@@ -230,6 +244,8 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_fit_method", "regression", fit_method_values},
     {"cst_fit_method", "segmentation", fit_method_maps},
     {"cst_fit_method", "detection", fit_method_boxes},
+    {"cst_show", "classification", show},
+    {"cst_show", "detection", show_boxes},
     {"cst_inspect", "classification", inspect_classes},
     {"cst_inspect", "regression", inspect_values},
     {"cst_inspect", "segmentation", inspect_maps},

@@ -123,7 +123,8 @@ static void label_names(void **state) {
     expect_ok(f, load(f));
     put_pool(f, "\"classes\": 3,", "", "\"a.npy\"");
     put_npy(f, "y.npy", "{'descr': '|S4', 'fortran_order': False, 'shape': (4,)}", names, 16);
-    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 0", "'cat'", "\"classes\"", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "bird, cat, cow, dog", "3 classes",
+                 "--class-names", NULL);
 }
 
 static void values_that_are_not_finite(void **state) {
@@ -178,7 +179,7 @@ static void logits_declared_as_probabilities(void **state) {
     put_npy(f, "b.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", bad, 16);
     static const int32_t labels[ROWS] = {0, 1, 1, 0};
     put_i32(f, "y.npy", labels, ROWS);
-    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "if these are logits", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "percentages", NULL);
 }
 
 static void probabilities_declared_as_logits(void **state) {

@@ -228,7 +228,7 @@ static void a_bad_row_is_found_at_loading(void **state) {
         expect_ok(f, cst_context_set_memory(f->context, little ? LITTLE : MUCH));
         expect_ok(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL));
         expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT, "a.npy",
-                     "row 99980", "logits", NULL);
+                     "row 99980", "correct this row", NULL);
         assert_int_equal(cst_pool_rows(pool, "oof"), -1);
         cst_pool_free(f->context, pool);
     }

@@ -1,0 +1,67 @@
+/*
+ * corestack show: what a model file says of itself.
+ * After a fit. Paper: none.
+ */
+#include "cli.h"
+
+#include <corestack/report.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* A model has no time in it, so that the same fit gives the same bytes: the file's is told. */
+static int put_time(cli_call *call, const char *path, cst_report *report) {
+    char text[32];
+    struct stat info;
+    struct tm parts;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || !gmtime_r(&info.st_mtime, &parts) ||
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        return CLI_OK;
+    return cli_check(call, cst_report_set_string(call->context, report, "modified", text));
+}
+
+static int run(cli_call *call) {
+    cst_model *model = NULL;
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    if (call->argument_count < 1)
+        return cli_fail(call, "no model given; see `corestack show --help`");
+    const char *path = call->arguments[0];
+    int code = cli_check(call, cst_model_load(call->context, &model, path));
+    if (code == CLI_OK && call->argument_count > 1)
+        code = cli_open_pool_of(call, 1, model, &pool);
+    const char *split = pool ? cli_split(call, 1, NULL) : NULL;
+    if (code == CLI_OK)
+        code = cli_check(call, cst_show(call->context, model, pool, split, &report));
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_string(call->context, report, "model", path));
+    if (code == CLI_OK)
+        code = put_time(call, path, report);
+    code = cli_end_report(call, report, code);
+    cst_pool_free(call->context, pool);
+    cst_model_free(call->context, model);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"split", 0, "NAME", "split of the pool to compare (the one that the model was fitted on)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_SHOW = {
+    .name = "show",
+    .summary = "show what is in a model file",
+    .usage = "show MODEL\n"
+             "show MODEL POOL [--split NAME]",
+    .details = "Lists members with their weights and costs, method or preset, classes, "
+               "calibration, what the model was fitted on, and the settings that differ from the "
+               "preset; with --verbose all settings. With a pool, tells whether the model was "
+               "fitted on it, by a hash of names, predictions, labels, folds, groups and weights. "
+               "A model file has no time in it, since the same fit gives the same bytes; the time "
+               "shown is when the file was last modified.",
+    .example = "corestack show digits.cstack\n"
+               "corestack show digits.cstack examples/digits/pool.json --json",
+    .options = OPTIONS,
+    .takes_pool = true,
+    .reports_notices = true,
+    .run = run,
+};

@@ -1,0 +1,348 @@
+/*
+ * One table that holds several members: ids, labels, folds, groups and weights beside a column for
+ * each member, or several for each. When a pool is opened. docs/pool.md.
+ */
+#include "pool/wide.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct wide_table {
+    cst_context *context;
+    const char *path;
+    const cst_pool_config *config; /* never NULL */
+    const cst_sheet *sheet;
+    int32_t ids; /* columns; -1: none */
+    int32_t labels;
+    int32_t folds;
+    int32_t groups;
+    int32_t weights;
+    int32_t *rest; /* [rest_count]: may be predictions */
+    int32_t rest_count;
+} wide_table;
+
+static const char *name_at(const wide_table *w, int32_t column) {
+    return cst_strings_at(w->sheet->names, column);
+}
+
+static bool is_text(const wide_table *w, int32_t column) {
+    return cst_sheet_facts(w->sheet, column).texts > 0;
+}
+
+static bool is_values(const wide_table *w) {
+    return w->config->task_given && w->config->task == CST_TASK_REGRESSION;
+}
+
+/* The column that an option names, else the only one of this kind; -1 where none is, and an error
+ * where it could be several. */
+static cst_status find_role(const wide_table *w, const char *key, cst_column_hint hint,
+                            const char *option, int32_t *out) {
+    char list[CST_LISTED_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    *out = key ? cst_sheet_find(w->sheet, key) : -1;
+    if (key && *out < 0)
+        return cst_fail(w->context, CST_ERROR_INPUT,
+                        "%s: line 1: there is no column '%s'; it has %s", w->path,
+                        cst_quote(quoted, key), cst_sheet_list(w->sheet, list));
+    for (int32_t j = 0; !key && j < w->sheet->columns; j++) {
+        if (w->sheet->hints[j] != hint || j == w->ids)
+            continue;
+        if (*out >= 0 && hint == CST_COLUMN_TRUTH)
+            return cst_fail(w->context, CST_ERROR_INPUT,
+                            "%s: line 1: columns '%s' and '%s' may both hold the labels; choose "
+                            "with %s NAME",
+                            w->path, name_at(w, *out), name_at(w, j), option);
+        if (*out < 0)
+            *out = j;
+    }
+    return CST_OK;
+}
+
+static cst_status find_roles(wide_table *w) {
+    const cst_sheet *s = w->sheet;
+    w->ids = w->config->id_column ? cst_sheet_find(s, w->config->id_column) : cst_sheet_ids(s);
+    for (int32_t j = 0; w->ids < 0 && j < s->columns; j++)
+        if ((s->hints[j] == CST_COLUMN_UNKNOWN || s->hints[j] == CST_COLUMN_ID_TEXT) &&
+            is_text(w, j) && cst_sheet_may_be_ids(s, j))
+            w->ids = j;
+    const char *labels = w->config->labels ? NULL : w->config->label_column;
+    cst_status status = find_role(w, labels, CST_COLUMN_TRUTH, "--label-column", &w->labels);
+    CST_TRY(find_role(w, NULL, CST_COLUMN_FOLD, "--folds", &w->folds));
+    CST_TRY(find_role(w, NULL, CST_COLUMN_GROUP, "--groups", &w->groups));
+    CST_TRY(find_role(w, NULL, CST_COLUMN_WEIGHT, "--weights", &w->weights));
+    for (int32_t j = 0; status == CST_OK && j < s->columns; j++) {
+        cst_column_facts facts = cst_sheet_facts(s, j);
+        bool role = s->hints[j] == CST_COLUMN_TRUTH || s->hints[j] == CST_COLUMN_FOLD ||
+                    s->hints[j] == CST_COLUMN_GROUP || s->hints[j] == CST_COLUMN_WEIGHT;
+        bool blank = !*name_at(w, j) && facts.empty == s->rows;
+        bool index = s->hints[j] == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j);
+        if (j != w->ids && j != w->labels && !role && !blank && !index)
+            w->rest[w->rest_count++] = j;
+    }
+    return status;
+}
+
+/* ---- members of several columns ---- */
+
+/* Bytes of a name before `mark`, where something follows it; 0 where it is not there. */
+static size_t member_length(const char *name, const char *mark) {
+    const char *at = strstr(name, mark);
+    return at && at > name && at[strlen(mark)] ? (size_t)(at - name) : 0;
+}
+
+/* How many columns are those of the member that column `first` begins with. */
+static int32_t count_like(const wide_table *w, int32_t first, const char *mark) {
+    size_t length = member_length(name_at(w, first), mark);
+    int32_t found = 0;
+    for (int32_t i = 0; length > 0 && i < w->rest_count; i++) {
+        const char *name = name_at(w, w->rest[i]);
+        found +=
+            member_length(name, mark) == length && strncmp(name, name_at(w, first), length) == 0;
+    }
+    return found;
+}
+
+/* The mark between a member and a class: ":" where any column has it, "__" or "." where all columns
+ * have it and there are several members of equally many classes; NULL where there is none. */
+static const char *find_mark(const wide_table *w) {
+    static const char *const marks[] = {"__", "."};
+    for (int32_t i = 0; i < w->rest_count; i++)
+        if (count_like(w, w->rest[i], ":") > 1)
+            return ":";
+    for (size_t m = 0; w->rest_count > 3 && m < sizeof marks / sizeof *marks; m++) {
+        int32_t each = count_like(w, w->rest[0], marks[m]);
+        bool all = each > 1 && each < w->rest_count;
+        for (int32_t i = 1; all && i < w->rest_count; i++)
+            all = count_like(w, w->rest[i], marks[m]) == each;
+        if (all)
+            return marks[m];
+    }
+    return NULL;
+}
+
+/* ---- whether there are several members ---- */
+
+/* Whether the labels in the table have two values, as far as the first rows show. */
+static bool is_binary(const wide_table *w) {
+    const char *seen[2] = {NULL, NULL};
+    for (int64_t row = 0; w->labels >= 0 && row < w->sheet->rows; row++) {
+        const char *label = cst_strings_at(w->sheet->cells, row * w->sheet->columns + w->labels);
+        if (!seen[0] || strcmp(seen[0], label) == 0)
+            seen[0] = label;
+        else if (!seen[1] || strcmp(seen[1], label) == 0)
+            seen[1] = label;
+        else
+            return false;
+    }
+    return seen[1] != NULL;
+}
+
+/* Whether the labels, in a table of their own, have the same columns: several outputs. */
+static cst_status are_outputs(const wide_table *w, bool *outputs) {
+    cst_sheet labels = {0};
+    bool text = false;
+    *outputs = false;
+    if (!w->config->labels || w->rest_count < 2 || cst_path_column(w->config->labels))
+        return CST_OK;
+    cst_status status =
+        cst_is_text_file(w->context, w->config->labels, w->config->zip_limit, &text);
+    if (status != CST_OK)
+        return status;
+    if (!text) { /* an array of several columns */
+        cst_row_file *rows = NULL;
+        status = cst_row_file_open(w->context, &rows, w->config->labels, w->config->zip_limit);
+        *outputs = status == CST_OK && rows->width == w->rest_count;
+        cst_row_file_close(w->context, rows);
+        return status;
+    }
+    status = cst_sheet_look(w->context, &labels, w->config->labels, w->config->zip_limit);
+    *outputs = status == CST_OK && labels.names;
+    for (int32_t i = 0; *outputs && i < w->rest_count; i++)
+        *outputs = cst_sheet_find(&labels, name_at(w, w->rest[i])) >= 0;
+    cst_sheet_clear(w->context, &labels);
+    return status;
+}
+
+static cst_status holds_several(const wide_table *w, const char *mark, bool *several) {
+    bool outputs = false;
+    bool unit = true;
+    int32_t texts = 0;
+    *several = mark != NULL;
+    for (int32_t i = 0; i < w->rest_count; i++) {
+        texts += is_text(w, w->rest[i]);
+        unit = unit && (is_text(w, w->rest[i]) || cst_sheet_unit(w->sheet, w->rest[i]));
+    }
+    if (*several || w->rest_count - texts < 1)
+        return CST_OK;
+    if (w->rest_count == 1) { /* one member, which the column names if it has a name of its own */
+        *several = w->labels >= 0 && w->sheet->hints[w->rest[0]] != CST_COLUMN_PREDICTION;
+        return CST_OK;
+    }
+    if (is_values(w)) {
+        cst_status status = are_outputs(w, &outputs);
+        *several = status == CST_OK && !outputs;
+        return status;
+    }
+    bool sums = cst_sheet_sums_to_one(w->sheet, w->rest, w->rest_count);
+    *several = !sums && (unit || (is_binary(w) && w->rest_count != 2));
+    return CST_OK;
+}
+
+/* ---- describing ---- */
+
+static cst_status put_part(const wide_table *w, char **place, int32_t column) {
+    if (*place || column < 0)
+        return CST_OK;
+    *place = cst_format(w->context, "%s#%s", w->path, name_at(w, column));
+    return *place ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* What the labels etc. are, where the caller names no other file of them. */
+static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
+    int32_t folds = w->folds >= 0 && cst_sheet_facts(w->sheet, w->folds).whole ? w->folds : -1;
+    cst_status status = put_part(w, &split->labels, w->labels);
+    CST_TRY(put_part(w, &split->folds, folds));
+    CST_TRY(put_part(w, &split->groups, w->groups));
+    CST_TRY(put_part(w, &split->weights, w->weights));
+    return status;
+}
+
+static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_t column,
+                             const char *mark) {
+    int32_t member = -1;
+    const char *whole = name_at(w, column);
+    size_t length = mark ? member_length(whole, mark) : 0;
+    char *name = cst_strdup(w->context, whole);
+    if (!name)
+        return CST_ERROR_MEMORY;
+    if (length > 0)
+        name[length] = '\0';
+    int32_t before = cst_manifest_find_member(manifest, name);
+    cst_status status = CST_OK;
+    if (before >= 0 && length == 0)
+        status = cst_fail(w->context, CST_ERROR_INPUT,
+                          "%s: line 1: column '%s' and columns that begin with '%s%s' would be one "
+                          "member; rename the column",
+                          w->path, whole, whole, mark);
+    else if (before < 0 && length > 0 && cst_sheet_find(w->sheet, name) >= 0 &&
+             strcmp(name_at(w, cst_sheet_find(w->sheet, name)), name) == 0)
+        status = cst_fail(w->context, CST_ERROR_INPUT,
+                          "%s: line 1: column '%s' and columns that begin with '%s%s' would be one "
+                          "member; rename the column",
+                          w->path, name, name, mark);
+    else if (before < 0)
+        status = cst_manifest_add_member(w->context, manifest, name, &member);
+    if (status == CST_OK && before < 0) {
+        char **path = &manifest->members[member].paths[0];
+        *path = cst_format(w->context, "%s#%s", w->path, name);
+        status = *path ? CST_OK : CST_ERROR_MEMORY;
+    }
+    cst_free(w->context, name);
+    return status;
+}
+
+/* Text and numbers that count rows are no predictions. */
+static cst_status check_rest(const wide_table *w) {
+    char list[CST_LISTED_CHARS];
+    cst_strings *texts = NULL;
+    cst_status status = cst_strings_create(w->context, &texts);
+    for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++)
+        if (is_text(w, w->rest[i]))
+            status = cst_strings_add(w->context, texts, name_at(w, w->rest[i]),
+                                     strlen(name_at(w, w->rest[i])));
+    if (status == CST_OK && texts->count > 0)
+        status = cst_fail(w->context, CST_ERROR_INPUT,
+                          "%s: line 1: not predictions but text: %s; remove these columns, or say "
+                          "what they are with --id-column or --label-column",
+                          w->path, cst_column_list(texts, list));
+    cst_strings_free(w->context, texts);
+    for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++) {
+        int32_t j = w->rest[i];
+        cst_column_facts facts = cst_sheet_facts(w->sheet, j);
+        bool others = false; /* are fractions */
+        for (int32_t k = 0; k < w->rest_count; k++)
+            others = others || !cst_sheet_facts(w->sheet, w->rest[k]).whole;
+        if (w->sheet->rows > 2 && facts.whole && others && cst_sheet_distinct(w->sheet, j) &&
+            (facts.counts || w->ids < 0))
+            return cst_fail(w->context, CST_ERROR_INPUT,
+                            "%s: line 1: column '%s' is no member's predictions: it looks like "
+                            "sample ids (all different whole numbers); name it with --id-column "
+                            "'%s', or remove it",
+                            w->path, name_at(w, j), name_at(w, j));
+    }
+    return status;
+}
+
+static const char *part(const wide_table *w, int32_t column, const char *what, char buffer[160]) {
+    char quoted[CST_QUOTE_CHARS];
+    buffer[0] = '\0';
+    if (column >= 0)
+        (void)cst_snprintf(buffer, 160, "%s from '%s', ", what,
+                           cst_quote(quoted, name_at(w, column)));
+    return buffer;
+}
+
+static cst_status describe(const wide_table *w, cst_manifest *manifest, const char *mark,
+                           char **said) {
+    char parts[5][160];
+    char list[CST_LISTED_CHARS];
+    cst_strings *members = NULL;
+    cst_manifest_split *split = &manifest->splits[0];
+    cst_status status = check_rest(w);
+    for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++)
+        status = add_member(w, manifest, w->rest[i], mark);
+    CST_TRY(cst_strings_create(w->context, &members));
+    for (int32_t k = 0; status == CST_OK && k < manifest->member_count; k++)
+        status = cst_strings_add(w->context, members, manifest->members[k].name,
+                                 strlen(manifest->members[k].name));
+    if (status == CST_OK) {
+        *said = cst_format(w->context, "%s: %s%s%s%s%s%" PRId64 " member%s: %s", w->path,
+                           part(w, w->ids, "ids", parts[0]),
+                           part(w, w->config->labels ? -1 : w->labels, "labels", parts[1]),
+                           part(w, w->config->folds ? -1 : w->folds, "folds", parts[2]),
+                           part(w, w->config->groups ? -1 : w->groups, "groups", parts[3]),
+                           part(w, w->config->weights ? -1 : w->weights, "weights", parts[4]),
+                           members->count, members->count == 1 ? "" : "s",
+                           cst_column_list(members, list));
+        status = *said ? CST_OK : CST_ERROR_MEMORY;
+    }
+    cst_strings_free(w->context, members);
+    CST_TRY(put_parts(w, split));
+    return status;
+}
+
+cst_status cst_wide_describe(cst_context *context, cst_manifest *manifest, const char *path,
+                             const cst_pool_config *config, bool *wide, char **said) {
+    static const cst_pool_config none = {0};
+    bool text = false;
+    cst_sheet sheet = {0};
+    *wide = false;
+    *said = NULL;
+    config = config ? config : &none;
+    bool task = !config->task_given || config->task == CST_TASK_CLASSIFICATION ||
+                config->task == CST_TASK_REGRESSION;
+    if (!task || cst_path_column(path) || cst_path_member(path))
+        return CST_OK;
+    cst_status status = cst_is_text_file(context, path, config->zip_limit, &text);
+    if (status != CST_OK || !text)
+        return status;
+    status = cst_sheet_look(context, &sheet, path, config->zip_limit);
+    if (status == CST_OK && !sheet.names) {
+        cst_sheet_clear(context, &sheet);
+        return CST_OK;
+    }
+    wide_table w = {.context = context, .path = path, .config = config, .sheet = &sheet};
+    if (status == CST_OK) {
+        w.rest = cst_alloc(context, (size_t)sheet.columns, sizeof *w.rest);
+        status = w.rest ? find_roles(&w) : CST_ERROR_MEMORY;
+    }
+    const char *mark = status == CST_OK ? find_mark(&w) : NULL;
+    CST_TRY(holds_several(&w, mark, wide));
+    if (status == CST_OK && *wide)
+        status = describe(&w, manifest, mark, said);
+    else if (status == CST_OK)
+        status = put_parts(&w, &manifest->splits[0]);
+    cst_free(context, w.rest);
+    cst_sheet_clear(context, &sheet);
+    return status;
+}

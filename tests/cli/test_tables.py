@@ -1,0 +1,575 @@
+"""Csv as it is found: which column is what, classes by name, compressed files, formats that cannot be read."""
+
+import csv
+import gzip
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import numpy as np
+
+from support import SOURCES, run, slow
+
+BOOKS = os.path.join(SOURCES, "..", "shared", "pools", "books")
+ROWS = 240
+
+
+def table(header, *columns, delimiter=","):
+    """Text of a csv; header: None for none."""
+    rows = [[value if isinstance(value, str) else repr(value.item() if hasattr(value, "item") else value)
+             for value in row] for row in zip(*columns)]
+    lines = ([header] if header is not None else []) + [delimiter.join(row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def scores(document):
+    """Of the members one by one: what was read."""
+    return [[member[key] for key in ("top1", "nll", "rmse", "r2") if key in member] for member in document["members"]]
+
+
+class Tables(unittest.TestCase):
+    """A folder for files, and fits of them."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="corestack-cli-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.draw = np.random.default_rng(7)
+        self.model = self.path("m.cstack")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        mode = "wb" if isinstance(text, bytes) else "w"
+        with open(self.path(name), mode, **({} if mode == "wb" else {"encoding": "utf-8", "newline": ""})) as file:
+            file.write(text)
+        return self.path(name)
+
+    def fit(self, *arguments):
+        return run("fit", *arguments, "-o", self.model, "--json", "--set", "evaluate.nested=false")
+
+    def fits(self, *arguments):
+        result = self.fit(*arguments)
+        self.assertEqual(result.code, 0, result.err)
+        document = result.json()
+        document["said"] = " | ".join(document.get("notices", []))
+        return document
+
+    def refused(self, *arguments, says=()):
+        result = self.fit(*arguments)
+        self.assertEqual(result.code, 2, result.out + result.err)
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        for text in says:
+            self.assertIn(text, result.err)
+        return result.err
+
+
+class Regression(Tables):
+    """Ids and other columns are no outputs."""
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.normal(size=ROWS) * 3
+        self.p = [self.y + self.draw.normal(size=ROWS) * s for s in (1.0, 1.4)]
+        self.ids = 5000 + self.draw.permutation(ROWS)
+        np.save(self.path("y.npy"), self.y)
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}.npy"), p)
+        self.plain = self.fits("--task", "regression", "--labels", self.path("y.npy"), self.path("a.npy"), self.path("b.npy"))
+
+    def same(self, document):
+        """As the fit of arrays: not a number differs."""
+        self.assertEqual(scores(document), scores(self.plain))
+        self.assertEqual(document["weights"], self.plain["weights"])
+
+    def members(self, header, *columns, **how):
+        return [self.write(f"{name}.csv", table(header, *[p if column is None else column for column in columns], **how))
+                for name, p in zip("ab", self.p)]
+
+    def labels(self, name="id"):
+        return self.write("y.csv", table(f"{name},y", self.ids, self.y))
+
+    def test_id_columns_of_other_names(self):
+        for name in ("customer_id", "PassengerId", "Row ID", "userID", "ID", "uuid", "key", "index", "Id", "id_code"):
+            with self.subTest(name):
+                found = self.fits("--task", "regression", "--labels", self.labels(name), *self.members(f"{name},pred", self.ids, None))
+                self.same(found)
+                if name not in ("ID", "Id", "Row ID"):
+                    self.assertIn(f"column '{name}' holds the sample ids", found["said"])
+
+    def test_an_id_column_that_no_rule_knows_is_refused_with_the_cure(self):
+        labels = self.labels()
+        members = self.members("house,pred", self.ids, None)
+        said = self.refused("--task", "regression", "--labels", labels, *members, says=("house", "--id-column"))
+        self.assertIn("looks like sample ids", said)
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--id-column", "house"))
+
+    def test_columns_beside_the_predictions(self):
+        folds = np.arange(ROWS) % 5
+        for header, columns in (("fold,y_true,y_pred", (folds, self.y, None)), ("y_true,pred", (self.y, None)),
+                                ("fold,target,oof", (folds, self.y, None)), ("y_pred,fold", (None, folds))):
+            with self.subTest(header):
+                found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *self.members(header, *columns))
+                self.same(found)
+                self.assertIn("not used", found["said"])
+                self.assertEqual("--folds" in found["said"], "fold" in header)
+
+    def test_labels_in_a_member_that_differ_are_refused(self):
+        wrong = self.y.copy()
+        wrong[17] += 1
+        members = self.members("y_true,y_pred", wrong, None)
+        self.refused("--task", "regression", "--labels", self.path("y.npy"), *members, says=("y_true", "row 17"))
+
+    def test_labels_of_many_columns(self):
+        other = self.draw.normal(size=ROWS)
+        labels = self.write("books.csv", table("id,pages,stars,price", self.ids, other, other, self.y))
+        members = self.members("id,pred", self.ids, None)
+        self.refused("--task", "regression", "--labels", labels, *members, says=("pages, stars, price", "--label-column"))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--label-column", "price"))
+        self.same(self.fits("--task", "regression", "--labels", labels + "#price", *members))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--label-column", "4"))
+        self.refused("--task", "regression", "--labels", labels, *members, "--label-column", "cost", says=("'cost'", "price"))
+
+    def test_several_outputs(self):
+        other = self.draw.normal(size=ROWS)
+        labels = self.write("y.csv", table("id,height,mass", self.ids, self.y, other))
+        members = [self.write(f"{name}.csv", table("id,mass,height", self.ids, other + p - self.y, p)) for name, p in zip("ab", self.p)]
+        found = self.fits("--task", "regression", "--labels", labels, *members)
+        np.save(self.path("y2.npy"), np.stack([self.y, other], 1))
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}2.npy"), np.stack([p, other + p - self.y], 1))
+        arrays = [self.path(f"{name}2.npy") for name in "ab"]
+        plain = self.fits("--task", "regression", "--labels", self.path("y2.npy"), *arrays)
+        self.assertEqual(list(found["weights"].values()), list(plain["weights"].values()))
+
+    def test_headerless_ids(self):
+        labels = self.write("y.csv", table(None, self.ids, self.y))
+        members = self.members(None, self.ids, None)
+        self.refused("--task", "regression", "--labels", labels, *members, says=("--id-column",))
+        self.same(self.fits("--task", "regression", "--labels", labels, *members, "--id-column", "1"))
+
+
+class Classes(Tables):
+    """Columns of classes are matched by name."""
+
+    names = ("cat", "dog", "bird")
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.integers(3, size=ROWS)
+        self.p = []
+        for noise in (1.0, 1.5):
+            scores = 2 * np.eye(3)[self.y] + self.draw.normal(size=(ROWS, 3)) * noise
+            p = np.exp(scores)
+            self.p.append(p / p.sum(1, keepdims=True))
+        self.text = [self.names[label] for label in self.y]
+        np.save(self.path("y.npy"), self.y)
+        np.save(self.path("f.npy"), np.arange(ROWS) % 5)  # those that are made depend on the order of the classes
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"{name}.npy"), p)
+        self.plain = self.fits("--labels", self.path("y.npy"), self.path("a.npy"), self.path("b.npy"))
+
+    def fit(self, *arguments):
+        return super().fit(*arguments, "--folds", self.path("f.npy"))
+
+    def member(self, name, p, header, order=(0, 1, 2)):
+        """header: names of the classes in their own order, or None."""
+        text = None if header is None else ",".join(header[c] for c in order)
+        return self.write(f"{name}.csv", table(text, *p[:, list(order)].T))
+
+    def same(self, document):
+        np.testing.assert_allclose(scores(document), scores(self.plain), atol=1e-6)
+
+    def accuracy(self, *arguments):
+        """Of the fitted stack on the same rows, by its own csv, whose columns are named."""
+        out = self.path("out.csv")
+        result = run("predict", self.model, *arguments, "-o", out)
+        self.assertEqual(result.code, 0, result.err)
+        with open(out, encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        return rows[0], np.array([[float(x) for x in row] for row in rows[1:]])
+
+    def test_headers_in_different_orders(self):
+        for prefix, suffix in (("", ""), ("p_", ""), ("prob_", ""), ("class_", ""), ("", "_proba"), ("resnet_", "")):
+            with self.subTest(prefix + suffix):
+                header = [prefix + name + suffix for name in self.names]
+                files = [self.member("a", self.p[0], header), self.member("b", self.p[1], header, (2, 0, 1))]
+                found = self.fits("--labels", self.path("y.npy"), *files)
+                self.same(found)
+                self.assertIn("matched by name", found["said"])
+
+    def test_prefixes_that_differ(self):
+        files = [self.member("a", self.p[0], ["p_" + n for n in self.names]), self.member("b", self.p[1], self.names, (1, 2, 0))]
+        self.same(self.fits("--labels", self.path("y.npy"), *files))
+        files = [self.member("a", self.p[0], ["net_" + n for n in self.names]),
+                 self.member("b", self.p[1], ["vgg_" + n for n in self.names], (1, 2, 0))]
+        self.same(self.fits("--labels", self.path("y.npy"), *files))
+
+    def test_numbers_are_classes(self):
+        for header in (("0", "1", "2"), ("p0", "p1", "p2"), ("class_0", "class_1", "class_2"), ("a_0.0", "a_1.0", "a_2.0")):
+            with self.subTest(header):
+                files = [self.member("a", self.p[0], header, (1, 0, 2)), self.member("b", self.p[1], header, (2, 0, 1))]
+                self.same(self.fits("--labels", self.path("y.npy"), *files))
+
+    def test_numbers_from_one(self):
+        header = ("1", "2", "3")
+        labels = self.write("y.csv", table("label", self.y + 1))
+        files = [self.member("a", self.p[0], ["p" + h for h in header], (1, 0, 2)), self.member("b", self.p[1], ["p" + h for h in header])]
+        self.same(self.fits("--labels", labels, *files))
+        found = self.fits("--labels", self.path("y.npy"), *files)
+        self.same(found)
+        self.assertIn("class numbers starting at 0", found["said"])
+
+    def test_names_that_differ_are_refused(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], ("cat", "dog", "fish"))]
+        self.refused("--labels", self.path("y.npy"), *files, says=("b.csv", "fish", "cat, dog, bird"))
+        files[1] = self.member("b", self.p[1], ("x", "z", "w"))
+        self.refused("--labels", self.path("y.npy"), *files, says=("b.csv", "x, z, w", "cat, dog, bird"))
+
+    def test_labels_of_text(self):
+        labels = self.write("y.csv", table("species", self.text))
+        files = [self.member("a", self.p[0], ["p_" + n for n in self.names]), self.member("b", self.p[1], self.names, (2, 0, 1))]
+        self.same(self.fits("--labels", labels, *files))
+        header, rows = self.accuracy(*files)
+        self.assertEqual(sorted(header), sorted(self.names))
+        right = np.mean([header[k] == t for k, t in zip(rows.argmax(1), self.text)])
+        self.assertGreater(right, 0.7)
+        bad = self.write("y.csv", table("species", ["fish", *self.text[1:]]))
+        self.refused("--labels", bad, *files, says=("fish", "bird, cat, dog"))
+
+    def test_labels_of_text_beside_arrays(self):
+        order = np.argsort(self.names)  # columns are taken in alphabetical order
+        for name, p in zip("ab", self.p):
+            np.save(self.path(f"s_{name}.npy"), p[:, order])
+        files = [self.path("s_a.npy"), self.path("s_b.npy")]
+        for labels in (self.write("y.csv", table("species", self.text)), self.path("t.npy")):
+            np.save(self.path("t.npy"), np.array(self.text))
+            found = self.fits("--labels", labels, *files)
+            self.same(found)
+            self.assertIn("alphabetical order: bird, cat, dog", found["said"])
+        found = self.fits("--labels", self.path("t.npy"), self.path("a.npy"), self.path("b.npy"), "--class-names", "cat,dog,bird")
+        self.same(found)
+        self.assertNotIn("alphabetical", found["said"])
+        self.refused("--labels", self.path("t.npy"), *files, "--class-names", "cat,dog", says=("bird", "cat, dog"))
+
+    def test_prediction_with_columns_in_another_order(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], self.names)]
+        self.fits("--labels", self.path("y.npy"), *files)
+        header, rows = self.accuracy(*files)
+        self.assertEqual(tuple(header), self.names)
+        files = [self.member("a", self.p[0], self.names, (2, 1, 0)), self.member("b", self.p[1], self.names, (1, 2, 0))]
+        again, others = self.accuracy(*files)
+        self.assertEqual(again, header)
+        np.testing.assert_array_equal(rows, others)
+
+    def test_files_without_names_beside_others(self):
+        files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], None)]
+        found = self.fits("--labels", self.path("y.npy"), *files)
+        self.same(found)
+        self.assertIn("have no names", found["said"])
+
+    def test_a_single_column_of_class_0_is_refused(self):
+        y = (self.y > 0).astype(int)
+        p = np.clip(0.3 + 0.4 * y + self.draw.normal(size=ROWS) * 0.1, 0.01, 0.99)
+        labels = self.write("y.csv", table("id,label", np.arange(100, 100 + ROWS), ["no" if t == 0 else "yes" for t in y]))
+        member = self.write("a.csv", table("id,p_no", np.arange(100, 100 + ROWS), 1 - p))
+        self.refused("--labels", labels, member, says=("p_no", "class 1 (yes)"))
+        member = self.write("a.csv", table("id,p_yes", np.arange(100, 100 + ROWS), p))
+        self.assertGreater(self.fits("--labels", labels, member)["members"][0]["top1"], 0.9)
+
+
+def exported(folder, pool, split, labels=True, classes=None):
+    """One csv of a split of a pool of arrays: id, y, fold, and a column for each member, or for each class of it."""
+    manifest = pool
+    spec = manifest["splits"][split]
+    read = lambda name: np.load(os.path.join(folder, name))
+    y = read(spec["labels"])
+    ids = read(spec["ids"]) if "ids" in spec else np.arange(len(y)) + 1000
+    columns, header = [ids], ["id"]
+    if labels:
+        columns.append(y)
+        header.append("y")
+        if "folds" in spec:
+            columns.append(read(spec["folds"]))
+            header.append("fold")
+    for model in manifest["models"]:
+        p = read(model["predictions"][split])
+        if p.ndim == 1 or p.shape[1] == 1:
+            columns.append(p.reshape(-1))
+            header.append(model["name"])
+        else:
+            for c in range(p.shape[1]):
+                columns.append(p[:, c])
+                header.append(f"{model['name']}:{classes[c] if classes else c}")
+    return table(",".join(header), *columns)
+
+
+def written(path):
+    """The predictions in a csv, and their ids."""
+    with open(path, encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    return rows[0], [row[0] for row in rows[1:]], np.array([[float(x) for x in row[1:]] for row in rows[1:]])
+
+
+class Wide(Tables):
+    """One table for all members."""
+
+    def check_pool(self, folder, task):
+        with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        train = self.write("train.csv", exported(folder, manifest, "oof"))
+        test = self.write("test.csv", exported(folder, manifest, "test", labels=False))
+        pool = os.path.join(folder, "pool.json")
+        plain = run("fit", pool, "-o", self.path("plain.cstack"), "--set", "evaluate.nested=false")
+        self.assertEqual(plain.code, 0, plain.err)
+        done = run("predict", self.path("plain.cstack"), pool, "--split", "test", "-o", self.path("plain.npy"))
+        self.assertEqual(done.code, 0, done.err)
+        found = self.fits(train, *(["--task", task] if task != "classification" else []))
+        self.assertIn("ids from 'id', labels from 'y'", found["said"])
+        out = self.path("submission.csv")
+        done = run("predict", self.model, test, "-o", out)
+        self.assertEqual(done.code, 0, done.err)
+        _, ids, values = written(out)
+        expected = np.load(self.path("plain.npy")).reshape(len(values), -1)
+        np.testing.assert_allclose(values, expected, rtol=2e-6, atol=1e-7)
+        self.assertEqual(len(set(ids)), len(ids))
+
+    def test_an_example_of_regression(self):
+        self.check_pool(os.path.join(SOURCES, "examples", "concrete"), "regression")
+
+    @slow
+    def test_an_example_of_classes(self):
+        self.check_pool(os.path.join(SOURCES, "examples", "digits"), "classification")
+
+    @slow
+    @unittest.skipUnless(os.path.isdir(BOOKS), "the pool of books is not here")
+    def test_a_strangers_pool(self):
+        self.check_pool(BOOKS, "regression")
+
+    def binary(self, rows=ROWS):
+        y = self.draw.integers(2, size=rows)
+        p = [np.round(1 / (1 + np.exp(-(2 * y - 1) * 1.5 - self.draw.normal(size=rows) * s)), 6) for s in (1.0, 1.4, 1.2)]
+        return y, p
+
+    def test_binary_members(self):
+        y, p = self.binary()
+        ids = [f"u{i}" for i in self.draw.permutation(ROWS)]
+        groups = self.draw.integers(60, size=ROWS)
+        weights = self.draw.integers(1, 4, size=ROWS)
+        wide = self.write("wide.csv", table("customer_id,target,group,weight,lgb,xgb,cat", ids, y, groups, weights, *p))
+        found = self.fits(wide)
+        self.assertEqual(found["models_in"], 3)
+        self.assertIn("ids from 'customer_id', labels from 'target', groups from 'group', weights from 'weight', 3 members: lgb, xgb, cat",
+                      found["said"])
+        files = [self.write(f"{n}.csv", table("id,p", ids, c)) for n, c in zip(("lgb", "xgb", "cat"), p)]
+        parts = {name: self.write(f"the_{name}.csv", table(f"id,{name}", ids, c))
+                 for name, c in (("label", y), ("group", groups), ("weight", weights))}
+        plain = self.fits("--labels", parts["label"], "--groups", parts["group"], "--weights", parts["weight"], *files)
+        self.assertEqual(found["weights"], plain["weights"])
+        self.assertEqual(scores(found), scores(plain))
+        order = self.draw.permutation(ROWS)
+        labels = self.write("labels.csv", table("customer_id,label", [ids[i] for i in order], y[order]))
+        bare = self.write("bare.csv", table("customer_id,lgb,xgb,cat", ids, *p))
+        self.assertEqual(self.fits("--labels", labels, bare)["models_in"], 3)
+        self.assertEqual(run("predict", self.model, bare, "-o", self.path("o.csv")).code, 0)
+        self.assertEqual(written(self.path("o.csv"))[1], ids)
+
+    def test_columns_of_a_file(self):
+        y, p = self.binary()
+        wide = self.write("wide.csv", table("id,target,fold,group,lgb,xgb,other", np.arange(ROWS) + 7, y, np.arange(ROWS) % 4,
+                                            np.arange(ROWS) // 2, *p))
+        whole = self.fits(wide)
+        found = self.fits("--labels", wide + "#target", "--folds", wide + "#fold", "--groups", wide + "#group",
+                          wide + "#lgb", wide + "#xgb", wide + "#other")
+        self.assertEqual(found["weights"], whole["weights"])
+        self.assertEqual(scores(found), scores(whole))
+        self.refused("--labels", wide + "#nothing", wide + "#lgb", says=("'nothing'", "lgb, xgb, other"))
+        manifest = {"corestack_pool": 1, "task": "classification", "classes": 2,
+                    "splits": {"oof": {"labels": "wide.csv#target", "folds": "wide.csv#fold", "ids": "wide.csv#id"}},
+                    "models": [{"name": n, "predictions": {"oof": f"wide.csv#{n}"}} for n in ("lgb", "xgb", "other")]}
+        self.write("pool.json", json.dumps(manifest))
+        self.assertEqual(self.fits(self.path("pool.json"))["models_in"], 3)
+        manifest["models"][0]["predictions"]["oof"] = "../wide.csv#lgb"
+        self.write("pool.json", json.dumps(manifest))
+        self.refused(self.path("pool.json"), says=("..",))
+
+    def test_classes_by_name_and_in_any_order(self):
+        names = ("cat", "dog", "bird")
+        y = self.draw.integers(3, size=ROWS)
+        p = [np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3))) for _ in range(2)]
+        p = [q / q.sum(1, keepdims=True) for q in p]
+        order = (2, 0, 1)
+        for mark in (":", "__"):
+            header = ["id", "label", *[f"a{mark}{n}" for n in names], *[f"b{mark}{names[c]}" for c in order]]
+            columns = [np.arange(ROWS) + 3, [names[c] for c in y], *p[0].T, *p[1][:, order].T]
+            found = self.fits(self.write("wide.csv", table(",".join(header), *columns)))
+            self.assertEqual(found["models_in"], 2)
+            self.assertGreater(found["members"][0]["top1"], 0.8)
+            self.assertGreater(min(m["top1"] for m in found["members"]), 0.7)
+        done = run("predict", self.model, self.path("wide.csv"), "-o", self.path("o.csv"))
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(written(self.path("o.csv"))[0], ["id", "bird", "cat", "dog"])
+
+    def test_columns_that_are_no_predictions(self):
+        y, p = self.binary()
+        title = [f"book {i % 50}" for i in range(ROWS)]
+        wide = self.write("wide.csv", table("id,title,target,lgb,xgb", np.arange(ROWS), title, y, *p[:2]))
+        self.refused(wide, says=("title", "text"))
+        wide = self.write("wide.csv", table("id,nr,target,lgb,xgb", np.arange(ROWS), np.arange(ROWS) + 50, y, *p[:2]))
+        self.refused(wide, says=("'nr'", "--id-column"))
+        wide = self.write("wide.csv", table("id,age,target,lgb,xgb", np.arange(ROWS), self.draw.integers(20, 60, ROWS), y, *p[:2]))
+        self.refused(wide, says=("age",))
+        wide = self.write("wide.csv", table("id,y,target,lgb,xgb", np.arange(ROWS), y, y, *p[:2]))
+        self.refused(wide, says=("'y'", "'target'", "--label-column"))
+        self.assertEqual(self.fits(wide, "--label-column", "target")["models_in"], 2)
+
+    def test_labels_that_are_missing_or_no_classes(self):
+        y, p = self.binary()
+        wide = self.write("wide.csv", table("id,bought,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2]))
+        self.refused(wide, says=("label",))
+        self.assertEqual(self.fits(wide, "--label-column", "bought")["models_in"], 2)
+        wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
+        self.refused(wide, "--label-column", "price", says=("--task regression",))
+
+    def test_one_member_of_several_classes_with_its_labels(self):
+        y = self.draw.integers(3, size=ROWS)
+        p = np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3)))
+        p /= p.sum(1, keepdims=True)
+        one = self.write("net.csv", table("id,y,cat,dog,bird", np.arange(ROWS) + 5, y, *p.T))
+        found = self.fits(one)
+        self.assertEqual((found["models_in"], found["kept"]), (1, ["net"]))
+        self.assertGreater(found["members"][0]["top1"], 0.7)
+
+    def test_compressed(self):
+        y, p = self.binary()
+        text = table("id,target,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2])
+        plain = self.fits(self.write("wide.csv", text))
+        packed = gzip.compress(text.encode())
+        found = self.fits(self.write("wide.csv.gz", packed))
+        self.assertEqual(found["weights"], plain["weights"])
+        self.assertEqual(scores(found), scores(plain))
+        half = len(text) // 2
+        parts = gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()) + bytes(64)
+        self.assertEqual(scores(self.fits(self.write("parts.csv.gz", parts))), scores(plain))
+        self.assertEqual(self.fits("--labels", self.path("wide.csv.gz#target"), self.path("wide.csv.gz#lgb"))["models_in"], 1)
+        self.refused(self.write("cut.csv.gz", packed[:-20]), says=("cut.csv.gz", "truncated"))
+        self.refused(self.write("cut.csv.gz", packed[:30]), says=("cut.csv.gz", "truncated"))
+        damaged = bytearray(packed)
+        damaged[len(packed) // 2] ^= 255
+        self.refused(self.write("bad.csv.gz", bytes(damaged)), says=("bad.csv.gz", "damaged"))
+        self.refused(self.write("bad.csv.gz", text), says=("bad.csv.gz", "not a gzip file"))
+        self.refused(self.write("named.csv", packed), says=("named.csv", "gzip", ".gz"))
+
+
+class Formats(Tables):
+    """What cannot be read, by name and by first bytes."""
+
+    def test_formats(self):
+        labels = self.path("y.npy")
+        np.save(labels, np.arange(ROWS) % 2)
+        starts = {"xlsx": b"PK\x03\x04", "parquet": b"PAR1", "feather": b"ARROW1\0\0", "pkl": b"\x80\x04\x95", "joblib": b"\x80\x03",
+                  "pt": b"PK\x03\x04", "pth": b"PK\x03\x04", "h5": b"\x89HDF\r\n\x1a\n", "xls": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+                  "csv.zst": b"\x28\xb5\x2f\xfd", "rds": b"\x1f\x8b", "csv.xz": b"\xfd7zXZ\0", "csv.bz2": b"BZh9", "zip": b"PK\x03\x04"}
+        cures = {"xlsx": "csv", "parquet": "corestack.io", "feather": "corestack.io", "pkl": "numpy.save", "pt": "numpy.save",
+                 "csv.zst": "zstd -d", "rds": "write.csv", "h5": "numpy.save"}
+        for ending, start in starts.items():
+            with self.subTest(ending):
+                said = self.refused("--labels", labels, self.write("p." + ending, start + bytes(100)), says=("p." + ending,))
+                self.assertIn("npy, npz, safetensors, csv", said)
+                self.assertIn(cures.get(ending, ""), said)
+        for magic, word in ((b"PAR1", "Parquet"), (b"\x80\x04\x95", "pickle"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip")):
+            for name in ("p.npy", "p.csv", "p"):
+                with self.subTest(word=word, name=name):
+                    self.assertIn(word, self.refused("--labels", labels, self.write(name, magic + bytes(100)), says=(name,)))
+        self.refused("--labels", labels, self.write("p.npy", b"hello, this is text"), says=("csv",))
+        self.refused("--labels", labels, self.write("p", "[[0.1, 0.9], [0.2, 0.8]]"), says=("JSON",))
+
+
+class Causes(Tables):
+    """Why numbers are no probabilities: the likeliest cause, and no wrong fit where it is obeyed."""
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.integers(3, size=ROWS)
+        scores = 2 * np.eye(3)[self.y] + self.draw.normal(size=(ROWS, 3))
+        self.scores = scores
+        self.p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        np.save(self.path("y.npy"), self.y)
+
+    def both(self, array, says, name="a"):
+        """The same of an npy and of a csv without and with a header."""
+        files = [self.path(f"{name}.npy"), self.write(f"{name}.csv", table(None, *array.T)),
+                 self.write(f"{name}h.csv", table(",".join(f"c{k}" for k in range(array.shape[1])), *array.T))]
+        np.save(files[0], array)
+        for file in files:
+            with self.subTest(os.path.basename(file)):
+                said = self.refused("--labels", self.path("y.npy"), file, says=says)
+                if "logit" not in " ".join(says):
+                    self.assertNotIn("logit", said)
+
+    def logits(self, file, *says):
+        return self.refused("--labels", self.path("y.npy"), file, "--values", "logit", says=says)
+
+    def test_percentages(self):
+        self.both(np.round(100 * self.p, 3), ("percentages", "divide by 100"))
+        np.save(self.path("a.npy"), 100 * self.p)
+        self.logits(self.path("a.npy"), "percentages", "divide by 100")
+        y, one = (self.y > 0).astype(int), 100 * (1 - self.p[:, 0])
+        np.save(self.path("y.npy"), y)
+        np.save(self.path("a.npy"), one)
+        self.refused("--labels", self.path("y.npy"), self.path("a.npy"), says=("percentages",))
+        self.logits(self.path("a.npy"), "percentages")
+
+    def test_ids(self):
+        for ids in (np.arange(ROWS), np.arange(ROWS) + 1, 70000 + 3 * self.draw.permutation(ROWS)):
+            array = np.column_stack([ids, self.p])
+            self.both(array, ("sample ids",))
+            np.save(self.path("a.npy"), array)
+            self.logits(self.path("a.npy"), "sample ids")
+            array = np.column_stack([ids, self.scores])
+            for file in (self.path("a.npy"), self.write("a.csv", table("Kunde,a,b,c", *array.T))):
+                np.save(self.path("a.npy"), array)
+                self.logits(file, "sample ids")
+
+    def test_the_cure_of_ids_works(self):
+        ids = 70000 + 3 * self.draw.permutation(ROWS)
+        labels = self.write("y.csv", table("Kunde,label", ids[::-1], self.y[::-1]))
+        file = self.write("a.csv", table("Kunde,c0,c1,c2", ids, *self.p.T))
+        said = self.refused("--labels", self.path("y.npy"), file, says=("--id-column 'Kunde'",))
+        self.assertNotIn("logit", said)
+        plain = self.fits("--labels", labels, file, "--id-column", "Kunde")
+        self.assertGreater(plain["members"][0]["top1"], 0.7)
+        file = self.write("a.csv", table(None, ids, *self.p.T))
+        labels = self.write("y.csv", table(None, ids[::-1], self.y[::-1]))
+        self.refused("--labels", self.path("y.npy"), file, says=("--id-column 1",))
+        self.assertEqual(scores(self.fits("--labels", labels, file, "--id-column", "1")), scores(plain))
+
+    def test_labels_beside_probabilities(self):
+        self.both(np.column_stack([self.y, self.p]), ("labels or folds",))
+
+    def test_logits_and_logarithms(self):
+        self.both(np.round(self.scores, 5), ("logits", "--values logit"))
+        self.both(np.log(self.p), ("logarithms of probabilities", "--values logit"))
+        np.save(self.path("a.npy"), np.log(self.p))
+        np.save(self.path("b.npy"), self.p)
+        logarithms = self.fits("--labels", self.path("y.npy"), self.path("a.npy"), "--values", "logit")
+        plain = self.fits("--labels", self.path("y.npy"), self.path("b.npy"))
+        self.assertAlmostEqual(logarithms["members"][0]["nll"], plain["members"][0]["nll"], 6)
+        self.logits(self.path("b.npy"), "every row", "probability")
+
+    def test_other_numbers(self):
+        self.both(np.round(255 * self.p), ("8-bit",))
+        self.both(self.draw.multinomial(17, self.p), ("counts or votes",))
+        np.save(self.path("y.npy"), (self.y > 0).astype(int))
+        classes = self.write("a.csv", table("id,pred", np.arange(ROWS), self.y))
+        self.refused("--labels", self.path("y.npy"), classes, says=("predict_proba",))
+
+    def test_messages_name_the_column_of_the_file(self):
+        names = ("a", "b", "c")
+        files = [self.write("p.csv", table("a,b,c", *self.p.T))]
+        wrong = self.p.copy()
+        wrong[5, 2] = 7.0  # class c, which is the first column of the second file
+        files.append(self.write("q.csv", table("c,a,b", wrong[:, 2], wrong[:, 0], wrong[:, 1])))
+        self.refused("--labels", self.path("y.npy"), *files, says=("q.csv", "row 5", "line 7"))

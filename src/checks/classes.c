@@ -237,7 +237,7 @@ static cst_status judge(cst_context *context, const reading *r, int32_t *list,
                         cst_findings *findings) {
     const cst_check_sample *sample = r->sample;
     cst_status status = cst_check_copies(context, sample, r->facts, findings);
-    if (sample->rows >= CST_CHECK_FEWEST) {
+    if (sample->rows >= CST_CHECK_FEWEST && sample->label_spread > 0) {
         CST_TRY(together(context, sample, r->facts, list));
         CST_TRY(cst_check_permutations(context, sample, r->top, r->facts, findings));
         CST_TRY(cst_check_order(context, sample, r->facts, findings));

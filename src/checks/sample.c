@@ -107,8 +107,9 @@ static void describe_labels(cst_check_sample *s) {
     if (view->labels) {
         double squares = 0;
         for (int64_t i = 0; i < s->rows; i++)
-            s->label_mean[cst_view_label(view, s->position[i])] += 1 / n;
+            s->label_mean[cst_view_label(view, s->position[i])]++;
         for (int32_t c = 0; c < classes; c++) {
+            s->label_mean[c] /= n;
             s->label_scale[c] = 1;
             squares += s->label_mean[c] * s->label_mean[c];
         }

@@ -41,6 +41,10 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"layout", 0, "ORDER",
      "segmentation: channels-last or channels-first, if the shape allows both"},
     {"classes", 0, "C", "number of classes, if the files do not determine it"},
+    {"missing", 0, "WHAT",
+     "allow: members may lack rows (NaN, absent ids, folds of -1) or, in a prediction, their "
+     "files; "
+     "error (default)"},
     {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
     {NULL, 0, NULL, NULL},
 };

@@ -104,6 +104,10 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         config->output_given = 1;
         config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     }
+    const char *missing = cli_value(call, "missing");
+    if (missing && strcmp(missing, "allow") != 0 && strcmp(missing, "error") != 0)
+        return cli_fail(call, "option --missing: '%s' is not allow or error", missing);
+    config->missing = missing && strcmp(missing, "allow") == 0;
     return read_task(call, config);
 }
 

@@ -28,6 +28,7 @@ typedef struct prediction {
     int64_t cases; /* of a segmentation; else 0 */
     bool boxes;    /* of detection: images are in `rows` */
     int64_t detections;
+    char *columns; /* what the columns of a table are, in words; or NULL */
 } prediction;
 
 static int report(cli_call *call, const prediction *p) {
@@ -43,6 +44,8 @@ static int report(cli_call *call, const prediction *p) {
     CST_TRY(cst_report_set_integer(context, document, "samples", p->rows));
     if (status == CST_OK && !p->boxes)
         status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
+    if (status == CST_OK && p->columns)
+        status = cst_report_set_string(context, document, "columns", p->columns);
     if (status == CST_OK && p->boxes)
         status = cst_report_set_integer(context, document, "images", p->rows);
     if (status == CST_OK && p->boxes)
@@ -63,6 +66,11 @@ static bool as_json(const prediction *p) {
 }
 
 static int check_kind(cli_call *call, const prediction *p) {
+    const char *tables[] = {"like", "column"};
+    for (size_t i = 0; i < 2; i++)
+        if (cli_value(call, tables[i]) && !as_csv(p))
+            return cli_fail(call, "option --%s is for tables: give -o a name that ends in .csv",
+                            tables[i]);
     if (as_csv(p) || as_json(p) || cli_outfile_is_npy(&p->outfile))
         return CLI_OK;
     return cli_fail(call,
@@ -71,8 +79,74 @@ static int check_kind(cli_call *call, const prediction *p) {
                     p->outfile.path);
 }
 
+/* The class, or output, that --column is about; -1 after a message. */
+static int32_t column_class(cli_call *call, const prediction *p, const char *const *names) {
+    const char *column = cli_value(call, "column");
+    int32_t classes = cst_model_classes(p->model);
+    bool values = cst_model_task(p->model) == CST_TASK_REGRESSION;
+    for (int32_t c = 0; names && c < classes; c++)
+        if (strcmp(names[c], column) == 0)
+            return c;
+    if (values ? classes == 1 : classes == 2)
+        return classes - 1;
+    (void)cli_fail(call,
+                   "option --column %s: the model has %d %s, of which none is called that; name "
+                   "one of them, or use --like",
+                   column, (int)classes, values ? "outputs" : "classes");
+    return -1;
+}
+
+/* One column of the predictions under the name of --column. */
+static int write_column(cli_call *call, prediction *p, const char *const *ids,
+                        const char *const *names) {
+    const char *column = cli_value(call, "column");
+    int32_t classes = cst_model_classes(p->model);
+    int32_t c = column_class(call, p, names);
+    float *values = calloc((size_t)p->rows + 1, sizeof *values);
+    char number[16];
+    (void)snprintf(number, sizeof number, "%d", (int)c);
+    if (!values || c < 0) {
+        free(values);
+        return c < 0 ? CLI_BAD_INPUT : cli_check(call, CST_ERROR_MEMORY);
+    }
+    for (int64_t i = 0; i < p->rows; i++)
+        values[i] = p->probabilities[i * classes + c];
+    int code = cli_check_written(call, cst_write_predictions_csv(call->context, p->outfile.write_to,
+                                                                 values, p->rows, 1, ids, &column));
+    free(values);
+    bool output = cst_model_task(p->model) == CST_TASK_REGRESSION;
+    const char *parts[] = {"column '", column,
+                           output ? "': the predicted value"
+                                  : "': probability "
+                                    "of class '",
+                           output  ? ""
+                           : names ? names[c]
+                                   : number,
+                           output ? "" : "'"};
+    size_t length = 1;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        length += strlen(parts[i]);
+    p->columns = calloc(length, 1);
+    for (size_t i = 0; p->columns && i < sizeof parts / sizeof parts[0]; i++)
+        (void)strcat(p->columns, parts[i]);
+    return code;
+}
+
+static int write_like(cli_call *call, prediction *p, const char *const *ids,
+                      const char *const *names) {
+    char *said = NULL;
+    cst_status status = cst_write_predictions_like(
+        call->context, p->outfile.write_to, cli_value(call, "like"), cli_value(call, "column"),
+        cst_model_task(p->model) == CST_TASK_REGRESSION, p->probabilities, p->rows,
+        cst_model_classes(p->model), ids, names, &said);
+    int code = cli_check_written(call, status);
+    p->columns = said ? strdup(said) : NULL;
+    cst_free(call->context, said);
+    return code;
+}
+
 /* Ids and class names where the pool and the model have them. */
-static int write_csv(cli_call *call, const prediction *p) {
+static int write_csv(cli_call *call, prediction *p) {
     int32_t classes = cst_model_classes(p->model);
     bool has_ids = cst_pool_id(p->pool, p->split, 0) != NULL;
     bool named = cst_model_class_name(p->model, 0) || cst_pool_class_name(p->pool, 0);
@@ -89,11 +163,17 @@ static int write_csv(cli_call *call, const prediction *p) {
         const char *name = cst_model_class_name(p->model, c);
         names[c] = name ? name : cst_pool_class_name(p->pool, c);
     }
+    const char *const *given_ids = has_ids ? ids : NULL;
+    const char *const *given_names = named ? names : NULL;
     cli_narrow_permissions(&p->outfile);
-    code = cli_check_written(call,
-                             cst_write_predictions_csv(call->context, p->outfile.write_to,
-                                                       p->probabilities, p->rows, classes,
-                                                       has_ids ? ids : NULL, named ? names : NULL));
+    if (cli_value(call, "like"))
+        code = write_like(call, p, given_ids, given_names);
+    else if (cli_value(call, "column"))
+        code = write_column(call, p, given_ids, given_names);
+    else
+        code = cli_check_written(call, cst_write_predictions_csv(call->context, p->outfile.write_to,
+                                                                 p->probabilities, p->rows, classes,
+                                                                 given_ids, given_names));
 cleanup:
     free(ids);
     free(names);
@@ -337,6 +417,9 @@ static int run(cli_call *call) {
     int code = open_all(call, &p);
     bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     bool boxes = p.pool && cst_pool_task(p.pool) == CST_TASK_DETECTION;
+    if (code == CLI_OK && (maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
+        code = cli_fail(call, "options --like and --column are not supported for %s",
+                        cst_task_name(cst_pool_task(p.pool)));
     if (code == CLI_OK)
         code = maps ? write_maps(call, &p) : boxes ? write_boxes(call, &p) : write_rows(call, &p);
     if (code == CLI_OK)
@@ -345,6 +428,7 @@ static int run(cli_call *call) {
         code = report(call, &p);
     const cli_outfile outfiles[CLI_OUTFILES] = {p.variance, p.intervals, p.outfile};
     code = cli_close_outfiles(call, outfiles, CLI_OUTFILES, code);
+    free(p.columns);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
     cst_model_free(call->context, p.model);
@@ -363,6 +447,11 @@ static const cli_option OPTIONS[] = {
     {"intervals", 0, "FILE.npy",
      "regression: also write both ends of the intervals, [2, samples, outputs]"},
     {"level", 0, "P", "regression: coverage of the intervals (0.9)"},
+    {"like", 0, "SAMPLE.csv",
+     "classification and regression: write a .csv with the columns of this sample submission, its "
+     "ids and their order"},
+    {"column", 0, "NAME",
+     "with .csv: write one column of this name; with --like: fill this column and copy the others"},
     {"split", 0, "NAME", "split to predict (test; oof for a list of files)"},
     {NULL, 0, NULL, NULL},
 };
@@ -377,8 +466,13 @@ const cli_command CLI_PREDICT = {
              "predict MODEL POOL -o OUT.json",
     .details = "Members are matched to the model by name; only those that the model uses are read. "
                "Rows are in the order of the split. A .csv file has a header and, if the pool has "
-               "sample ids, a column of ids.",
-    .example = "corestack predict digits.cstack examples/digits/pool.json --split test -o out.npy",
+               "sample ids, a column of ids.\n"
+               "With --like, columns are matched to classes by name. A single column is the "
+               "probability of the class of its name, else of the second of two classes, or the "
+               "most probable class if the sample has labels; the report says which. An id that "
+               "only the sample or only the split has is an error.",
+    .example = "corestack predict digits.cstack examples/digits/pool.json --split test -o out.npy\n"
+               "corestack predict m.cstack test/ --like sample_submission.csv -o submission.csv",
     .options = OPTIONS,
     .takes_pool = true,
     .run = run,

@@ -2,10 +2,10 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --id-column --label-column --class-names --values --task --ignore --layout --classes --allow-outside"
+    local pool="--labels --ids --folds --groups --weights --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
-        predict) echo "--output --format --variance --intervals --level --split $pool $common" ;;
+        predict) echo "--output --like --column --format --variance --intervals --level --split $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
@@ -46,6 +46,7 @@ _corestack() {
         --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
+        --missing) mapfile -t COMPREPLY < <(compgen -W "allow error" -- "$current") ;;
         --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
         --per) mapfile -t COMPREPLY < <(compgen -W "model tensor" -- "$current") ;;

@@ -48,6 +48,20 @@ CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *p
                                              int32_t classes, const char *const *ids,
                                              const char *const *class_names);
 
+/* Writes predictions [rows][classes] in the form of a sample submission: `sample` is a table with a
+ * header, of which the result at `path` (CSV) has the columns, and the rows by id in their order.
+ * Columns are classes (of a regression outputs) by name; a single column is the probability of the
+ * class of its name, or of the second of two classes, or the most probable class where the sample
+ * has labels. column: the only column to fill, the others are copied; NULL: all but the ids.
+ * values: non-zero for a regression. ids: [rows], or NULL: rows are taken by position. class_names:
+ * [classes], or NULL. CST_ERROR_MISMATCH names an id that only one of them has, or a column that is
+ * no class. *said (may be NULL): a sentence on what the columns are; it belongs to the caller. */
+CST_API cst_status cst_write_predictions_like(cst_context *context, const char *path,
+                                              const char *sample, const char *column, int values,
+                                              const float *predictions, int64_t rows,
+                                              int32_t classes, const char *const *ids,
+                                              const char *const *class_names, char **said);
+
 /* Writes a fold vector [rows] as an int32 npy file. The file is written completely, or `path` is
  * unchanged. */
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,

@@ -65,6 +65,7 @@ typedef struct cst_pool_config {
     const char *const *class_names; /* names of the classes (of a regression: outputs) in their
                                        order if there is no manifest, ending with NULL; NULL: those
                                        of labels that are text, or of the first CSV header */
+    int missing;                    /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file) or a folder (with a pool.json, or else with prediction files).
@@ -145,6 +146,7 @@ typedef struct cst_pool_arrays {
     const int64_t *folds;     /* [rows], at least 0, numbered anew in increasing order; or NULL */
     const int64_t *groups;    /* [rows], any numbers, or NULL */
     const double *weights;    /* [rows] row weights as cst_pool_weights describes them, or NULL */
+    int missing;              /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -318,6 +320,19 @@ CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t
  * [conditions][rows][classes]; NULL if not loaded, or if they stay on disk because they exceed
  * their share of the memory limit (cst_context_set_memory). Borrowed. */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
+
+/* Returns which rows a member predicted, [rows] or [conditions][rows], 1 or 0 each, of a loaded
+ * split of a pool opened with `missing`; NULL if it predicted all of them.
+ *
+ * With `missing`, a row of a member may be NaN in every column, and a file with ids may lack some
+ * of them; in a prediction, members may lack their file for the split. In place of an absent row,
+ * cst_pool_predictions and cst_pool_read have what the other members suggest: a regression of the
+ * member's log-probabilities (values for a regression) on theirs, computed without labels. Fits use
+ * these rows; rows that no member predicted, and rows with a negative fold, are left out of fits
+ * and evaluations. Predictions use the members that are present on a row, as
+ * cst_model_predict_present does. Rows may be absent in classification and regression, files in
+ * every task. Borrowed. */
+CST_API const uint8_t *cst_pool_present(const cst_pool *pool, const char *split, int32_t member);
 
 /* Copies rows first..first+count-1 of a member's predictions, in memory or on disk, to out
  * [count][classes]. With conditions, rows are numbered through all conditions: those of condition 0

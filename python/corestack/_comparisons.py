@@ -59,6 +59,7 @@ def compare(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -76,7 +77,7 @@ def compare(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(
@@ -111,6 +112,7 @@ def ablate(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -126,7 +128,7 @@ def ablate(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(None, split, resamples, seed, options, keywords)
@@ -152,6 +154,7 @@ def sweep(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     split: str = "oof",
     resamples: int = 0,
     seed: int = 0,
@@ -175,7 +178,7 @@ def sweep(
             for text in texts:
                 s.options("default", None, {over: text}, {})
         pool = open_pool(
-            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)

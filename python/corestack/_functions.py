@@ -39,8 +39,12 @@ def fit(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    id_column: Union[None, str, int] = None,
+    label_column: Union[None, str, int] = None,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
+    method: Optional[str] = None,
     seed: Optional[int] = None,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
@@ -67,20 +71,29 @@ def fit(
     classes, or of the outputs of a regression.
     output: "probability" (default) or "logit".
     outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
+    id_column, label_column: for csv files, the column of the sample ids and of the labels, by name or number from 1.
+    missing: "allow" accepts rows that a member did not predict (NaN in every column, ids that its file lacks) and folds of
+    -1; by default they are errors.
+    method: a method of :func:`compare` to fit instead of a preset, e.g. "hill-climbing" or "average+temperature".
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
     """
+    if method is not None and preset != "default":
+        raise ArgumentError("preset and method: give one of them")
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            id_column=id_column, label_column=label_column,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
-        status = c.lib.cst_fit(
-            s.context, pool, _values.text(split, "split"), chosen, ctypes.byref(model), ctypes.byref(report)
-        )
+        rows, made_of = _values.text(split, "split"), (chosen, ctypes.byref(model), ctypes.byref(report))
+        if method is None:
+            status = c.lib.cst_fit(s.context, pool, rows, *made_of)
+        else:
+            status = c.lib.cst_fit_method(s.context, pool, rows, _values.text(method, "method"), *made_of)
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)
@@ -102,6 +115,9 @@ def inspect(
     params: Costs = None,
     output: Optional[str] = None,
     outside: bool = False,
+    id_column: Union[None, str, int] = None,
+    label_column: Union[None, str, int] = None,
+    missing: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -115,8 +131,9 @@ def inspect(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            id_column=id_column, label_column=label_column,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 

@@ -58,6 +58,7 @@ class PoolArrays(Structure):
         ("folds", c_void_p),
         ("groups", c_void_p),
         ("weights", c_void_p),
+        ("missing", c_int),
     ]
 
 
@@ -83,6 +84,7 @@ class PoolConfig(Structure):
         ("id_column", c_char_p),
         ("label_column", c_char_p),
         ("class_names", POINTER(c_char_p)),
+        ("missing", c_int),
     ]
 
 
@@ -296,6 +298,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_method_name": (c_char_p, [c_size_t]),
     "cst_detection_method_name": (c_char_p, [c_size_t]),
     "cst_fit": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT, _OUT]),
+    "cst_fit_method": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p, c_void_p, _OUT, _OUT]),
+    "cst_show": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, _OUT]),
     "cst_inspect": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT]),
     "cst_evaluate_member": (
         _STATUS,
@@ -358,8 +362,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         _STATUS,
         [c_void_p, c_char_p, c_void_p, c_int64, c_int32, POINTER(c_char_p), POINTER(c_char_p)],
     ),
+    "cst_write_predictions_like": (
+        _STATUS,
+        [
+            c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_void_p, c_int64, c_int32, POINTER(c_char_p), POINTER(c_char_p),
+            _OUT,
+        ],
+    ),  # fmt: skip
     "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
+    "cst_predictor_predict_present": (_STATUS, [c_void_p, POINTER(c_void_p), c_void_p, c_int64, c_void_p]),
     "cst_predictor_error": (c_char_p, [c_void_p]),
     "cst_predictor_free": (None, [c_void_p, c_void_p]),
     "cst_metric_definition": (c_char_p, [c_char_p]),

@@ -19,31 +19,68 @@ def open_pool(
     task: Optional[str] = None,
     output: Optional[str] = None,
     outside: bool = False,
+    missing: Optional[str] = None,
     **about: Any,
 ) -> ctypes.c_void_p:
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
     _values.text(split, "split")  # before anything looks for it
+    columns = {name: about.pop(name, None) for name in ("id_column", "label_column")}
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
-        of_files(outside)
+        of_files(outside, **columns)
         arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
+        arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
     files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
-    classes = about.pop("classes", None) if in_memory else None  # names to look labels up in
+    named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
+    classes = about.pop("classes", None) if in_memory or named else None  # names to look labels up in
     given = [name for name, value in about.items() if value is not None]
     if given:
         raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
-    files = filed(s, preds, split, config(task, output, outside=int(outside)), files, classes)
+    more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(**columns)}
+    if classes is not None and not is_manifest(preds):
+        more["class_names"] = names_of(classes)
+    files = filed(s, preds, split, config(task, output, **more), files, classes)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
-    return open_files(s, preds, config(task, output, outside=int(outside), **paths))
+    return open_files(s, preds, config(task, output, **more, **paths))
 
 
-def of_files(outside: bool) -> None:
+def allowed(missing: Optional[str]) -> int:
+    """Whether members may lack predictions."""
+    if missing not in (None, "error", "allow"):
+        raise ArgumentError(f"missing: is {_values.shown(missing)}; it must be 'error' or 'allow'")
+    return int(missing == "allow")
+
+
+def of_files(outside: bool, **columns: Optional[str]) -> None:
     """Refuses for arrays what says something of files."""
     if outside:
         raise ArgumentError("outside: is for manifests and folders; remove it for arrays")
+    for name, value in columns.items():
+        if value is not None:
+            raise ArgumentError(f"{name}: is for csv files; name the index of a data frame with set_index")
+
+
+def in_tables(**columns: Any) -> dict[str, Optional[bytes]]:
+    """Names of columns, or their numbers from 1, as the library takes them."""
+    return {
+        name: None if value is None else _values.text(str(value) if isinstance(value, int) else value, name)
+        for name, value in columns.items()
+    }
+
+
+def names_of(classes: Any) -> Any:
+    """Names as a list that ends with NULL."""
+    names = [_values.text(str(name), "classes") for name in _values.list_of(classes, "classes", "names")]
+    return (ctypes.c_char_p * (len(names) + 1))(*names, None)
+
+
+def is_manifest(preds: Any) -> bool:
+    return _arrays.is_path(preds) and (
+        os.fspath(preds).endswith(".json") or os.path.isfile(os.path.join(preds, "pool.json"))
+    )
 
 
 def filed(
@@ -53,7 +90,7 @@ def filed(
     given = next((name for name, value in files.items() if value is not None and not _arrays.is_path(value)), None)
     if given is None:
         return files
-    if _arrays.is_path(preds) and (str(preds).endswith(".json") or os.path.isfile(os.path.join(preds, "pool.json"))):
+    if is_manifest(preds):
         raise ArgumentError(f"{given}: this comes from the files of the pool; remove the argument, or change the pool")
     return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
 
@@ -86,6 +123,8 @@ def open_files(s: Session, preds: Any, how: c.PoolConfig) -> ctypes.c_void_p:
 
 def predicted_split(preds: Any, split: Optional[str]) -> str:
     """The split that a stack predicts: arrays are one, "test", and so are files in a list, "oof"."""
+    if _arrays.is_path(preds) and os.path.isfile(preds) and not os.fspath(preds).endswith(".json"):
+        return "oof" if split is None else _values.text(split, "split").decode()
     if not _arrays.is_path(preds):
         if split is not None:
             raise ArgumentError("split: is for the path of a pool; remove it")

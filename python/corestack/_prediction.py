@@ -14,7 +14,7 @@ import numpy as np
 from . import _library as c
 from . import _values
 from ._convert import as_array, in_c_order
-from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError
+from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
 from ._pools import task_name
 from ._report import Report
 from ._session import Session
@@ -74,13 +74,22 @@ def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, l
 # ---- files -----------------------------------------------------------------------------------------
 
 
-def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str]) -> Report:
+def write(
+    s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str], like: Any = None, column: Any = None
+) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
     file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
     path = os.fsdecode(file)
     if form is not None and task != c.SEGMENTATION:
         raise ArgumentError("format: is for segmentation; remove it")
     ending = os.path.splitext(path)[1]
+    if like is not None or column is not None:
+        if task in (c.SEGMENTATION, c.DETECTION):
+            raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
+        if ending != ".csv":
+            raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
+        rows, said = _write_table(s, model, pool, split, file, like, column)
+        return _document(s, model, task, split, path, {"samples": rows, "classes": None, "columns": said})
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
@@ -122,6 +131,39 @@ def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv:
     else:
         s.check(c.lib.cst_write_predictions(s.context, path, flat.ctypes.data, rows, classes))
     return rows
+
+
+def _write_table(s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any) -> tuple[int, str]:
+    """Writes the form of a sample, or one column; returns the rows, and what the columns are."""
+    if c.lib.cst_pool_conditions(pool, split.encode()) > 0:
+        raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
+    flat, rows = probabilities(s, model, pool, split)
+    classes = c.lib.cst_model_classes(model)
+    values = c.lib.cst_model_task(model) == c.REGRESSION
+    names, ids = _names(model, pool, classes), _ids(pool, split, rows)
+    wanted = _values.text_or_none(column, "column")
+    if like is not None:
+        sample = _values.path(like, "like")
+        said = s.make_with(
+            c.lib.cst_free,
+            lambda context, o: c.lib.cst_write_predictions_like(
+                context, file, sample, wanted, int(values), flat.ctypes.data, rows, classes, ids, names, o
+            ),
+        )
+        return rows, ctypes.string_at(said).decode("utf-8", "replace")
+    known = [] if names is None else list(names)
+    if wanted in known:
+        at = known.index(wanted)
+    elif classes == (1 if values else 2):
+        at = classes - 1
+    else:
+        raise ArgumentError(f"column '{column}': the stack has {classes} {'outputs' if values else 'classes'}, of which none is called that")
+    one = np.ascontiguousarray(flat.reshape(rows, classes)[:, at])
+    s.check(
+        c.lib.cst_write_predictions_csv(s.context, file, one.ctypes.data, rows, 1, ids, (ctypes.c_char_p * 1)(wanted))
+    )
+    name = known[at].decode() if known else str(at)
+    return rows, f"column '{column}': " + ("the predicted value" if values else f"probability of class '{name}'")
 
 
 def _names(model: Any, pool: Any, classes: int) -> Any:
@@ -180,7 +222,8 @@ class Predictor:
     other: give each thread its own predictor. Results equal those of :meth:`corestack.Stack.predict` up to rounding.
     """
 
-    def __init__(self, stack: Any, model: Any) -> None:
+    def __init__(self, stack: Any, model: Any, missing: bool = False) -> None:
+        self._missing = missing
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
         self._session: Optional[Session] = None
@@ -195,6 +238,7 @@ class Predictor:
         self._columns = c.lib.cst_model_classes(model)
         self._values = c.lib.cst_model_task(model) == c.REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
+        self._present = (ctypes.c_uint8 * len(self._kept))()
 
     def __del__(self) -> None:
         session, self._session = getattr(self, "_session", None), None
@@ -202,13 +246,15 @@ class Predictor:
             session.__exit__()
 
     def __reduce__(self) -> Any:
-        return _predictor_of, (self._stack,)
+        return _predictor_of, (self._stack, self._missing)
 
     def _by_name(self, preds: Mapping[str, Any]) -> list[Any]:
         missing = [name for name in self._kept if name not in preds]
-        if missing:
-            raise MismatchError(f"predictions: the kept member '{missing[0]}' is missing")
-        return [preds[name] for name in self._kept]
+        if missing and not self._missing:
+            raise MismatchError(
+                f"predictions: the kept member '{missing[0]}' is missing; predictor(missing='allow') predicts without it"
+            )
+        return [preds.get(name) for name in self._kept]
 
     def __call__(self, preds: Any) -> Array:
         """preds: predictions of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
@@ -222,30 +268,39 @@ class Predictor:
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
         try:
-            arrays = [in_c_order(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
+            arrays = [
+                None if a is None and self._missing else in_c_order(as_array(a, name), np.float32)
+                for a, name in zip(given, self._kept)
+            ]
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
             raise ArrayTypeError(f"predictions: not numbers: {error}") from None
-        shape = arrays[0].shape
-        rows = arrays[0].size // self._columns
+        there = [a for a in arrays if a is not None]
+        if not there:
+            raise MismatchError("predictions: every kept member is missing; at least one is needed")
+        shape = there[0].shape
+        rows = there[0].size // self._columns
         scalar = self._values and self._columns == 1
-        if any(a.shape != shape for a in arrays) or (not scalar and (not shape or shape[-1] != self._columns)):
+        if any(a.shape != shape for a in there) or (not scalar and (not shape or shape[-1] != self._columns)):
             raise MismatchError(
-                f"predictions: have shapes {[a.shape for a in arrays]}; each must be ({self._columns},) or "
+                f"predictions: have shapes {[a.shape for a in there]}; each must be ({self._columns},) or "
                 f"(rows, {self._columns})"
             )
         out = np.empty(shape, np.float32)
         with self._lock:
             for k, array in enumerate(arrays):
-                self._places[k] = array.ctypes.data
-            status = c.lib.cst_predictor_predict(self._made, self._places, rows, out.ctypes.data)
+                self._places[k] = None if array is None else array.ctypes.data
+                self._present[k] = array is not None
+            status = c.lib.cst_predictor_predict_present(
+                self._made, self._places, self._present, rows, out.ctypes.data
+            )
             if status != 0:
                 text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
                 raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
         return out
 
 
-def _predictor_of(stack: Any) -> Predictor:
-    made: Predictor = stack.predictor()
+def _predictor_of(stack: Any, missing: bool = False) -> Predictor:
+    made: Predictor = stack.predictor("allow" if missing else None)
     return made

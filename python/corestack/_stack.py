@@ -12,7 +12,7 @@ from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._outputs import refuse_inputs
-from ._pools import config, filed, of_files, open_files, predicted_split, task_name
+from ._pools import allowed, config, filed, in_tables, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -89,8 +89,8 @@ class Stack:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of each kept member in the log-linear pool (for regression, in the linear pool of a single output); empty
-        for a stack without such a pool (preset "paper")."""
+        """Weight of each kept member in the log-linear or linear pool (for regression, of a single output); empty for a
+        stack without such a pool (preset "paper", method "mlp")."""
         values = [c.lib.cst_model_member_weight(self._model, k) for k in range(len(self._kept))]
         return {name: w for name, w in zip(self._kept, values) if not np.isnan(w)}
 
@@ -113,11 +113,21 @@ class Stack:
 
     def summary(self) -> str:
         """Return a one-page summary of the fit, or of the model file for a stack loaded from a file."""
-        if self._report is not None:
-            return self._report.summary()
-        weights = self.weights
-        lines = [repr(self)[1:-1], *(f"  {name}  {weights.get(name, float('nan')):.4f}" for name in self._kept)]
-        return "\n".join(lines) + "\n"
+        return (self.info() if self._report is None else self._report).summary()
+
+    def info(self, pool: Optional[Path] = None, *, split: Optional[str] = None, outside: bool = False) -> Report:
+        """Report what the model file holds, like `corestack show` (docs/json.md, "show"): members with weights and costs,
+        method or preset, calibration, what it was fitted on, and settings.
+
+        pool: the path of a pool (a manifest or a folder); the report then says whether the stack was fitted on its `split`
+        (by default the split of the fit). outside: as for :func:`corestack.fit`.
+        """
+        if pool is not None and not _arrays.is_path(pool):
+            raise ArgumentError("pool: give the path of a pool")
+        with Session(threads=None if pool is not None else 1) as s:
+            found = None if pool is None else open_files(s, pool, config(None, None, outside=int(outside)))
+            name = _values.text_or_none(split, "split")
+            return made(s, lambda context, o: c.lib.cst_show(context, self._model, found, name, o))
 
     def to_json(self) -> str:
         """Return the report of the fit as one JSON document."""
@@ -179,21 +189,25 @@ class Stack:
         outside: bool,
         sample_weight: Any = None,
         split: str = "test",
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
             if names is not None:
                 raise ArgumentError("names: remove it; names come from the files of the pool")
             given = {"y": y, "sample_weight": sample_weight}
-            files = filed(s, preds, split, config(self.task, output, outside=int(outside)), given, self.classes)
+            more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(id_column=id_column)}
+            files = filed(s, preds, split, config(self.task, output, **more), given, self.classes)
             y, sample_weight = files.values()
-            how = config(self.task, output, outside=int(outside), labels=y, weights=sample_weight)
+            how = config(self.task, output, **more, labels=y, weights=sample_weight)
             return open_files(s, preds, how)
-        of_files(outside)
+        of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
         arrays = s.run(self._in_memory, preds, y, names, output, sample_weight)
         self._needed(arrays)
+        arrays.struct.missing = allowed(missing)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
         s.arrays = arrays  # read until the pool is freed
         return pool
@@ -256,6 +270,8 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -273,6 +289,8 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -290,9 +308,13 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -307,6 +329,8 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -324,9 +348,13 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -340,9 +368,13 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
+        like: Optional[Path] = None,
+        column: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -352,21 +384,26 @@ class Stack:
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in their
         order, or the kept members in the order of `kept`. For the path of a pool, `split` ("test") is predicted; a split
         with conditions gives (conditions, rows, classes).
-        outside: as for :func:`corestack.fit`.
+        outside, id_column: as for :func:`corestack.fit`.
+        missing: "allow" predicts without members that are not in `preds`, and rows without members that are NaN there, with
+        the weights of the others solved again (docs/prediction.md).
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
-        detection .json); returns the Report. format: format of maps, "maps", "maps-float16", "labels" or "png".
+        detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
+        column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output, outside)
+            pool = self._pool(s, preds, None, names, output, outside, id_column=id_column, missing=missing)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
+            if (like is not None or column is not None) and out is None:
+                raise ArgumentError("like and column: are for a file; give out='submission.csv'")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
-                return _prediction.write(s, self._model, pool, split, out, format)
+                return _prediction.write(s, self._model, pool, split, out, format, like, column)
             if self.task in ("segmentation", "detection"):
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:
@@ -389,6 +426,8 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -401,16 +440,19 @@ class Stack:
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, None, outside)
+            pool = self._pool(s, preds, None, names, None, outside, id_column=id_column, missing=missing)
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
 
-    def predictor(self) -> "_prediction.Predictor":
-        """Return a function of the kept members' predictions for use in a service: microseconds per call, no files."""
+    def predictor(self, missing: Optional[str] = None) -> "_prediction.Predictor":
+        """Return a function of the kept members' predictions for use in a service: microseconds per call, no files.
+
+        missing: with "allow", a call may lack members: names that are not in the dict, or None in the list.
+        """
         if self.task == "detection":
             raise UnsupportedError("detection has no predictor; use predict() with the path of a pool")
-        return _prediction.Predictor(self, self._model)
+        return _prediction.Predictor(self, self._model, bool(allowed(missing)))
 
     def evaluate(
         self,
@@ -421,6 +463,8 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
+        missing: Optional[str] = None,
         sample_weight: Union[None, Column, Path] = None,
         baselines: bool = False,
         ood: Optional[str] = None,
@@ -436,7 +480,7 @@ class Stack:
     ) -> Report:
         """Score the stack on labelled predictions, or on a `split` of a pool (docs/json.md, "evaluate").
 
-        sample_weight: weight of each row. outside: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
+        sample_weight: weight of each row. outside, id_column: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
         intervals.
         For the path of a pool only, like the options of `corestack evaluate`: baselines (also score simple baselines,
         fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
@@ -448,7 +492,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split)
+            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),
@@ -471,6 +515,7 @@ class Stack:
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
         outside: bool = False,
+        id_column: Union[None, str, int] = None,
         delta: float = 0.05,
         alpha: float = 0.1,
         seed: int = 0,
@@ -498,7 +543,7 @@ class Stack:
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, None, split)
+            pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )

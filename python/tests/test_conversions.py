@@ -86,7 +86,7 @@ class Conversions(Folder):
         self.assertEqual(corestack.fit(p, y, **QUICK).to_bytes(), self.stack.to_bytes())
         predict = self.stack.predictor()
         np.testing.assert_array_equal(predict(p), predict(self.preds))
-        with mock.patch.object(_prediction.c.lib, "cst_predictor_predict", return_value=0) as call:
+        with mock.patch.object(_prediction.c.lib, "cst_predictor_predict_present", return_value=0) as call:
             predict(p)
         self.assertEqual([at % 4 for at in call.call_args[0][1]], [0] * len(self.stack.kept))
         path = self.path / "p.safetensors"

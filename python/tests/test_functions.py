@@ -93,7 +93,7 @@ class AsTheCommandLine(unittest.TestCase):
         np.save(folder / "oof_labels.npy", y)
         for name, p in preds.items():
             np.save(folder / f"oof_{name}.npy", p)
-        np.savetxt(folder / "oof_text.csv", preds["model0"], delimiter=",", fmt="%.9g")
+        np.savetxt(folder / "oof_text.csv", preds["model0"], delimiter=",", fmt="%.17g")
         preds["text"] = preds["model0"]
         printed = json.loads(run_tool("fit", folder, "-o", self.path / "folder.cstack", "--json"))
         for stack in (corestack.fit(folder), corestack.fit(preds, y)):

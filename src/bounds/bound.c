@@ -28,6 +28,10 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
             cst_task_name(cst_model_task(work->model)), cst_task_name(cst_pool_task(work->pool)));
     if (!cst_pool_has_split(work->pool, split))
         return cst_fail_split(context, CST_ERROR_INPUT, work->pool, split);
+    if (cst_pool_misses(work->pool))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "bounds are not supported with --missing allow: they are about one stack "
+                        "that every member takes part in");
     if (cst_pool_conditions(work->pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "split '%s' has several conditions, whose rows are not independent; name a "

@@ -4,6 +4,8 @@
  */
 #include "detection/detection.h"
 #include "detection/suppression.h"
+#include "model/absent.h"
+#include "pool/pool.h"
 
 #include <corestack/detection.h>
 #include <inttypes.h>
@@ -37,9 +39,11 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
     for (int32_t k = 0; k < model->members; k++) {
         positions[k] = cst_pool_member_index(pool, model->member_names[k]);
         if (positions[k] < 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "the model needs member '%s', which is not in the pool",
-                            model->member_names[k]);
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "the model needs member '%s', which is not in the pool; predict without it "
+                "with --missing allow",
+                model->member_names[k]);
     }
     return CST_OK;
 }
@@ -109,11 +113,9 @@ static cst_status predict_boxes(cst_context *context, const cst_model *model,
     return status;
 }
 
-cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                 const char *split, bool labelled, cst_box_split *split_out,
-                                 cst_coco_boxes **out) {
-    *split_out = (cst_box_split){0};
-    *out = NULL;
+static cst_status predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                          const char *split, bool labelled, cst_box_split *split_out,
+                          cst_coco_boxes **out) {
     cst_box_rows rows = {0};
     int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
     cst_status status =
@@ -133,6 +135,43 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
     }
     cst_box_rows_free(context, &rows);
     cst_free(context, positions);
+    return status;
+}
+
+/* With the model of those members whose boxes are there. */
+static cst_status predict_without(cst_context *context, const cst_model *model,
+                                  const cst_pool *pool, const char *split, bool labelled,
+                                  const uint8_t *present, cst_box_split *split_out,
+                                  cst_coco_boxes **out) {
+    cst_room room;
+    cst_status status = cst_room_make(context, model, &room);
+    CST_TRY(cst_room_fill(context, &room, present));
+    if (status == CST_OK)
+        cst_room_tell(context, &room);
+    CST_TRY(predict(context, &room.model, pool, split, labelled, split_out, out));
+    cst_room_free(context, &room);
+    return status;
+}
+
+cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split, bool labelled, cst_box_split *split_out,
+                                 cst_coco_boxes **out) {
+    *split_out = (cst_box_split){0};
+    *out = NULL;
+    uint8_t *present = cst_alloc(context, (size_t)model->members, sizeof *present);
+    bool all = true;
+    if (!present)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < model->members; k++) {
+        int32_t position = cst_pool_member_index(pool, model->member_names[k]);
+        present[k] = !cst_pool_misses(pool) ||
+                     (position >= 0 && cst_pool_member_has_split(pool, position, split));
+        all = all && present[k];
+    }
+    cst_status status =
+        all ? predict(context, model, pool, split, labelled, split_out, out)
+            : predict_without(context, model, pool, split, labelled, present, split_out, out);
+    cst_free(context, present);
     return status;
 }
 

@@ -89,8 +89,9 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
     const char *path = m->members[member].paths[split];
     if (!path)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: member '%s' has no detections for split '%s'", m->path,
-                        m->members[member].name, name);
+                        "%s: member '%s' has no detections for split '%s'; add its "
+                        "file or remove the member (predict works without it with --missing allow)",
+                        m->path, m->members[member].name, name);
     cst_status status = cst_manifest_confine(context, m, path);
     return status == CST_OK ? cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true)
                             : status;

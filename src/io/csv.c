@@ -5,6 +5,7 @@
 #include "io/foreign.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
@@ -27,6 +28,7 @@ struct cst_csv {
     size_t *cells; /* offsets into text */
     int32_t cell_count;
     int32_t cell_room;
+    bool blank; /* empty cells are NaN */
 };
 
 static cst_status fill(cst_context *context, cst_csv *csv) {
@@ -222,11 +224,15 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
     if (csv->columns == 0)
         csv->columns = csv->cell_count;
     if (csv->cell_count != csv->columns)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: line %" PRId64
-                        " has %d cells, but the first line has %d; the last one read is column %d",
-                        cst_bytes_name(csv->source), csv->record_line, csv->cell_count,
-                        csv->columns, csv->cell_count);
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: line %" PRId64
+            " has %d cells, but the first line has %d; the last one read is column %d%s",
+            cst_bytes_name(csv->source), csv->record_line, csv->cell_count, csv->columns,
+            csv->cell_count,
+            csv->records == 2 && csv->cell_count > csv->columns
+                ? "; is line 1 a comment, or does it lack the name of a column?"
+                : "");
     return CST_OK;
 }
 
@@ -322,18 +328,63 @@ int64_t cst_csv_line(const cst_csv *csv) {
     return csv->record_line;
 }
 
+void cst_csv_accept_blank(cst_csv *csv) {
+    csv->blank = true;
+}
+
+/* Whether a text is digits with a mark before every three of them. */
+static bool has_thousands(const char *text) {
+    const char *at = text + (*text == '-');
+    size_t digits = strspn(at, "0123456789");
+    bool groups = digits > 0 && digits <= 3 && (at[digits] == ',' || at[digits] == '\'');
+    for (at += digits; groups && (*at == ',' || *at == '\''); at += 1 + digits) {
+        digits = strspn(at + 1, "0123456789");
+        groups = digits == 3;
+    }
+    return groups && (*at == '\0' || *at == '.');
+}
+
+/* Why a text is no number, as the end of a message. */
+static const char *why_no_number(const char *text) {
+    size_t length = strlen(text);
+    if (cst_csv_is_missing(text))
+        return " (a missing value: every row needs a prediction, or see --missing allow)";
+    if (has_thousands(text) && (strchr(text, '.') || strchr(text, '\'')))
+        return " (remove the marks between thousands)";
+    if (has_thousands(text))
+        return " (use a decimal point, not a comma, and no marks between thousands)";
+    if (strchr(text, ','))
+        return " (use a decimal point, not a comma)";
+    if (length > 1 && text[length - 1] == '%')
+        return " (remove the percent sign and divide by 100)";
+    if (strchr("$", *text) || (unsigned char)*text >= 0x80)
+        return " (remove the unit)";
+    if (text[strcspn(text, " |")] &&
+        (*text == '-' || *text == '.' || (*text >= '0' && *text <= '9')))
+        return " (are the columns separated by spaces or bars? Write a comma, semicolon or tab "
+               "between them)";
+    return "";
+}
+
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {
     const char *text = cst_csv_cell(csv, cell);
     char quoted[CST_QUOTE_CHARS];
+    if (csv->blank && cst_csv_is_missing(text)) {
+        *out = NAN;
+        return CST_OK;
+    }
     if (!cst_csv_is_number(text)) {
         if (*text == '\0')
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: line %" PRId64 ", column %d is empty; every cell needs a number",
+                            "%s: line %" PRId64
+                            ", column %d is empty; every cell needs a number; if "
+                            "the member did not predict this row, leave all of its cells empty and "
+                            "use --missing allow",
                             cst_csv_name(csv), csv->record_line, cell + 1);
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d: '%s' is not a number%s",
                         cst_csv_name(csv), csv->record_line, cell + 1, cst_quote(quoted, text),
-                        strchr(text, ',') ? " (use a decimal point, not a comma)" : "");
+                        why_no_number(text));
     }
     *out = cst_strtod(text, NULL);
     return CST_OK;

@@ -33,6 +33,12 @@ int64_t cst_csv_line(const cst_csv *csv);                   /* where the record 
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out);
 /* Whether a text is a number in that sense; blank is not. */
 bool cst_csv_is_number(const char *text);
+/* Whether a text is a number in another form, or several: "0,5", "50%", "1 2", "$3". */
+bool cst_csv_is_odd_number(const char *text);
+/* Whether a cell says that its value is missing, as other programs write it; an empty one does. */
+bool cst_csv_is_missing(const char *text);
+/* From now on a cell that is missing (cst_csv_is_missing) is a number, NaN. */
+void cst_csv_accept_blank(cst_csv *csv);
 /* Whether a spreadsheet would take a text for a formula: it begins with = + - @, a tab or a line
  * end, and is no number; apostrophes and spaces before that are passed over. Writers put an
  * apostrophe before such a text, and the reader takes one away, so that it reads back as it was. */

@@ -45,6 +45,22 @@ bool cst_csv_is_number(const char *text) {
     return *p == '\0';
 }
 
+bool cst_csv_is_odd_number(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && strspn(text, "0123456789.,'%|+-eE $;") == length &&
+           strcspn(text, "0123456789") < length && strcspn(text, ",'%| $;") < length;
+}
+
+bool cst_csv_is_missing(const char *text) {
+    static const char *const words[] = {"",     "NA",   "N/A",     "#N/A", "NULL", "None",
+                                        "?",    "-",    ".",       "null", "na",   "n/a",
+                                        "none", "<NA>", "missing", "--"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
 bool cst_csv_is_formula(const char *text) {
     static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
                                        "\xef\xbc\xa0"}; /* the same four, full width */

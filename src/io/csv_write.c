@@ -3,27 +3,33 @@
  * sample ids where there are any, nine digits (enough for every float32).
  * The last step of predict. Paper: none.
  */
+#include "io/csv_write.h"
 #include "io/csv.h"
-#include "io/output.h"
 
 #include <corestack/files.h>
 #include <string.h>
 
-static cst_status put_text(cst_context *context, cst_output_file *output, const char *text) {
+cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const char *text) {
     return cst_output_write(context, output, text, strlen(text));
 }
 
-/* A cell; in quotes, which are doubled inside, where a reader would take it for something else. */
-static cst_status put_cell(cst_context *context, cst_output_file *output, const char *text) {
+/* Quotes are doubled inside. */
+cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *text) {
     const char *mark = cst_csv_is_formula(text) ? "'" : "";
     bool bare = cst_csv_is_bare(text);
-    cst_status status = put_text(context, output, bare ? mark : "\"");
+    cst_status status = cst_csv_put_text(context, output, bare ? mark : "\"");
     if (status == CST_OK && bare)
-        return put_text(context, output, text);
-    CST_TRY(put_text(context, output, mark));
+        return cst_csv_put_text(context, output, text);
+    CST_TRY(cst_csv_put_text(context, output, mark));
     for (const char *at = text; status == CST_OK && *at; at++)
         status = cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
-    return status == CST_OK ? put_text(context, output, "\"") : status;
+    return status == CST_OK ? cst_csv_put_text(context, output, "\"") : status;
+}
+
+cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value) {
+    char number[32];
+    int length = cst_snprintf(number, sizeof number, "%.9g", (double)value);
+    return cst_output_write(context, output, number, (size_t)length);
 }
 
 /* Whether a first line of these names alone might pass for numbers, or an id and its numbers. */
@@ -38,27 +44,26 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
                              const char *const *names, bool ids) {
     /* Numbers as names need a word before them where no column "id" shows the line as a header. */
     const char *before = !ids && has_number(names, classes) ? "class_" : "";
-    cst_status status = ids ? put_text(context, output, "id") : CST_OK;
+    cst_status status = ids ? cst_csv_put_text(context, output, "id") : CST_OK;
     for (int32_t c = 0; status == CST_OK && c < classes; c++) {
         char *name = names ? cst_format(context, "%s%s", before, names[c])
                            : cst_format(context, "%s%d", before, (int)c);
-        status = name ? put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
-        CST_TRY(put_cell(context, output, name));
+        status =
+            name ? cst_csv_put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
+        CST_TRY(cst_csv_put_cell(context, output, name));
         cst_free(context, name);
     }
-    return status == CST_OK ? put_text(context, output, "\n") : status;
+    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
 }
 
 static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
                           int32_t classes, const char *id) {
-    cst_status status = id ? put_cell(context, output, id) : CST_OK;
+    cst_status status = id ? cst_csv_put_cell(context, output, id) : CST_OK;
     for (int32_t c = 0; status == CST_OK && c < classes; c++) {
-        char number[32];
-        int length = cst_snprintf(number, sizeof number, "%.9g", (double)row[c]);
-        status = put_text(context, output, id || c > 0 ? "," : "");
-        CST_TRY(cst_output_write(context, output, number, (size_t)length));
+        status = cst_csv_put_text(context, output, id || c > 0 ? "," : "");
+        CST_TRY(cst_csv_put_number(context, output, row[c]));
     }
-    return status == CST_OK ? put_text(context, output, "\n") : status;
+    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
 }
 
 cst_status cst_write_predictions_csv(cst_context *context, const char *path,

@@ -2,23 +2,29 @@
  * Files of gzip through zlib: checked to their end when they are opened, then inflated as they are
  * read. Small ones stay in memory. Under cst_bytes. Paper: none.
  */
+#include "base/kept.h"
 #include "io/bytes.h"
 
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
 enum { IN_BYTES = 1 << 16, KEPT_BYTES = 1 << 24, GZIP_WINDOW = 15 + 16 };
 
+/* What a call knows of a file that it has read to its end. */
+typedef struct cst_gz_text {
+    uint64_t size;
+    unsigned char *bytes; /* all of it, where that is little; else NULL */
+} cst_gz_text;
+
 struct cst_gz {
     char *name;
     int fd;
     uint64_t bytes; /* of the file */
-    uint64_t size;  /* inflated */
-    uint64_t taken; /* of the file, given to zlib */
+    const cst_gz_text *text;
+    cst_gz_text *own; /* the same, where nobody else keeps it */
+    uint64_t taken;   /* of the file, given to zlib */
     uint64_t position;
-    unsigned char *kept; /* all of it, where that is little */
     unsigned char in[IN_BYTES];
     z_stream stream;
     bool open;
@@ -30,6 +36,14 @@ static cst_status broken(cst_context *context, const cst_gz *gz, const char *how
                     "%s: the gzip file is %s after %llu bytes of text; was it copied to the end? "
                     "Write it again",
                     gz->name, how, (unsigned long long)gz->position);
+}
+
+static void free_text(cst_context *context, void *value) {
+    cst_gz_text *t = value;
+    if (!t)
+        return;
+    cst_free(context, t->bytes);
+    cst_free(context, t);
 }
 
 /* Back to the beginning. */
@@ -109,12 +123,20 @@ static cst_status inflate_some(cst_context *context, cst_gz *gz, unsigned char *
     return CST_OK;
 }
 
+static cst_status too_large(cst_context *context, const cst_gz *gz, uint64_t limit) {
+    return cst_fail(context, CST_ERROR_LIMIT,
+                    "%s: holds more than %llu bytes, the limit for a compressed file (raise it, or "
+                    "decompress the file)",
+                    gz->name, (unsigned long long)limit);
+}
+
 /* Inflates to the end, for the size and zlib's checks. What is little is kept. */
 static cst_status survey(cst_context *context, cst_gz *gz, uint64_t limit) {
     size_t room = 1 << 16;
-    unsigned char *memory = cst_alloc(context, room, 1);
-    cst_status status = memory ? restart(context, gz) : CST_ERROR_MEMORY;
     size_t used = 0;
+    unsigned char *memory = cst_alloc(context, room, 1);
+    gz->own = cst_alloc(context, 1, sizeof *gz->own);
+    cst_status status = memory && gz->own ? restart(context, gz) : CST_ERROR_MEMORY;
     while (status == CST_OK && !gz->ended) {
         if (used == room && room < KEPT_BYTES) {
             unsigned char *grown = cst_grow(context, memory, used, 4 * room, 1);
@@ -128,21 +150,19 @@ static cst_status survey(cst_context *context, cst_gz *gz, uint64_t limit) {
         CST_TRY(inflate_some(context, gz, memory + used, room - used, &done));
         used += done;
         if (status == CST_OK && gz->position > limit)
-            status = cst_fail(context, CST_ERROR_LIMIT,
-                              "%s: holds more than %llu bytes, the limit for a compressed file "
-                              "(raise it, or decompress the file)",
-                              gz->name, (unsigned long long)limit);
+            status = too_large(context, gz, limit);
     }
     if (status == CST_OK && gz->position == 0)
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: the file is empty (0 bytes of text); was it written to the end?",
                           gz->name);
-    gz->size = gz->position;
-    if (status == CST_OK && gz->size == used)
-        gz->kept = memory;
-    else
+    bool whole = status == CST_OK && gz->position == used;
+    if (gz->own)
+        *gz->own = (cst_gz_text){.size = gz->position, .bytes = whole ? memory : NULL};
+    if (!whole)
         cst_free(context, memory);
-    return status == CST_OK ? restart(context, gz) : status;
+    gz->text = gz->own;
+    return status;
 }
 
 cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int fd,
@@ -164,7 +184,17 @@ cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: is called .gz, but is not a gzip file; rename it to what it is",
                           gz->name);
-    CST_TRY(survey(context, gz, limit));
+    gz->text = cst_kept_find(context, info, free_text);
+    if (status == CST_OK && !gz->text) {
+        status = survey(context, gz, limit);
+        if (status == CST_OK && cst_kept_add(context, info, gz->own,
+                                             gz->own->bytes ? (size_t)gz->own->size : 0, free_text))
+            gz->own = NULL;
+    }
+    if (status == CST_OK && gz->text->size > limit)
+        status = too_large(context, gz, limit);
+    if (status == CST_OK && !gz->text->bytes)
+        status = restart(context, gz);
     if (status != CST_OK) {
         cst_gz_close(context, gz);
         return status;
@@ -180,13 +210,13 @@ void cst_gz_close(cst_context *context, cst_gz *gz) {
         (void)inflateEnd(&gz->stream);
     if (gz->fd >= 0)
         (void)close(gz->fd);
-    cst_free(context, gz->kept);
+    free_text(context, gz->own);
     cst_free(context, gz->name);
     cst_free(context, gz);
 }
 
 uint64_t cst_gz_size(const cst_gz *gz) {
-    return gz->size;
+    return gz->text->size;
 }
 
 int cst_gz_descriptor(const cst_gz *gz) {
@@ -194,8 +224,8 @@ int cst_gz_descriptor(const cst_gz *gz) {
 }
 
 cst_status cst_gz_read(cst_context *context, cst_gz *gz, uint64_t offset, void *out, size_t bytes) {
-    if (gz->kept) {
-        memcpy(out, gz->kept + offset, bytes);
+    if (gz->text->bytes) {
+        memcpy(out, gz->text->bytes + offset, bytes);
         return CST_OK;
     }
     cst_status status = offset < gz->position ? restart(context, gz) : CST_OK;

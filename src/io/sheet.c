@@ -257,9 +257,13 @@ cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column) {
         const char *cell = cell_at(sheet, row, column);
         bool number = cst_csv_is_number(cell);
         double value = number ? cst_strtod(cell, NULL) : NAN;
-        facts.empty += *cell == '\0';
+        bool missing = cst_csv_is_missing(cell);
+        facts.empty += missing;
         facts.numbers += number;
-        facts.texts += *cell && !number;
+        facts.texts += !missing && !number;
+        facts.odd_numbers += !missing && !number && cst_csv_is_odd_number(cell);
+        if (missing)
+            continue;
         facts.whole = facts.whole && value == floor(value) && fabs(value) < 0x1p53;
         facts.counts = facts.counts && number && (row == 0 || value == before + 1);
         before = value;
@@ -279,7 +283,9 @@ bool cst_sheet_unit(const cst_sheet *sheet, int32_t column) {
     for (int64_t row = 0; row < sheet->rows; row++) {
         const char *cell = cell_at(sheet, row, column);
         double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
-        if (!(value >= -1e-6 && value <= 1 + 1e-6))
+        if (!cst_csv_is_missing(cell) && !isnan(value) && !(value >= -1e-6 && value <= 1 + 1e-6))
+            return false;
+        if (!cst_csv_is_missing(cell) && !cst_csv_is_number(cell))
             return false;
     }
     return true;

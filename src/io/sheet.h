@@ -19,11 +19,12 @@ typedef struct cst_sheet {
 
 /* What a column holds, as far as the first rows show. */
 typedef struct cst_column_facts {
-    int64_t empty;
-    int64_t numbers; /* finite or not */
-    int64_t texts;   /* neither empty nor a number */
-    bool whole;      /* numbers, all of them integers */
-    bool counts;     /* numbers, each one more than the one before */
+    int64_t empty;       /* or said to be missing */
+    int64_t numbers;     /* finite or not */
+    int64_t texts;       /* neither empty nor a number */
+    int64_t odd_numbers; /* of the texts: numbers in another form, as "0,5" and "50%" */
+    bool whole;          /* numbers, all of them integers */
+    bool counts;         /* numbers, each one more than the one before */
 } cst_column_facts;
 
 /* Reads the first rows. csv: at its beginning; it stands somewhere else afterwards. wanted: names
@@ -41,7 +42,7 @@ cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column);
 bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column);
 /* Whether the numbers of columns [count] are in [0, 1] and sum to 1 in every row without gaps. */
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count);
-/* Whether all numbers of a column are in [0, 1]. */
+/* Whether a column has numbers alone, or gaps, and they are in [0, 1]. */
 bool cst_sheet_unit(const cst_sheet *sheet, int32_t column);
 /* Whether a column may be the ids: no two cells are the same, none is empty, and the numbers are
  * integers. */

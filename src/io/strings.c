@@ -309,11 +309,57 @@ static cst_status find_all(cst_context *context, const cst_id_index *reference,
     return status;
 }
 
+/* The id that an id without a row most likely is: the same but for zeros in front, ".0" at the end,
+ * a folder in front, the end of a file's name, or spaces. NULL: none. */
+static const char *similar_id(const cst_id_index *reference, const char *id, char buffer[64]) {
+    size_t length = strlen(id);
+    int64_t row = -1;
+    if (length == 0 || length >= 60)
+        return NULL;
+    const char *slash = strrchr(id, '/');
+    const char *start = id + strspn(id, " ");
+    const char *forms[] = {id + strspn(id, "0"), start, slash ? slash + 1 : ""};
+    for (size_t k = 0; row < 0 && k < sizeof forms / sizeof *forms; k++)
+        row = *forms[k] ? cst_id_index_find(reference, forms[k]) : -1;
+    const char *point = strrchr(start, '.');
+    if (row < 0 && point && point > start) { /* "7.0", "a.png" */
+        (void)cst_snprintf(buffer, 64, "%.*s", (int)(point - start), start);
+        row = cst_id_index_find(reference, buffer);
+    }
+    for (int zeros = 1; row < 0 && zeros < 10 && length + (size_t)zeros < 60; zeros++) {
+        (void)cst_snprintf(buffer, 64, "%.*s%s", zeros, "000000000", id);
+        row = cst_id_index_find(reference, buffer);
+    }
+    static const char *const ends[] = {".0", ".png", ".jpg", ".jpeg"};
+    for (size_t k = 0; row < 0 && k < sizeof ends / sizeof *ends; k++) {
+        (void)cst_snprintf(buffer, 64, "%s%s", start, ends[k]);
+        row = cst_id_index_find(reference, buffer);
+    }
+    return row < 0 ? NULL : cst_strings_at(reference->ids, row);
+}
+
+/* An id that is in a file but not in the reference. */
+static cst_status extra_id(cst_context *context, const cst_id_index *reference, const char *where,
+                           const char *id, int64_t row) {
+    char quoted[CST_QUOTE_CHARS];
+    char other[CST_QUOTE_CHARS];
+    char buffer[64];
+    const char *similar = similar_id(reference, id, buffer);
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64
+                    " ids of %s%s%s%s; %s",
+                    where, cst_quote(quoted, id), row, reference->ids->count, reference->where,
+                    similar ? ", but '" : "", similar ? cst_quote(other, similar) : "",
+                    similar ? "' is" : "",
+                    similar ? "ids are compared as text: write them the same way in every file"
+                            : "remove it or add it there");
+}
+
 /* Each id once and all of those of the reference: `rows` as from find_all. taken: a bit for each
  * row, all 0. */
 static cst_status check_join(cst_context *context, const cst_id_index *reference,
                              const cst_strings *ids, const char *where, const int64_t *rows,
-                             unsigned char *taken) {
+                             bool partial, unsigned char *taken) {
     int64_t count = reference->ids->count;
     char quoted[CST_QUOTE_CHARS];
     for (int64_t i = 0; i < ids->count; i++) {
@@ -321,11 +367,7 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
         int64_t row = rows[i];
         cst_trim_item(context, i);
         if (row < 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64
-                            " ids of %s; remove it or "
-                            "add it there",
-                            where, cst_quote(quoted, id), i, count, reference->where);
+            return extra_id(context, reference, where, id, i);
         unsigned bit = 1u << (row & 7);
         if (taken[row >> 3] & bit) {
             int64_t before = 0;
@@ -335,21 +377,23 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
         }
         taken[row >> 3] |= (unsigned char)bit;
     }
-    for (int64_t row = 0; row < count; row++)
+    for (int64_t row = 0; row < count && !partial; row++)
         if (!(taken[row >> 3] & 1u << (row & 7)))
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: id '%s' (row %" PRId64
-                            " of %s) is missing; predict that sample too, or remove it everywhere",
-                            where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
-                            reference->where);
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s: id '%s' (row %" PRId64
+                " of %s) is missing; predict that sample too, remove it everywhere, or accept "
+                "samples that a member did not predict with --missing allow",
+                where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
+                reference->where);
     return CST_OK;
 }
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
-                       const char *where, int64_t *places) {
+                       const char *where, bool partial, int64_t *places) {
     unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
     cst_status status = taken ? find_all(context, reference, ids, places) : CST_ERROR_MEMORY;
-    CST_TRY(check_join(context, reference, ids, where, places, taken));
+    CST_TRY(check_join(context, reference, ids, where, places, partial, taken));
     cst_free(context, taken);
     return status;
 }

@@ -45,9 +45,9 @@ int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 
 /* Joins `ids` (from `where`) to the reference: places[i] is the reference row of ids[i]. Both lists
  * must hold the same ids, each once; otherwise the error names the file and the first doubled,
- * extra or missing id. `places` has ids->count entries. */
+ * extra or missing id. `places` has ids->count entries. partial: ids may be missing. */
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
-                       const char *where, int64_t *places);
+                       const char *where, bool partial, int64_t *places);
 
 /* Numbers strings by first appearance: out[i] is 0 for the first string and those equal to it, 1
  * for the next that differs, ... `out` has strings->count entries. */

@@ -78,6 +78,13 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
             hint, sizeof hint, "; %s looks like sample ids (all different): --id-column \"%s\"",
             cst_sheet_column(c->sheet, likely, column), *name ? cst_quote(quoted, name) : number);
     }
+    if (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH && count > 1 &&
+        cst_sheet_sums_to_one(c->sheet, columns, count))
+        return cst_fail(
+            c->context, CST_ERROR_INPUT,
+            "%s: line 1: %d columns (%s) that sum to 1: labels must be one class number "
+            "or name for each row; of one-hot labels write the column of the 1 (argmax)",
+            path_of(c), (int)count, cst_sheet_list(c->sheet, list));
     bool labels = c->ask->use == CST_TABLE_TARGETS ||
                   (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH);
     return cst_fail(c->context, CST_ERROR_INPUT,
@@ -114,10 +121,30 @@ static int32_t text_ids(const choice *c) {
     return numbers && !c->column ? any : -1;
 }
 
-/* A text in a column of numbers is an error of that cell and makes no ids of the column. */
+/* A text in a column of numbers is an error of that cell and makes no ids of the column; nor do
+ * numbers in another form. */
 static bool is_mostly_text(const choice *c, int32_t column) {
     cst_column_facts facts = cst_sheet_facts(c->sheet, column);
-    return facts.texts > facts.numbers;
+    return facts.texts > facts.numbers && facts.odd_numbers < facts.texts;
+}
+
+/* Values that are no numbers from the first row on are an error of that row at once: they are
+ * numbers in another form, or other delimiters. */
+static cst_status check_first_row(const choice *c) {
+    const cst_table *t = c->table;
+    bool end = false;
+    if (c->ask->use != CST_TABLE_PREDICTIONS && c->ask->use != CST_TABLE_TARGETS)
+        return CST_OK;
+    cst_status status = cst_table_rewind(c->context, c->table);
+    CST_TRY(cst_csv_next(c->context, t->csv, &end));
+    for (int32_t j = 0; status == CST_OK && !end && j < t->width; j++) {
+        double ignored = 0;
+        if (is_mostly_text(c, t->values[j]) ||
+            cst_sheet_facts(c->sheet, t->values[j]).odd_numbers > 0)
+            if (!cst_csv_is_missing(cst_csv_cell(t->csv, t->values[j])))
+                status = cst_csv_number(c->context, t->csv, t->values[j], &ignored);
+    }
+    return status;
 }
 
 static cst_status find_ids(const choice *c) {
@@ -454,6 +481,7 @@ cst_status cst_table_open(cst_context *context, cst_table **out, const char *pat
     cst_status status = cst_csv_open(context, &table->csv, path, zip_limit);
     CST_TRY(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));
     CST_TRY(choose(&c));
+    CST_TRY(check_first_row(&c));
     if (status == CST_OK) {
         table->names = sheet.names;
         sheet.names = NULL;

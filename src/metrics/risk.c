@@ -36,12 +36,16 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < job->members; k++) {
         const float *rows = NULL;
+        const uint8_t *present = cst_view_present(view, job->first_member + k);
         status = cst_view_rows(context, view, job->first_member + k, first, count, scratch, &rows);
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t label = cst_view_label(view, first + i);
             const float *row = rows + (size_t)i * width;
             double loss = job->top1 ? row_correct(row, view->classes, label) : row_nll(row, label);
-            sum[k] += view->weights ? cst_view_weight(view, first + i) * loss : loss;
+            loss = view->weights ? cst_view_weight(view, first + i) * loss : loss;
+            sum[k] += loss;
+            if (view->presence && cst_view_is_there(view, present, first + i))
+                sum[job->members + k] += loss;
         }
     }
     cst_free(context, scratch);
@@ -50,15 +54,22 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
 
 static cst_status mean_over_rows(cst_context *context, const risk_job *job, double *out) {
     int64_t rows = job->view->rows;
+    size_t members = (size_t)job->members;
+    size_t width = job->view->presence ? 2 * members : members;
     if (rows < 1 || !job->view->labels)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the risk of a member needs labelled rows: the split has %s",
                         rows < 1 ? "no rows" : "no labels");
+    double *sum = cst_alloc(context, width, sizeof *sum);
     double total = cst_view_weight_sum(job->view);
-    cst_status status = cst_reduce_blocks(context, cst_block_count(rows), (size_t)job->members,
-                                          risk_block, (void *)job, out);
-    for (int32_t k = 0; status == CST_OK && k < job->members; k++)
-        out[k] /= total;
+    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, risk_block, (void *)job, sum));
+    for (size_t k = 0; status == CST_OK && k < members; k++) {
+        double there = cst_view_present_sum(job->view, job->first_member + (int32_t)k);
+        bool part = job->view->presence && there > 0;
+        out[k] = part ? sum[members + k] / there : sum[k] / total;
+    }
+    cst_free(context, sum);
     return status;
 }
 

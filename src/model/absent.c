@@ -280,7 +280,7 @@ static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t 
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
                             "the model cannot predict without member '%s': it has a gate, and was "
                             "fitted by a version that kept nothing to solve it again; fit it again",
-                            whole->member_names[absent]);
+                            whole->member_names ? whole->member_names[absent] : "(none)");
     for (int32_t d = 0; d < outputs; d++)
         rescale(room, from->weights + d * width, to->weights + d * room->model.members);
     memcpy(to->bias, from->bias, (size_t)from->biases * sizeof *to->bias);
@@ -411,7 +411,8 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
         if (!room->present[k])
             continue;
         room->place[count] = k;
-        model->member_names[count] = whole->member_names[k];
+        if (whole->member_names) /* a model inside a nested evaluation has none */
+            model->member_names[count] = whole->member_names[k];
         model->mix[count++] = whole->mix[k];
     }
     model->members = count;

@@ -6,6 +6,7 @@
 #include "learners/design.h"
 #include "model/absent.h"
 #include "model/kernels.h"
+#include "model/patterns.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -485,13 +486,30 @@ static cst_status predict_with(cst_context *context, const cst_model *model, int
     return status;
 }
 
+/* Rows of one pattern, into their places. */
+static cst_status predict_pattern(cst_context *context, void *user, const cst_model *model,
+                                  const cst_view *part, const int64_t *positions) {
+    float *to = user;
+    float *rows = cst_alloc(context, (size_t)part->rows * (size_t)part->classes, sizeof *rows);
+    cst_status status =
+        rows ? predict_with(context, model, -1, part, false, false, rows) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        cst_put_rows(rows, positions, part->rows, part->classes, to);
+    cst_free(context, rows);
+    return status;
+}
+
 cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
                                       const cst_view *view, float *out) {
+    if (cst_view_has_absent(view))
+        return cst_for_patterns(context, model, view, true, predict_pattern, out);
     return predict_with(context, model, -1, view, false, true, out);
 }
 
 cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *out) {
+    if (cst_view_has_absent(view))
+        return cst_for_patterns(context, model, view, false, predict_pattern, out);
     return predict_with(context, model, -1, view, false, false, out);
 }
 

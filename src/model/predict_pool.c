@@ -37,17 +37,41 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
                                 const char *split, int32_t *positions) {
     for (int32_t k = 0; k < model->members; k++) {
         positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+        if (cst_pool_misses(pool))
+            continue;
         if (positions[k] < 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "the model needs member '%s', which is not in the pool",
-                            model->member_names[k]);
-        if (!cst_pool_member_has_split(pool, positions[k], split))
             return cst_fail(
                 context, CST_ERROR_MISMATCH,
-                "the model needs member '%s', but the pool has no predictions of it for split '%s'",
-                model->member_names[k], split);
+                "the model needs member '%s', which is not in the pool; predict without it "
+                "with --missing allow",
+                model->member_names[k]);
+        if (!cst_pool_member_has_split(pool, positions[k], split))
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', but the pool has no predictions of it "
+                            "for split '%s'; "
+                            "predict without it with --missing allow",
+                            model->member_names[k], split);
     }
     return CST_OK;
+}
+
+/* Loads the members that are in the pool. */
+static cst_status load_there(cst_context *context, cst_pool *pool, const char *split,
+                             const int32_t *positions, int32_t count) {
+    int32_t *there = cst_alloc(context, (size_t)count, sizeof *there);
+    int32_t found = 0;
+    if (!there)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < count; k++)
+        if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
+            there[found++] = positions[k];
+    cst_status status =
+        found > 0
+            ? cst_pool_load_members(context, pool, split, there, found)
+            : cst_fail(context, CST_ERROR_MISMATCH,
+                       "the pool has predictions of no member of the model for split '%s'", split);
+    cst_free(context, there);
+    return status;
 }
 
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -65,8 +89,8 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     *pointers = cst_alloc(context, (size_t)model->members, sizeof **pointers);
     status = positions && *pointers ? match_members(context, model, pool, split, positions)
                                     : CST_ERROR_MEMORY;
-    CST_TRY(cst_pool_load_members(context, pool, split, positions, model->members));
-    CST_TRY(cst_pool_view_members(context, pool, split, positions, model->members, *pointers, out));
+    CST_TRY(load_there(context, pool, split, positions, model->members));
+    CST_TRY(cst_pool_view_there(context, pool, split, positions, model->members, *pointers, out));
     cst_free(context, positions);
     return status;
 }

@@ -4,6 +4,8 @@
  */
 #include "model/seen_rows.h"
 
+#include "model/patterns.h"
+
 #include "metrics/binomial.h"
 #include "pool/counted.h"
 
@@ -84,7 +86,7 @@ static cst_status read_known(cst_context *context, const cst_model *model, const
     cst_status status =
         cst_counted_open(context, pool, fit->split, positions, model->members, &counted);
     const cst_view *view = &counted.view;
-    if (status == CST_OK && view->labels &&
+    if (status == CST_OK && view->labels && !cst_view_has_absent(view) &&
         (!fit->labelled || cst_fit_rows_of(model, view->labels, view->rows).same_labels)) {
         out->rows = view->rows;
         status = cst_row_hashes(context, view, &out->hashes);
@@ -127,6 +129,8 @@ cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool 
     *match = (cst_row_match){0};
     *seen = CST_SEEN_NONE;
     uint64_t *hashes = NULL;
+    if (cst_view_has_absent(view)) /* what was filled in is not what the fit saw */
+        return CST_OK;
     cst_status status = cst_row_hashes(context, view, &hashes);
     if (status == CST_OK)
         *seen = by_sketch(fit, split, hashes, view->rows, match);

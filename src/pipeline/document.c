@@ -21,7 +21,15 @@ typedef struct metrics_job {
 
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
-    return cst_metrics_of(context, job->view, (int32_t)task, 0, false, &job->out[task]);
+    const float *pointer = NULL;
+    int64_t *index =
+        cst_alloc(context, job->view->presence ? (size_t)job->view->rows : 0, sizeof *index);
+    if (!index)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_predicted(job->view, (int32_t)task, index, &pointer);
+    cst_status status = cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
+    cst_free(context, index);
+    return status;
 }
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {

@@ -393,6 +393,7 @@ static cst_status copy_sample(cst_context *context, const cst_view *view, row_sa
     sample->view.weights = view->weights ? sample->weights : NULL;
     sample->view.index = NULL;
     sample->view.store = NULL;
+    sample->view.presence = NULL;
     return status;
 }
 

@@ -76,6 +76,29 @@ cst_costs cst_training_costs(const cst_training *source) {
                         [CST_COST_PARAMS] = source->params}};
 }
 
+/* How many predictions were filled in. */
+static void tell_absent(cst_context *context, const cst_pool *pool, const char *split) {
+    int64_t rows = cst_pool_rows(pool, split);
+    int64_t most = 0;
+    int32_t worst = 0;
+    int32_t members = 0;
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        const uint8_t *present = cst_pool_present(pool, split, k);
+        int64_t absent = 0;
+        for (int64_t i = 0; present && i < rows; i++)
+            absent += !present[i];
+        members += absent > 0;
+        worst = absent > most ? k : worst;
+        most = absent > most ? absent : most;
+    }
+    if (members > 0)
+        cst_notice(context,
+                   "split '%s': %d of %d members lack predictions ('%s' lacks %lld of %lld rows, "
+                   "most of all); for the fit they are filled in from the other members",
+                   split, (int)members, (int)cst_pool_members(pool),
+                   cst_pool_member_name(pool, worst), (long long)most, (long long)rows);
+}
+
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
                              uint64_t seed, cst_training *out) {
     *out = (cst_training){0};
@@ -83,12 +106,17 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     cst_status status = cst_pool_load(context, pool, split);
     if (status != CST_OK)
         return status;
+    status = cst_pool_need_all(context, pool, split);
+    if (status != CST_OK)
+        return status;
     out->seconds_read = cst_seconds() - start;
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no %s; a stack is fitted on rows with a known %s", split,
-                        values ? "targets" : "labels", values ? "target" : "class");
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' has no %s; a stack is fitted on rows with a known %s: give them "
+            "with --labels, or name their column in a csv with --label-column",
+            split, values ? "targets" : "labels", values ? "target" : "class");
     if (cst_pool_conditions(pool, split) > 0)
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has several conditions of the same samples; fit on a split "
@@ -99,6 +127,7 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     if (status != CST_OK)
         return status;
     const cst_view *all = &out->counted.view;
+    tell_absent(context, pool, split);
     out->data = cst_alloc(context, members, sizeof *out->data);
     out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
     status = out->data && out->folds ? CST_OK : CST_ERROR_MEMORY;

@@ -312,6 +312,12 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
         status = CST_OK;
     if (text && status == CST_OK)
         status = label_names(context, pool, split->labels, &labels);
+    if (status == CST_OK && named->names && has(named->names, ""))
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "%s: line 1: a column has no name, but others have; name every column, or "
+                     "remove the header",
+                     named->path);
     if (status == CST_OK && named->names && named->names->count == pool->classes)
         status = names_of_header(context, named, labels, &names);
     char list[CST_LISTED_CHARS];

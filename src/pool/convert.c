@@ -60,15 +60,39 @@ static int32_t find_not_finite(const double *values, int32_t width) {
     return -1;
 }
 
+/* Whether the member did not predict this row, where that is allowed; says what stands for it. */
+static bool is_absent(cst_convert *c, const double *values, float *out) {
+    for (int32_t j = 0; j < c->width; j++)
+        if (!c->missing || !isnan(values[j]))
+            return false;
+    for (int32_t j = 0; j < c->classes; j++)
+        out[j] = c->values ? 0 : (float)(1.0 / (double)c->classes);
+    c->normaliser = NAN;
+    c->absent = true;
+    return true;
+}
+
+/* What to do about a row of nothing but NaN. */
+static const char *absent_hint(const cst_convert *c, const double *values) {
+    for (int32_t j = 0; j < c->width; j++)
+        if (!isnan(values[j]))
+            return "";
+    return c->cases || c->missing ? ""
+                                  : "; if the member did not predict this row, use --missing allow";
+}
+
 static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t first, int64_t i,
                              const double *values, int32_t column) {
     char place[CST_WHERE_CHARS];
     double v = values[column];
-    return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers",
+    return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers%s",
                     c->where, where_is(c, first, i, column, place),
                     isnan(v) ? "NaN"
                     : v > 0  ? "infinity"
-                             : "-infinity");
+                             : "-infinity",
+                    c->missing && isnan(v)
+                        ? "; a row that the member did not predict must be NaN in every column"
+                        : absent_hint(c, values));
 }
 
 /* Why a row is not one of probabilities. */
@@ -195,6 +219,7 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
 cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                                const float *values, double *wide, float *out) {
     row_facts facts = {0};
+    c->absent = false;
     if (!c->values && !c->logits && c->width > 1) {
         look_f32(values, c->width, &facts);
         if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE + c->rounding) {
@@ -221,6 +246,9 @@ static bool is_percentage(const double *values, int32_t width) {
 
 cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                            double *values, float *out) {
+    c->absent = false;
+    if (c->missing && isnan(values[0]) && is_absent(c, values, out))
+        return CST_OK;
     if (c->values)
         return convert_values(context, c, first, i, values, out);
     row_facts facts = look(values, c->width);

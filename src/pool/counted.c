@@ -1,5 +1,6 @@
 /*
- * The rows of a split that count. Rows of weight 0 are left out below the view, in a store that
+ * The rows of a split that count. Rows of weight 0, rows that no member predicted and rows without
+ * a fold are left out below the view, in a store that
  * reads around them, so that everything above works as if they had never been. Between pool and
  * statistics. docs/method.md#row-weights.
  */
@@ -26,7 +27,9 @@ typedef struct cst_counted_own {
     double *targets;      /* [conditions * samples][outputs] */
     int32_t *folds;
     int64_t *groups;
-    double *weights; /* [conditions * samples] */
+    double *weights;   /* [conditions * samples] */
+    uint8_t **present; /* [members] -> [conditions * samples]; NULL where `below` has no presence */
+    cst_presence presence;
 } cst_counted_own;
 
 static cst_status read_around(cst_context *context, const void *source, int64_t first,
@@ -57,7 +60,7 @@ static cst_status make_store(cst_context *context, cst_counted_own *own) {
         *source = (around){.view = &own->below, .member = k};
         own->store->entries[k] =
             (cst_store_entry){.source = source, .read = read_around, .close = close_around};
-        own->places[k] = cst_store_place(own->store, k);
+        own->places[k] = own->below.data[k] ? cst_store_place(own->store, k) : NULL;
     }
     return status;
 }
@@ -127,10 +130,30 @@ static cst_status take_rows(cst_context *context, const cst_pool *pool, const ch
     return status;
 }
 
-/* Leaves out the rows whose weight is 0: `counting` of the split's rows have another. */
+/* Which of the rows at `index` each member predicted. */
+static cst_status take_presence(cst_context *context, cst_counted_own *own) {
+    size_t members = (size_t)own->below.members;
+    own->present = cst_alloc(context, members, sizeof *own->present);
+    if (!own->present)
+        return CST_ERROR_MEMORY;
+    for (size_t k = 0; k < members; k++) {
+        const uint8_t *present = cst_view_present(&own->below, (int32_t)k);
+        if (!present)
+            continue;
+        own->present[k] = cst_alloc(context, (size_t)own->below.rows, sizeof **own->present);
+        if (!own->present[k])
+            return CST_ERROR_MEMORY;
+        for (int64_t i = 0; i < own->below.rows; i++)
+            own->present[k][i] = present[own->index[i]];
+    }
+    own->presence =
+        (cst_presence){.count = own->below.members, .data = own->places, .present = own->present};
+    return CST_OK;
+}
+
+/* Leaves out the rows with counts[row] = 0: `counting` others are left. */
 static cst_status leave_out(cst_context *context, const cst_pool *pool, const char *split,
-                            const double *weights, double largest, int64_t counting,
-                            cst_counted *out) {
+                            const uint8_t *counts, int64_t counting, cst_counted *out) {
     cst_counted_own *own = out->own;
     cst_view all = out->view;
     int64_t rows = out->samples;
@@ -140,7 +163,7 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
         return CST_ERROR_MEMORY;
     int64_t to = 0;
     for (int64_t i = 0; i < all.rows; i++)
-        if (weights[i % rows] / largest > 0)
+        if (counts[i % rows])
             own->index[to++] = i;
     own->below = all;
     own->below.index = own->index;
@@ -149,29 +172,90 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
     out->rows = own->index;
     cst_status status = make_store(context, own);
     CST_TRY(take_rows(context, pool, split, &all, out));
+    if (status == CST_OK && all.presence)
+        status = take_presence(context, own);
     out->view = (cst_view){.rows = to,
                            .classes = all.classes,
                            .members = all.members,
                            .data = own->places,
                            .labels = out->labels,
                            .targets = all.targets ? own->targets : NULL,
+                           .presence = own->present ? &own->presence : NULL,
                            .store = own->store};
     return status;
 }
 
-static cst_status open_weighted(cst_context *context, const cst_pool *pool, const char *split,
-                                const double *weights, cst_counted *out) {
+/* Rows that no member of the view predicted, and rows without a fold, do not count either. */
+static cst_status drop_absent(cst_context *context, const cst_counted *out, const char *split,
+                              uint8_t *counts) {
     int64_t rows = out->samples;
-    int64_t conditions = out->view.rows / rows;
+    int64_t unpredicted = 0;
+    int64_t unfolded = 0;
+    uint8_t *there = cst_alloc(context, (size_t)out->view.rows, sizeof *there);
+    if (!there)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; out->folds && i < rows; i++)
+        if (out->folds[i] < 0) {
+            unfolded += counts[i];
+            counts[i] = 0;
+        }
+    cst_view_any_there(&out->view, there);
+    for (int64_t i = 0; i < out->view.rows; i++)
+        if (counts[i % rows] && !there[i]) {
+            counts[i % rows] = 0;
+            unpredicted++;
+        }
+    cst_free(context, there);
+    if (unfolded > 0)
+        cst_notice(context,
+                   "split '%s': %lld of %lld rows have no fold, so no out-of-fold prediction; they "
+                   "are left out",
+                   split, (long long)unfolded, (long long)rows);
+    if (unpredicted > 0)
+        cst_notice(context, "split '%s': no member predicted %lld of %lld rows; they are left out",
+                   split, (long long)unpredicted, (long long)rows);
+    return CST_OK;
+}
+
+/* Leaves out what does not count. `largest`: of the weights, 0 without. */
+static cst_status choose_rows(cst_context *context, const cst_pool *pool, const char *split,
+                              const double *weights, double largest, cst_counted *out) {
+    int64_t rows = out->samples;
     int64_t counting = 0;
+    bool complete = !out->view.presence;
+    for (int64_t i = 0; complete && out->folds && i < rows; i++)
+        complete = out->folds[i] >= 0;
+    if (!weights && complete)
+        return CST_OK;
+    uint8_t *counts = cst_alloc(context, (size_t)rows, sizeof *counts);
+    if (!counts)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++)
+        counts[i] = !weights || weights[i] / largest > 0;
+    cst_status status = complete ? CST_OK : drop_absent(context, out, split, counts);
+    for (int64_t i = 0; i < rows; i++)
+        counting += counts[i];
+    if (status == CST_OK && counting == 0)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "split '%s': no row is left that counts: each has no fold, no prediction "
+                          "or a weight of 0",
+                          split);
+    if (status == CST_OK && counting < rows)
+        status = leave_out(context, pool, split, counts, counting, out);
+    cst_free(context, counts);
+    return status;
+}
+
+static cst_status open_rows(cst_context *context, const cst_pool *pool, const char *split,
+                            const double *weights, cst_counted *out) {
+    int64_t conditions = out->view.rows / out->samples;
     double largest = 0;
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; weights && i < out->samples; i++)
         largest = weights[i] > largest ? weights[i] : largest;
-    for (int64_t i = 0; i < rows; i++)
-        counting += weights[i] / largest > 0;
-    cst_status status = CST_OK;
-    if (counting < rows)
-        status = leave_out(context, pool, split, weights, largest, counting, out);
+    cst_status status = choose_rows(context, pool, split, weights, largest, out);
+    if (status != CST_OK || !weights)
+        return status;
+    int64_t counting = out->samples;
     cst_counted_own *own = out->own;
     CST_TRY(scale_weights(context, weights, out->rows, counting, largest, &own->weights));
     if (status == CST_OK && own->weights && conditions > 1) {
@@ -197,9 +281,15 @@ cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const ch
     cst_status status = CST_OK;
     if (members) {
         own->data = cst_alloc(context, (size_t)count, sizeof *own->data);
-        status = own->data ? cst_pool_view_members(context, pool, split, members, count, own->data,
-                                                   &out->view)
+        status = own->data ? cst_pool_view_there(context, pool, split, members, count, own->data,
+                                                 &out->view)
                            : CST_ERROR_MEMORY;
+        bool any = count == 0;
+        for (int32_t k = 0; status == CST_OK && k < count; k++)
+            any = any || own->data[k];
+        if (status == CST_OK && !any)
+            status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no predictions of %s",
+                              split, count == 1 ? "this member" : "any of these members");
     } else {
         status = cst_pool_view(context, pool, split, &out->view);
     }
@@ -209,8 +299,8 @@ cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const ch
         out->labels = cst_pool_labels(pool, split);
         out->folds = cst_pool_folds(pool, split);
         out->groups = cst_pool_groups(pool, split);
-        if (weights && out->samples > 0)
-            status = open_weighted(context, pool, split, weights, out);
+        if (out->samples > 0)
+            status = open_rows(context, pool, split, weights, out);
     }
     if (status != CST_OK)
         cst_counted_close(context, out);
@@ -223,6 +313,9 @@ void cst_counted_close(cst_context *context, cst_counted *counted) {
         cst_store_free(context, own->store);
         cst_free(context, own->data);
         cst_free(context, own->index);
+        for (int32_t k = 0; own->present && k < own->below.members; k++)
+            cst_free(context, own->present[k]);
+        cst_free(context, own->present);
         cst_free(context, own->places);
         cst_free(context, own->labels);
         cst_free(context, own->targets);

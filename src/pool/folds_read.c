@@ -23,13 +23,13 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
     size_t distinct = 0;
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_trim_item(context, i);
-        if (i == 0 || sorted[i] != sorted[distinct - 1])
+        if (sorted[i] >= 0 && (distinct == 0 || sorted[i] != sorted[distinct - 1]))
             sorted[distinct++] = sorted[i];
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_trim_item(context, i);
         const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
-        out[places ? places[i] : i] = (int32_t)(found - sorted);
+        out[places ? places[i] : i] = found ? (int32_t)(found - sorted) : -1;
     }
     cst_free(context, sorted);
     return status;
@@ -62,11 +62,12 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         status = cst_fail(context, CST_ERROR_INTERNAL, "%s: folds are not numbers", path);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);
-        if (column.numbers[i] < 0)
+        if (column.numbers[i] < 0 && !cst_pool_partial(pool))
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is fold %" PRId64
                               "; folds are numbered from 0, and every row needs one: remove rows "
-                              "without a fold from the split",
+                              "without a fold from the split, or leave them out of the fit with "
+                              "--missing allow",
                               path, i, column.numbers[i]);
     }
     if (status == CST_OK && column.count > INT32_MAX)

@@ -19,6 +19,7 @@ typedef struct member_file {
     const char *path;
     cst_row_file *rows;
     int64_t count;         /* rows of each condition in the file */
+    int64_t rows_of_split; /* of each condition */
     int32_t width;         /* values of a row: classes, or 1 */
     int64_t *places;       /* row of the split of each row in the file; NULL: the same */
     int32_t *column_class; /* class of each column where a header names them; NULL: the same */
@@ -129,12 +130,14 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
     if (!file->path)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: member '%s' has no predictions for split '%s'; add its file or remove "
-                        "the member",
+                        "the member (predict works without it with --missing allow)",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
     cst_table_ask ask;
     cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
     CST_TRY(cst_row_file_open_as(context, &file->rows, file->path, &ask, pool->zip_limit));
+    if (status == CST_OK && file->rows->table && cst_pool_partial(pool))
+        cst_csv_accept_blank(file->rows->table->csv);
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
 }
 
@@ -184,7 +187,8 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
         if (status == CST_OK && settle)
             status = read_ids(context, pool, split, members[i], &file, &ids, &where);
         if (status == CST_OK && settle && own_ids)
-            status = cst_pool_order(context, state, &ids, where, false, &places);
+            status =
+                cst_pool_order_member(context, state, &ids, where, cst_pool_partial(pool), &places);
         if (status == CST_OK && !own_ids && file.count >= 0)
             status = check_count(context, state, &file);
         if (status == CST_OK && !state->first_path) {
@@ -209,6 +213,7 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .width = file->width,
                          .values = pool->task == CST_TASK_REGRESSION,
                          .logits = pool->logits,
+                         .missing = cst_pool_partial(pool),
                          .column_class = file->column_class,
                          .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
 }
@@ -245,7 +250,8 @@ static cst_status convert_row(cst_context *context, cst_convert *convert, const 
 
 /* The row of the split that row `row` of the file is. */
 static int64_t place_of(const member_file *file, int64_t row) {
-    return file->places ? row / file->count * file->count + file->places[row % file->count] : row;
+    return file->places ? row / file->count * file->rows_of_split + file->places[row % file->count]
+                        : row;
 }
 
 static cst_status write_copy(cst_context *context, const member_file *file,
@@ -260,10 +266,35 @@ static cst_status write_copy(cst_context *context, const member_file *file,
     return status;
 }
 
-/* Reads all blocks of a joined member into `out`, [conditions * rows][classes], or into `entry`;
- * where neither is there, the normalisers of its logits into `normalisers` [conditions * rows]. */
+/* Where the rows of a member go: `out` [conditions * rows][classes], `entry`, or only the
+ * normalisers of its logits [conditions * rows]. */
+typedef struct destination {
+    float *out;
+    const cst_store_entry *entry;
+    double *normalisers;
+    const cst_pool_split *split;
+    uint8_t *present; /* [conditions * rows]: 1 is put for rows that are there; or NULL */
+} destination;
+
+/* One row into its place. */
+static cst_status take_row(cst_context *context, cst_convert *convert, const member_file *file,
+                           const raw_rows *raw, int64_t first, int64_t i, const destination *to,
+                           float *out) {
+    int64_t at = place_of(file, first + i);
+    if (to->present && cst_pool_unfolded(to->split, at))
+        return CST_OK;
+    cst_status status = convert_row(context, convert, file, raw, first, i, out);
+    if (to->present)
+        to->present[at] = !convert->absent;
+    if (to->normalisers)
+        to->normalisers[at] = convert->normaliser;
+    return status;
+}
+
+/* Reads all blocks of a joined member. */
 static cst_status read_blocks(cst_context *context, const cst_pool *pool, member_file *file,
-                              float *out, const cst_store_entry *entry, double *normalisers) {
+                              const destination *to) {
+    float *out = to->out;
     size_t classes = (size_t)pool->classes;
     size_t width = (size_t)file->width;
     int64_t total = file->rows->row_count;
@@ -287,14 +318,12 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
         CST_TRY(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
                                   raw.narrow));
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
-            int64_t at = place_of(file, first + i);
-            float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;
-            status = convert_row(context, &convert, file, &raw, first, i, to);
-            if (normalisers)
-                normalisers[at] = convert.normaliser;
+            size_t at = (size_t)place_of(file, first + i);
+            status = take_row(context, &convert, file, &raw, first, i, to,
+                              out ? out + at * classes : copy + (size_t)i * classes);
         }
-        if (status == CST_OK && !out && entry)
-            status = write_copy(context, file, entry, first, part, copy, classes);
+        if (status == CST_OK && !out && to->entry)
+            status = write_copy(context, file, to->entry, first, part, copy, classes);
     }
     cst_free(context, raw.wide);
     cst_free(context, raw.sorted);
@@ -305,20 +334,21 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
 
 /* A member that stays on disk: its own file where that can be read at any place, else a copy. */
 static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t member,
-                               member_file *file) {
-    cst_store *store = job->pool->splits[job->split].store;
-    cst_store_entry *entry = &store->entries[member];
-    bool direct =
-        file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places && !file->column_class;
+                               member_file *file, uint8_t *present) {
+    const cst_pool_split *split = &job->pool->splits[job->split];
+    cst_store_entry *entry = &split->store->entries[member];
+    bool direct = file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
+                  !file->column_class && !present;
     if (direct) {
         cst_convert convert = conversion(job->pool, file);
         cst_row_file *rows = file->rows;
         file->rows = NULL;
         return cst_stream_open(worker, rows, &convert, entry);
     }
-    cst_status status =
-        cst_stream_create(worker, file->path, file->rows->row_count, job->pool->classes, entry);
-    return status == CST_OK ? read_blocks(worker, job->pool, file, NULL, entry, NULL) : status;
+    int64_t rows = file->rows->row_count / file->count * file->rows_of_split;
+    cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
+    destination to = {.entry = entry, .split = split, .present = present};
+    return status == CST_OK ? read_blocks(worker, job->pool, file, &to) : status;
 }
 
 /* Opens a member and joins it with the split, whose reference exists by now, so that it is only
@@ -333,14 +363,24 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
     if (status == CST_OK && ids && !state->index && !state->labels_path)
         status = cst_seen_refuse(worker, where); /* the survey found none in it */
     if (status == CST_OK && ids)
-        status = cst_pool_order(worker, state, &ids, where, false, &file->places);
+        status = cst_pool_order_member(worker, state, &ids, where, cst_pool_partial(pool),
+                                       &file->places);
     if (status == CST_OK && !ids)
         status = check_count(worker, state, file);
+    file->rows_of_split = state->rows;
     CST_TRY(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
                                    &file->column_class));
     CST_TRY(cst_pool_check_truth(worker, pool, state, file->rows, file->places));
     cst_strings_free(worker, ids);
     return status;
+}
+
+/* Room for which rows a member predicted: none yet. */
+static cst_status start_present(cst_context *worker, cst_pool_split *split, int32_t member,
+                                size_t rows) {
+    cst_free(worker, split->present[member]);
+    split->present[member] = cst_alloc(worker, rows, 1);
+    return split->present[member] ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
@@ -354,16 +394,25 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     if (pool->task == CST_TASK_SEGMENTATION)
         return cst_maps_load(worker, pool, job->split, member, job->stream);
     size_t values = 0;
+    size_t rows = 0;
     cst_status status = join_member(worker, pool, job->split, member, &file);
-    if (status == CST_OK &&
-        !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
-        status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
+    if (status == CST_OK) {
+        size_t conditions = (size_t)(file.rows->row_count / file.count);
+        if (!cst_size_mul(conditions, (size_t)state->rows, &rows) ||
+            !cst_size_mul(rows, (size_t)pool->classes, &values))
+            status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
+    }
+    if (status == CST_OK && cst_pool_partial(pool))
+        status = start_present(worker, state, member, rows);
     if (status == CST_OK && job->stream)
-        status = keep_on_disk(worker, job, member, &file);
+        status = keep_on_disk(worker, job, member, &file, state->present[member]);
     else if (status == CST_OK) {
         out = cst_alloc(worker, values, sizeof *out);
-        status = out ? read_blocks(worker, pool, &file, out, NULL, NULL) : CST_ERROR_MEMORY;
+        destination to = {.out = out, .split = state, .present = state->present[member]};
+        status = out ? read_blocks(worker, pool, &file, &to) : CST_ERROR_MEMORY;
     }
+    if (status == CST_OK)
+        cst_pool_settle_present(worker, state, member, rows);
     close_member(worker, &file);
     if (status != CST_OK) {
         cst_free(worker, out);
@@ -382,7 +431,7 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
                         "member '%.100s' has no file of logits for split '%.100s'",
                         pool->manifest->members[member].name, split);
     cst_status status = join_member(context, pool, index, member, &file);
-    CST_TRY(read_blocks(context, pool, &file, NULL, NULL, out));
+    CST_TRY(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
     close_member(context, &file);
     return status;
 }
@@ -420,6 +469,8 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, count, load_member, &job));
+    if (status == CST_OK && cst_pool_partial(pool))
+        status = cst_pool_fill(context, pool, split);
     return status == CST_OK ? cst_progress(context, "read", count, count) : status;
 }
 
@@ -454,7 +505,8 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     }
     for (int32_t k = 0; status == CST_OK && k < all; k++) {
         loaded += state->data[k] != NULL;
-        if (asked[k] && !state->data[k])
+        bool there = !pool->missing || pool->manifest->members[k].paths[index];
+        if (asked[k] && !state->data[k] && there)
             missing[missing_count++] = k;
     }
     if (status == CST_OK && missing_count > 0) {

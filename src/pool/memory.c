@@ -4,6 +4,7 @@
  */
 #include "base/utf8.h"
 #include "pool/pieces.h"
+#include "pool/stream.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +16,7 @@ typedef struct source {
     cst_npy element; /* says how an element is decoded; nothing else of it is used */
     cst_convert convert;
     int64_t rows;
+    const cst_pool_split *split; /* where rows may be absent; else NULL */
 } source;
 
 static size_t item_of(cst_number type) {
@@ -70,7 +72,8 @@ static cst_pieces pieces_of(const source *s) {
                         .convert = s->convert,
                         .source = s,
                         .fetch = gather,
-                        .plain = is_plain(s) ? plain_row : NULL};
+                        .plain = is_plain(s) ? plain_row : NULL,
+                        .split = s->split};
 }
 
 /* An entry's read: any rows, from any thread. */
@@ -84,9 +87,26 @@ static void close_source(cst_context *context, void *user) {
     cst_free(context, user);
 }
 
-static cst_status convert_all(cst_context *context, const source *s, float *out) {
+static cst_status convert_all(cst_context *context, const source *s, float *out, uint8_t *present,
+                              int64_t *absent) {
     cst_pieces pieces = pieces_of(s);
-    return cst_pieces_all(context, &pieces, s->rows, out);
+    return cst_pieces_all(context, &pieces, s->rows, out, present, present ? absent : NULL);
+}
+
+/* A member of which rows are absent, in a temporary file, where they can be filled in. */
+static cst_status copy_rows(cst_context *context, const source *s, const char *name,
+                            cst_store_entry *entry) {
+    size_t classes = (size_t)s->convert.classes;
+    float *rows = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *rows);
+    cst_status status = rows ? cst_stream_create(context, name, s->rows, s->convert.classes, entry)
+                             : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < s->rows; first += CST_BLOCK_ROWS) {
+        int64_t count = s->rows - first < CST_BLOCK_ROWS ? s->rows - first : CST_BLOCK_ROWS;
+        status = read_source(context, s, first, count, rows);
+        CST_TRY(cst_stream_write(context, entry, first, count, rows));
+    }
+    cst_free(context, rows);
+    return status;
 }
 
 /* ---- members ---- */
@@ -107,24 +127,44 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                                .classes = pool->classes,
                                .width = job->arrays->columns == 1 ? 1 : pool->classes,
                                .values = pool->task == CST_TASK_REGRESSION,
+                               .missing = pool->missing,
                                .logits = pool->logits},
-                   .rows = split->rows};
+                   .rows = split->rows,
+                   .split = pool->missing ? split : NULL};
     size_t values = 0;
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
         return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", from.convert.where);
+    int64_t absent = 0;
+    uint8_t *present = pool->missing ? cst_alloc(worker, (size_t)split->rows, 1) : NULL;
+    split->present[task] = present; /* freed with the pool, also after a failure */
+    if (pool->missing && !present)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
     if (!split->store) {
         float *data = cst_alloc(worker, values, sizeof *data);
-        split->data[task] = data; /* freed with the pool, also after a failure */
-        return data ? convert_all(worker, &from, data) : CST_ERROR_MEMORY;
+        split->data[task] = data; /* the same */
+        status = data ? convert_all(worker, &from, data, present, &absent) : CST_ERROR_MEMORY;
+        if (status == CST_OK)
+            cst_pool_settle_present(worker, split, (int32_t)task, (size_t)split->rows);
+        return status;
     }
     source *kept = cst_alloc(worker, 1, sizeof *kept);
     if (!kept)
         return CST_ERROR_MEMORY;
     *kept = from;
-    split->store->entries[task] =
-        (cst_store_entry){.source = kept, .read = read_source, .close = close_source};
+    cst_store_entry *entry = &split->store->entries[task];
+    *entry = (cst_store_entry){.source = kept, .read = read_source, .close = close_source};
     split->data[task] = cst_store_place(split->store, (int32_t)task);
-    return convert_all(worker, kept, NULL);
+    status = convert_all(worker, kept, NULL, present, &absent);
+    if (status == CST_OK)
+        cst_pool_settle_present(worker, split, (int32_t)task, (size_t)split->rows);
+    if (status == CST_OK && absent > 0) {
+        cst_store_entry copy = {0};
+        status = copy_rows(worker, kept, from.convert.where, &copy);
+        close_source(worker, kept);
+        *entry = copy;
+    }
+    return status;
 }
 
 /* ---- what stands beside them ---- */
@@ -182,10 +222,12 @@ static cst_status copy_folds(cst_context *context, cst_pool *pool, int64_t rows,
     if (!folds)
         return CST_OK;
     for (int64_t i = 0; i < rows; i++)
-        if (folds[i] < 0)
+        if (folds[i] < 0 && !pool->missing)
             return cst_fail(context, CST_ERROR_INPUT,
                             "folds: row %" PRId64 " is fold %" PRId64
-                            "; folds are numbered from 0, and every row needs one",
+                            "; folds are numbered from 0, and every row needs one; rows without a "
+                            "fold are left "
+                            "out of a fit with missing=\"allow\"",
                             i, folds[i]);
     if (rows > INT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows with folds");
@@ -335,6 +377,7 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
     CST_TRY(describe(context, &manifest, call, a));
     CST_TRY(cst_pool_create(context, &pool, manifest, NULL));
     if (status == CST_OK) {
+        pool->missing = a->missing != 0;
         pool->splits[0].described = true;
         status = cst_pool_set_rows(context, &pool->splits[0], a->rows, manifest->path);
     }
@@ -348,6 +391,8 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
     take_job job = {.pool = pool, .arrays = a};
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, a->members, take_member, &job));
+    if (status == CST_OK && pool->missing)
+        status = cst_pool_fill(context, pool, 0);
     CST_TRY(cst_progress(context, "read", a->members, a->members));
     if (status != CST_OK) {
         cst_pool_free(context, pool);

@@ -540,6 +540,8 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
         return cst_why(context, status);
     }
     status = finish(context, out, manifest, config);
+    if (status == CST_OK)
+        (*out)->wide = wide;
     if (status == CST_OK && said && !(*out)->said) {
         (*out)->said = said;
         said = NULL;

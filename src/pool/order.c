@@ -65,8 +65,8 @@ static cst_status labels_lack_ids(cst_context *context, const cst_pool_split *sp
                     where, split->labels_path);
 }
 
-cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
-                          const char *where, bool anchor, int64_t **places) {
+static cst_status order(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                        const char *where, bool anchor, bool partial, int64_t **places) {
     *places = NULL;
     if (!anchor && split->labels_path && !split->anchored)
         return are_row_numbers(context, *ids)
@@ -77,7 +77,7 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
     int64_t *rows = cst_alloc(context, (size_t)(*ids)->count, sizeof *rows);
     if (!rows)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_id_join(context, split->index, *ids, where, rows);
+    cst_status status = cst_id_join(context, split->index, *ids, where, partial, rows);
     for (int64_t i = 0; status == CST_OK && !split->anchored && i < (*ids)->count; i++) {
         char quoted[CST_QUOTE_CHARS];
         cst_trim_item(context, i);
@@ -95,6 +95,16 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
     }
     *places = rows;
     return CST_OK;
+}
+
+cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                          const char *where, bool anchor, int64_t **places) {
+    return order(context, split, ids, where, anchor, false, places);
+}
+
+cst_status cst_pool_order_member(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                                 const char *where, bool partial, int64_t **places) {
+    return order(context, split, ids, where, false, partial, places);
 }
 
 cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,

@@ -40,7 +40,8 @@ static cst_status make_buffers(cst_context *context, const cst_pieces *p, int64_
 }
 
 static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_convert *convert,
-                               int64_t first, int64_t count, const buffers *b, float *out) {
+                               int64_t first, int64_t count, const buffers *b, uint8_t *present,
+                               float *out) {
     size_t width = (size_t)convert->width;
     size_t cells = (size_t)count * width;
     bool narrow = cst_npy_is_f32(p->element);
@@ -62,11 +63,18 @@ static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_co
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         float *to = out + (size_t)i * (size_t)convert->classes;
+        if (p->split && cst_pool_unfolded(p->split, first + i)) {
+            if (present)
+                present[first + i] = 0;
+            continue;
+        }
         const float *row =
             p->plain ? p->plain(p->source, first + i) : b->narrow + (size_t)i * width;
         status = narrow
                      ? cst_convert_row_f32(context, convert, first, i, row, b->wide, to)
                      : cst_convert_row(context, convert, first, i, b->wide + (size_t)i * width, to);
+        if (present)
+            present[first + i] = !convert->absent;
     }
     return status;
 }
@@ -79,15 +87,15 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
     cst_status status = make_buffers(context, pieces, piece, &b);
     for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
-        status = convert_rows(context, pieces, &convert, first + at, part, &b,
+        status = convert_rows(context, pieces, &convert, first + at, part, &b, NULL,
                               out + (size_t)at * (size_t)convert.classes);
     }
     free_buffers(context, &b);
     return status;
 }
 
-cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
-                          float *out) {
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
+                          uint8_t *present, int64_t *absent) {
     int64_t piece = piece_rows(pieces, rows);
     size_t classes = (size_t)pieces->convert.classes;
     cst_convert convert = pieces->convert;
@@ -99,10 +107,12 @@ cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_
     for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
         int64_t part = rows - first < piece ? rows - first : piece;
         status = cst_poll(context);
-        CST_TRY(convert_rows(context, pieces, &convert, first, part, &b,
+        CST_TRY(convert_rows(context, pieces, &convert, first, part, &b, present,
                              out ? out + (size_t)first * classes : scratch));
     }
     CST_TRY(cst_convert_finish(context, &convert));
+    for (int64_t i = 0; absent && i < rows; i++)
+        *absent += !present[i];
     cst_free(context, scratch);
     free_buffers(context, &b);
     return status;

@@ -19,6 +19,7 @@ typedef struct cst_pieces {
                         unsigned char *raw);
     /* The float32 of a row where they are usable in place; NULL where they never are. */
     const float *(*plain)(const void *source, int64_t row);
+    const cst_pool_split *split; /* whose rows these are, where some may be absent; else NULL */
 } cst_pieces;
 
 /* Rows first..first+count-1 into out [count][classes]. Any number of threads may read. */
@@ -26,7 +27,9 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
                            int64_t count, float *out);
 
 /* All `rows` rows into out [rows][classes], or with out NULL only looks whether that is possible;
- * ends with what only the whole of them can show to be wrong. */
-cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out);
+ * ends with what only the whole of them can show to be wrong. present (may be NULL): [rows], 0 for
+ * rows that the member did not predict; *absent (may be NULL): their number. */
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
+                          uint8_t *present, int64_t *absent);
 
 #endif

@@ -53,6 +53,7 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
         pool->layout = config->layout;
     if (config->ignore_given)
         pool->ignore = config->ignore;
+    pool->missing = config->missing != 0;
     pool->zip_limit = config->zip_limit;
     if (config->id_column && !(pool->id_column = cst_strdup(context, config->id_column)))
         return CST_ERROR_MEMORY;
@@ -140,8 +141,13 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         pool->splits[s].rows = -1;
         pool->splits[s].claim.rows = -1;
         pool->splits[s].data = cst_alloc(context, (size_t)manifest->member_count, sizeof(float *));
-        if (!pool->splits[s].data)
+        pool->splits[s].present =
+            cst_alloc(context, (size_t)manifest->member_count, sizeof(uint8_t *));
+        if (!pool->splits[s].data || !pool->splits[s].present)
             status = CST_ERROR_MEMORY;
+        pool->splits[s].presence = (cst_presence){.count = manifest->member_count,
+                                                  .data = pool->splits[s].data,
+                                                  .present = pool->splits[s].present};
     }
     if (status != CST_OK) {
         cst_pool_free(context, pool);
@@ -157,6 +163,24 @@ void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t m
     if (cst_store_find(split->store, split->data[member]) < 0)
         cst_free(context, (void *)(uintptr_t)split->data[member]);
     split->data[member] = NULL;
+    cst_free(context, split->present[member]);
+    split->present[member] = NULL;
+}
+
+void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_t member,
+                             size_t rows) {
+    uint8_t *present = split->present[member];
+    if (!present || memchr(present, 0, rows))
+        return;
+    cst_free(context, present);
+    split->present[member] = NULL;
+}
+
+bool cst_pool_has_unfolded(const cst_pool_split *split) {
+    for (int64_t i = 0; split->folds && i < split->rows; i++)
+        if (split->folds[i] < 0)
+            return true;
+    return false;
 }
 
 size_t cst_pool_resident(const cst_pool *pool) {
@@ -176,7 +200,9 @@ size_t cst_pool_resident(const cst_pool *pool) {
 /* Back to not loaded; the array of member pointers stays. */
 void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
     const float **data = split->data;
-    for (int32_t k = 0; data && k < pool->manifest->member_count; k++)
+    uint8_t **present = split->present;
+    cst_presence presence = split->presence;
+    for (int32_t k = 0; data && present && k < pool->manifest->member_count; k++)
         cst_pool_drop_member(context, split, k);
     cst_store_free(context, split->store);
     cst_free(context, split->rows_source);
@@ -192,7 +218,8 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_cases_free(context, split->cases);
     cst_free(context, split->first_path);
     cst_free(context, split->first_shape);
-    *split = (cst_pool_split){.rows = -1, .claim.rows = -1, .data = data};
+    *split = (cst_pool_split){
+        .rows = -1, .claim.rows = -1, .data = data, .present = present, .presence = presence};
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {
@@ -202,6 +229,7 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
     for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
         cst_pool_split_clear(context, pool, &pool->splits[s]);
         cst_free(context, pool->splits[s].data);
+        cst_free(context, pool->splits[s].present);
     }
     cst_free(context, pool->splits);
     cst_free(context, (void *)pool->files);
@@ -406,6 +434,11 @@ const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32
     return s->data[member];
 }
 
+const uint8_t *cst_pool_present(const cst_pool *pool, const char *split, int32_t member) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s && find_member(pool, member) ? s->present[member] : NULL;
+}
+
 /* ---- views ---- */
 
 /* The loaded split, or an error that says what to do. */
@@ -418,13 +451,29 @@ static cst_status need_loaded(cst_context *context, const cst_pool *pool, const 
                     split ? split : "(none)");
 }
 
+static bool has_no_file(const cst_pool *pool, const char *split, int32_t member) {
+    return pool->missing && (member < 0 || !cst_pool_member_has_split(pool, member, split));
+}
+
 static cst_status need_member(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_pool_split *state, int32_t member) {
     if (find_member(pool, member) && state->data[member])
         return CST_OK;
     const char *name = cst_pool_member_name(pool, member);
+    if (has_no_file(pool, split, member))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "member '%s' has no predictions for split '%s'; add its file or remove the "
+                        "member (predict and evaluate with a model work without it)",
+                        name ? name : "(none)", split);
     return cst_fail(context, CST_ERROR_ARGUMENT, "member '%s' of split '%s' is not loaded",
                     name ? name : "(none)", split);
+}
+
+static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
+    for (int32_t k = 0; k < pool->manifest->member_count; k++)
+        if (state->present[k])
+            return true;
+    return false;
 }
 
 /* A view of all rows, those of every condition one after another. */
@@ -434,6 +483,7 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
                       .classes = pool->classes,
                       .labels = conditions > 0 ? state->repeated : state->labels,
                       .targets = state->targets,
+                      .presence = any_absent(pool, state) ? &state->presence : NULL,
                       .store = state->store};
 }
 
@@ -456,16 +506,49 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
                                  cst_view *out) {
     const cst_pool_split *state = NULL;
     cst_status status = need_loaded(context, pool, split, &state);
-    for (int32_t k = 0; status == CST_OK && k < count; k++) {
+    for (int32_t k = 0; status == CST_OK && k < count; k++)
         status = need_member(context, pool, split, state, members[k]);
+    return status == CST_OK
+               ? cst_pool_view_there(context, pool, split, members, count, pointers, out)
+               : status;
+}
+
+cst_status cst_pool_view_there(cst_context *context, const cst_pool *pool, const char *split,
+                               const int32_t *members, int32_t count, const float **pointers,
+                               cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < count; k++) {
+        bool absent = has_no_file(pool, split, members[k]);
+        if (!absent)
+            status = need_member(context, pool, split, state, members[k]);
         if (status == CST_OK)
-            pointers[k] = state->data[members[k]];
+            pointers[k] = absent ? NULL : state->data[members[k]];
     }
     if (status != CST_OK)
         return status;
     *out = whole_view(pool, split, state);
     out->members = count;
     out->data = pointers;
+    return CST_OK;
+}
+
+bool cst_pool_misses(const cst_pool *pool) {
+    return pool->missing;
+}
+
+cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split) {
+    const cst_pool_split *state = find_loaded(pool, split);
+    for (int32_t k = 0; state && k < pool->manifest->member_count; k++) {
+        int32_t conditions = cst_pool_conditions(pool, split);
+        size_t rows = (size_t)state->rows * (conditions > 0 ? (size_t)conditions : 1);
+        bool none = !state->data[k] || (state->present[k] && !memchr(state->present[k], 1, rows));
+        if (none)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "member '%s' predicted no row of split '%s', so nothing can be fitted "
+                            "to it; remove the member",
+                            pool->manifest->members[k].name, split);
+    }
     return CST_OK;
 }
 

@@ -20,6 +20,19 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
                                  const int32_t *members, int32_t count, const float **pointers,
                                  cst_view *out);
 
+/* The same where the pool may miss predictions: a member without a file for the split, or one that
+ * is not in the pool (position -1), is NULL in *out. */
+cst_status cst_pool_view_there(cst_context *context, const cst_pool *pool, const char *split,
+                               const int32_t *members, int32_t count, const float **pointers,
+                               cst_view *out);
+
+/* Whether members may lack predictions. */
+bool cst_pool_misses(const cst_pool *pool);
+
+/* CST_ERROR_INPUT naming the first member that predicted no row of a loaded split, or has no file
+ * for it. */
+cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split);
+
 /* log sum_c exp(z_c) of every row's logits z, read from the file of a member of a loaded split.
  * out: [rows] ([conditions * rows] with conditions). CST_ERROR_UNSUPPORTED where the pool has no
  * logits.

@@ -30,6 +30,9 @@ typedef struct cst_pool_split {
     const float **data; /* [members] -> [conditions * rows][classes] or the member's place in the
                            store; NULL where not loaded */
     cst_store *store;   /* members that stay on disk, or NULL */
+    uint8_t **present;  /* [members] -> [conditions * rows]: 1 for rows that it predicted; NULL: all
+                           of them. The others hold what fill.c expects the member to say */
+    cst_presence presence;   /* data and present, for views */
     struct cst_cases *cases; /* segmentation: pool/spatial.h; folds and groups are there */
     char *first_path;        /* the first member whose shape was accepted, for messages */
     char *first_shape;
@@ -41,12 +44,14 @@ struct cst_pool {
     cst_task task;
     int32_t classes; /* of a regression: outputs */
     bool logits;
+    bool missing;      /* members may lack predictions */
     cst_layout layout; /* segmentation */
     int32_t ignore;    /* segmentation: label of pixels that do not count */
     uint64_t zip_limit;
     cst_strings *class_names; /* as a table, where the classes have names */
     cst_id_index *class_index;
     bool names_found;   /* the names are those of a header or of labels: nothing else says them */
+    bool wide;          /* one table holds several members */
     char *said;         /* a notice of opening, given with the first split that is read; or NULL */
     char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
     char *label_column; /* the same of the labels */
@@ -54,6 +59,12 @@ struct cst_pool {
     const char **files;     /* [file_count] that the manifest names; they are its own */
     size_t file_count;
 };
+
+/* Whether rows of a member may be absent: its samples are rows. */
+static inline bool cst_pool_partial(const cst_pool *pool) {
+    return pool->missing &&
+           (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION);
+}
 
 /* Bytes of the members' predictions that are in memory, over all splits. */
 size_t cst_pool_resident(const cst_pool *pool);
@@ -94,6 +105,10 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
 cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
                           const char *where, bool anchor, int64_t **places);
 
+/* The same for a member's ids, of which some may be missing where `partial`. */
+cst_status cst_pool_order_member(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                                 const char *where, bool partial, int64_t **places);
+
 /* Reads a column and puts it in the split's order: `places` as from cst_pool_order. */
 cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const char *path, const cst_table_ask *ask, bool anchor,
@@ -114,10 +129,28 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
  * end of a message. */
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes);
 
+/* ---- rows that a member did not predict ---- */
+
+/* In fill.c: gives the rows that loaded members did not predict what the other members suggest they
+ * would have said, from the loaded members alone and without labels. */
+cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t split);
+
+/* After a member was read: forgets which rows are there where that is all of them. */
+void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_t member,
+                             size_t rows);
+
+/* Whether row `row` of the split has a negative fold: no prediction of it is out of fold. */
+static inline bool cst_pool_unfolded(const cst_pool_split *split, int64_t row) {
+    return split->folds && split->folds[row % split->rows] < 0;
+}
+
+/* Whether there is one. */
+bool cst_pool_has_unfolded(const cst_pool_split *split);
+
 /* ---- folds, targets and weights ---- */
 
-/* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order; number i
- * goes to out[places[i]], or to out[i] where places is NULL. */
+/* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order, negative
+ * ones to -1; number i goes to out[places[i]], or to out[i] where places is NULL. */
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
                              int64_t count, int32_t *out);
 
@@ -153,6 +186,8 @@ typedef struct cst_convert {
     int64_t like_percentages;   /* the same of percentages */
     double high;                /* the largest value so far, of logits in one column */
     int64_t total;              /* rows so far */
+    bool missing;               /* a row of NaN alone is one that the member did not predict */
+    bool absent;                /* the last row was such a row: its output is uniform, or 0 */
     double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */
 } cst_convert;
 

@@ -49,7 +49,7 @@ static cst_status read_npy(cst_context *context, const void *source, int64_t fir
 /* Reads everything once, so that what is wrong with a file is said before anything is computed. */
 static cst_status check_all(cst_context *context, const stream *s) {
     cst_pieces pieces = pieces_of(s);
-    return cst_pieces_all(context, &pieces, s->rows->row_count, NULL);
+    return cst_pieces_all(context, &pieces, s->rows->row_count, NULL, NULL, NULL);
 }
 
 cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,

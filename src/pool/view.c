@@ -66,6 +66,48 @@ cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t m
     return status;
 }
 
+const uint8_t *cst_view_present(const cst_view *view, int32_t member) {
+    const cst_presence *presence = view->presence;
+    for (int32_t k = 0; presence && k < presence->count; k++)
+        if (presence->data[k] && presence->data[k] == view->data[member])
+            return presence->present[k];
+    return NULL;
+}
+
+cst_view cst_view_predicted(const cst_view *view, int32_t member, int64_t *index,
+                            const float **pointer) {
+    const uint8_t *present = cst_view_present(view, member);
+    cst_view part = cst_view_members(view, &member, 1, pointer);
+    int64_t rows = 0;
+    for (int64_t i = 0; present && i < view->rows; i++)
+        if (cst_view_is_there(view, present, i))
+            index[rows++] = view->index ? view->index[i] : i;
+    if (rows > 0 && rows < view->rows) {
+        part.rows = rows;
+        part.index = index;
+    }
+    return part;
+}
+
+void cst_view_any_there(const cst_view *view, uint8_t *there) {
+    memset(there, 0, (size_t)view->rows);
+    for (int32_t k = 0; k < view->members; k++) {
+        const uint8_t *present = cst_view_present(view, k);
+        for (int64_t i = 0; view->data[k] && i < view->rows; i++)
+            there[i] = there[i] || cst_view_is_there(view, present, i);
+    }
+}
+
+double cst_view_present_sum(const cst_view *view, int32_t member) {
+    const uint8_t *present = cst_view_present(view, member);
+    double sum = 0;
+    if (!present)
+        return cst_view_weight_sum(view);
+    for (int64_t i = 0; i < view->rows; i++)
+        sum += cst_view_is_there(view, present, i) ? cst_view_weight(view, i) : 0;
+    return sum;
+}
+
 double cst_view_weight_sum(const cst_view *view) {
     double sum = 0;
     if (!view->weights)

@@ -14,6 +14,13 @@
 /* Members of a split that stay on disk: pool/store.h. */
 typedef struct cst_store cst_store;
 
+/* Which rows of the split each member predicted. */
+typedef struct cst_presence {
+    int32_t count;
+    const float *const *data; /* [count]: what a view's data have for the member */
+    uint8_t *const *present;  /* [count] -> [all rows of the split]; NULL: every row */
+} cst_presence;
+
 typedef struct cst_view {
     int64_t rows;             /* N, of this view */
     int32_t classes;          /* C; outputs of a regression */
@@ -29,9 +36,10 @@ typedef struct cst_view {
     const double *weights; /* [all rows of the split]: how much a row counts, all above 0; NULL: all
                               rows alike */
     double weight_scale;   /* the weights are to be multiplied by it; not read without weights */
-    const cst_store *store; /* NULL: every member is in memory */
-    const void *attached;   /* what its owner keeps for rows of the split: opaque here,
-                               passed on to views made of this one; NULL: nothing */
+    const cst_store *store;       /* NULL: every member is in memory */
+    const cst_presence *presence; /* NULL: every member predicted every row */
+    const void *attached;         /* what its owner keeps for rows of the split: opaque here,
+                                     passed on to views made of this one; NULL: nothing */
 } cst_view;
 
 /* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]: *rows
@@ -69,6 +77,27 @@ static inline double cst_view_weight(const cst_view *view, int64_t row) {
     return view->weights ? view->weights[view->index ? view->index[row] : row] * view->weight_scale
                          : 1;
 }
+
+/* Which rows of the split (not of the view) member `member` predicted: 1 each; NULL: all. The data
+ * of the others are what it would probably have said, for fits that need whole rows. A member whose
+ * data are NULL predicted none. */
+const uint8_t *cst_view_present(const cst_view *view, int32_t member);
+
+/* Whether it predicted row `row` of the view; `present` as above. */
+static inline bool cst_view_is_there(const cst_view *view, const uint8_t *present, int64_t row) {
+    return !present || present[view->index ? view->index[row] : row];
+}
+
+/* The rows of the view that one member predicted, with that member alone. Without
+ * one, or where it predicted all of them, every row. index: [view->rows]; pointer: [1]. */
+cst_view cst_view_predicted(const cst_view *view, int32_t member, int64_t *index,
+                            const float **pointer);
+
+/* there [view->rows]: 1 for rows that some member predicted, else 0. */
+void cst_view_any_there(const cst_view *view, uint8_t *there);
+
+/* Sum of the weights of the rows that a member predicted. */
+double cst_view_present_sum(const cst_view *view, int32_t member);
 
 /* Sum of the rows' weights: their number where they have none. */
 double cst_view_weight_sum(const cst_view *view);

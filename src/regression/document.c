@@ -65,20 +65,24 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     float *values = cst_alloc(context, cells, sizeof *values);
     double *targets = cst_alloc(context, cells, sizeof *targets);
     double *weights = cst_alloc(context, (size_t)view->rows, sizeof *weights);
-    cst_status status = values && targets && weights ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
-        weights[i] = cst_view_weight(view, i);
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
-        memcpy(targets + (size_t)i * width, cst_view_target(view, i), width * sizeof *targets);
+    int64_t *index = cst_alloc(context, view->presence ? (size_t)view->rows : 0, sizeof *index);
+    cst_status status = values && targets && weights && index ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        status = cst_view_copy(context, view, k, values);
-        cst_predicted_values p = {.rows = view->rows, .outputs = view->classes, .mean = values};
+        const float *pointer = NULL;
+        const cst_view part = cst_view_predicted(view, k, index, &pointer);
+        for (int64_t i = 0; i < part.rows; i++) {
+            weights[i] = cst_view_weight(&part, i);
+            memcpy(targets + (size_t)i * width, cst_view_target(&part, i), width * sizeof *targets);
+        }
+        status = cst_view_copy(context, &part, 0, values);
+        cst_predicted_values p = {.rows = part.rows, .outputs = view->classes, .mean = values};
         CST_TRY(cst_value_metrics_weighted(context, &p, targets, view->weights ? weights : NULL,
                                            &out[k], NULL));
     }
     cst_free(context, values);
     cst_free(context, targets);
     cst_free(context, weights);
+    cst_free(context, index);
     return status;
 }
 

@@ -20,6 +20,11 @@ void cst_text_predict(cst_page *page, const json_t *root, bool full) {
                        cst_json_number(root, "classes"), format);
         return;
     }
+    const char *columns = cst_json_string(root, "columns");
+    if (columns) {
+        cst_page_print(page, "%s: %.0f rows; %s\n", out, cst_json_number(root, "samples"), columns);
+        return;
+    }
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     cst_page_print(page, "%s: %.0f samples x %.0f %s, float32 %s\n", out,
                    cst_json_number(root, "samples"), cst_json_number(root, "classes"),

@@ -30,7 +30,8 @@ static void print_members(cst_page *page, const json_t *root) {
         cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
         cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "latency_ms"));
     }
-    if (count > 1) {
+    if (count > 1 &&
+        !(isnan(cst_json_number(root, "flops")) && isnan(cst_json_number(root, "latency_ms")))) {
         cst_grid_cell(&table, CST_DIM, "all");
         cst_grid_cell(&table, CST_DIM, "%s", "");
         cst_grid_quantity(&table, CST_DIM, cst_json_number(root, "flops"));

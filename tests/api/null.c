@@ -153,6 +153,14 @@ static void files(void **state) {
     REFUSED_ALONE(cst_write_predictions_csv(NULL, "p.csv", p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, NULL, p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, "p.csv", NULL, 1, CLASSES, NULL, NULL));
+    REFUSED_ALONE(cst_write_predictions_like(NULL, "p.csv", "s.csv", NULL, 0, p, 1, CLASSES, NULL,
+                                             NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, NULL, "s.csv", NULL, 0, p, 1, CLASSES, NULL,
+                                       NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, "p.csv", NULL, NULL, 0, p, 1, CLASSES, NULL,
+                                       NULL, NULL));
+    REFUSED(cst_write_predictions_like(f->context, "p.csv", "s.csv", NULL, 0, NULL, 1, CLASSES,
+                                       NULL, NULL, NULL));
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
     REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));
@@ -492,6 +500,10 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_weights(f->pool, NULL));
     assert_null(cst_pool_id(NULL, "oof", 0));
     assert_null(cst_pool_id(f->pool, NULL, 0));
+    assert_null(cst_pool_present(NULL, "oof", 0));
+    assert_null(cst_pool_present(f->pool, NULL, 0));
+    assert_null(cst_pool_present(f->pool, "oof", 0));
+    assert_null(cst_pool_present(f->pool, "oof", MEMBERS));
     assert_null(cst_pool_predictions(NULL, "oof", 0));
     assert_null(cst_pool_predictions(f->pool, NULL, 0));
     assert_null(cst_pool_predictions(f->pool, "oof", MEMBERS));

@@ -129,6 +129,8 @@ CALL(write_predictions, cst_write_predictions(c, "/nonexistent/p.npy", f->p[0], 
 CALL(write_conditions,
      cst_write_predictions_conditions(c, "/nonexistent/p.npy", f->p[0], 3, n, CLASSES))
 CALL(write_csv, cst_write_predictions_csv(c, "/nonexistent/p.csv", f->p[0], n, CLASSES, NULL, NULL))
+CALL(write_like, cst_write_predictions_like(c, "/nonexistent/p.csv", "/nonexistent/s.csv", NULL, 0,
+                                            f->p[0], n, CLASSES, NULL, NULL, NULL))
 CALL(write_folds, cst_write_folds(c, "/nonexistent/f.npy", f->folds, n))
 CALL(set_integers, cst_report_set_integers(c, f->report, "key", f->groups, n))
 CALL(set_strings, cst_report_set_strings(c, f->report, "key", NAMES, n))
@@ -219,6 +221,7 @@ static const struct {
     {"cst_write_predictions", write_predictions},
     {"cst_write_predictions_conditions", write_conditions},
     {"cst_write_predictions_csv", write_csv},
+    {"cst_write_predictions_like", write_like},
     {"cst_write_folds", write_folds},
     {"cst_report_set_integers", set_integers},
     {"cst_report_set_strings", set_strings},

@@ -83,7 +83,9 @@ class Hash(PoolCase):
         os.mkdir(self.path("other"))
         for name in names:
             np.savez_compressed(self.path(f"other/{name}.npz"), np.asfortranarray(self.members[name, "oof"]))
-        self.assertEqual(self.hash("--labels", labels, *[self.path(f"other/{n}.npz") for n in names]), first)
+            np.savetxt(self.path(f"other/{name}.csv"), self.members[name, "oof"], delimiter=",", fmt="%.17g", header="0,1,2", comments="")
+        for ending in ("npz", "csv"):
+            self.assertEqual(self.hash("--labels", labels, *[self.path(f"other/{n}.{ending}") for n in names]), first)
 
     def test_other_data(self):
         seen = {self.hash()}

@@ -428,7 +428,7 @@ class Wide(Tables):
     def test_labels_that_are_missing_or_no_classes(self):
         y, p = self.binary()
         wide = self.write("wide.csv", table("id,bought,lgb,xgb", np.arange(ROWS) + 9, y, *p[:2]))
-        self.refused(wide, says=("label",))
+        self.refused(wide, says=("has no labels", "--label-column"))
         self.assertEqual(self.fits(wide, "--label-column", "bought")["models_in"], 2)
         wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
         self.refused(wide, "--label-column", "price", says=("--task regression",))
@@ -441,6 +441,16 @@ class Wide(Tables):
         found = self.fits(one)
         self.assertEqual((found["models_in"], found["kept"]), (1, ["net"]))
         self.assertGreater(found["members"][0]["top1"], 0.7)
+
+    def test_cells_that_are_missing(self):
+        y, p = self.binary()
+        gaps = [str(x) for x in p[0]]
+        for i, word in ((5, ""), (6, "NA"), (7, "nan"), (8, "None")):
+            gaps[i] = word
+        wide = self.write("wide.csv", table("id,target,lgb,xgb", np.arange(ROWS) + 9, y, gaps, p[1]))
+        self.refused(wide, says=("wide.csv", "--missing allow"))
+        found = self.fits(wide, "--missing", "allow")
+        self.assertEqual([m["name"] for m in found["members"]], ["lgb", "xgb"])
 
     def test_compressed(self):
         y, p = self.binary()
@@ -573,3 +583,125 @@ class Causes(Tables):
         wrong[5, 2] = 7.0  # class c, which is the first column of the second file
         files.append(self.write("q.csv", table("c,a,b", wrong[:, 2], wrong[:, 0], wrong[:, 1])))
         self.refused("--labels", self.path("y.npy"), *files, says=("q.csv", "row 5", "line 7"))
+
+
+class Odd(Tables):
+    """Tables as other programs write them: read right, or refused with the reason."""
+
+    def setUp(self):
+        super().setUp()
+        self.rows = 60
+        self.y = self.draw.integers(3, size=self.rows)
+        scores = 2 * np.eye(3)[self.y] + self.draw.normal(size=(self.rows, 3))
+        self.p = np.round(np.exp(scores) / np.exp(scores).sum(1, keepdims=True), 6)
+        self.v = np.round(self.y + self.draw.normal(size=self.rows), 4)
+        self.ids = np.arange(self.rows) + 100
+        np.save(self.path("y.npy"), self.y)
+        np.save(self.path("p.npy"), self.p)
+        self.plain = self.fits("--labels", self.path("y.npy"), self.path("p.npy"))
+        self.with_ids = self.write("yi.csv", table("id,label", self.ids, self.y))
+        self.values = self.write("yv.csv", table("id,y", self.ids, self.y + 0.5))
+
+    def test_read_as_they_are_meant(self):
+        p, ids, n = self.p, self.ids, self.rows
+        quoted = [[f'"{x}"' for x in column] for column in p.T]
+        texts = {
+            "quotes": table('"cat","dog","bird"', *quoted),
+            "mark": "\ufeff" + table("cat,dog,bird", *p.T),
+            "semicolons": table("cat;dog;bird", *p.T, delimiter=";"),
+            "tabs": table("cat\tdog\tbird", *p.T, delimiter="\t"),
+            "commas at the end": table("cat,dog,bird,", *p.T, [""] * n),
+            "commas at the end, no header": table(None, *p.T, [""] * n),
+            "index": table(",cat,dog,bird", np.arange(n), *p.T),
+            "index and ids": table("Unnamed: 0,cat,dog,bird", np.arange(n), *p.T),
+            "lines of Windows": table("cat,dog,bird", *p.T).replace("\n", "\r\n"),
+            "lines of old Macs": table("cat,dog,bird", *p.T).replace("\n", "\r"),
+            "spaces": table("cat , dog, bird ", *p.T, delimiter=" , "),
+            "savetxt": table("# cat,dog,bird", *p.T),
+            "empty lines at the end": table("cat,dog,bird", *p.T) + "\n\n",
+            "exponents": table("cat,dog,bird", *[[f"{x:.6e}" for x in column] for column in p.T]),
+        }
+        for name, text in texts.items():
+            with self.subTest(name):
+                self.assertEqual(scores(self.fits("--labels", self.path("y.npy"), self.write("p.csv", text))), scores(self.plain))
+        texts = {
+            "ids behind a mark": "\ufeff" + table("id,cat,dog,bird", ids, *p.T),
+            "index and ids": table("Unnamed: 0,id,cat,dog,bird", np.arange(n)[::-1], ids, *p.T),
+            "ids last": table("cat,dog,bird,id", *p.T, ids),
+            "labels beside": table("id,y_true,cat,dog,bird", ids, self.y, *p.T),
+            "folds beside": table("id,fold,cat,dog,bird", ids, ids % 5, *p.T),
+        }
+        for name, text in texts.items():
+            with self.subTest(name):
+                self.assertEqual(scores(self.fits("--labels", self.with_ids, self.write("p.csv", text))), scores(self.plain))
+
+    def test_labels_of_many_kinds(self):
+        one = np.round(1 - self.p[:, 0], 6)
+        binary = (self.y > 0).astype(int)
+        np.save(self.path("y.npy"), binary)
+        np.save(self.path("p.npy"), one)
+        plain = scores(self.fits("--labels", self.path("y.npy"), self.path("p.npy")))
+        member = self.write("p.csv", table("id,proba", self.ids, one))
+        for words in (("False", "True"), ("no", "yes"), ("0", "1"), ("0.0", "1.0"), ("neg", "pos"), ("a", "b")):
+            with self.subTest(words):
+                labels = self.write("y.csv", table("id,label", self.ids, [words[t] for t in binary]))
+                found = self.fits("--labels", labels, member)
+                self.assertEqual(scores(found), plain)
+                self.assertEqual("probability of " + words[1] in found["said"], not words[0].startswith("0"))
+        labels = self.write("y.csv", table("id,fold,species", self.ids, self.ids % 3, [("cat", "dog", "bird")[t] for t in self.y]))
+        member = self.write("p.csv", table("id,cat,dog,bird", self.ids, *self.p.T))
+        self.assertEqual(scores(self.fits("--labels", labels, member)), scores(self.plain))
+        labels = self.write("y.csv", table("label", self.y + 1))
+        self.refused("--labels", labels, self.write("p.csv", table("cat,dog,bird", *self.p.T)), says=("subtract 1",))
+        labels = self.write("y.csv", table("cat,dog,bird", *np.eye(3, dtype=int)[self.y].T))
+        self.refused("--labels", labels, self.path("p.csv"), says=("one-hot",))
+
+    def test_refused_with_the_reason(self):
+        p, ids, n = self.p, self.ids, self.rows
+        comma = [[str(x).replace(".", ",") for x in column] for column in p.T]
+        cases = {
+            "decimal commas": (table("a;b;c", *comma, delimiter=";"), "decimal point"),
+            "decimal commas in quotes": (table("a,b,c", *[[f'"{x}"' for x in column] for column in comma]), "decimal point"),
+            "spaces between columns": (table(None, *p.T, delimiter=" "), "separated by spaces"),
+            "bars between columns": (table("a|b|c", *p.T, delimiter="|"), "bars"),
+            "percent signs": (table("a,b,c", *[[f"{100 * x}%" for x in column] for column in p.T]), "percent sign"),
+            "a name is missing": (table("a,,c", *p.T), "no name"),
+            "a name is missing at the end": (table("a,b", *p.T), "line 2 has 3 cells"),
+            "a comment": ("# by hand\n" + table("a,b,c", *p.T), "is line 1 a comment"),
+            "the separator of a spreadsheet": ("sep=,\n" + table("a,b,c", *p.T), "line 2 has 3 cells"),
+            "two headers": (table("a,b,c", *p.T) + "a,b,c\n", ""),
+            "an empty line": (table("a,b,c", *p.T) + "\n1,0,0\n", "is empty, but data follow"),
+            "the largest probability": (table("a,b,c,top", *p.T, p.max(1)), "MEMBER:CLASS"),
+            "predicted class": (table("pred,a,b,c", p.argmax(1), *p.T), "labels or folds"),
+            "mixed separators": (table("a,b,c", *p.T) + "1;0;0\n", "has 1 cells"),
+            "UTF-16": (table("a,b,c", *p.T).encode("utf-16"), "UTF-16"),
+            "Latin 1": (table("\xe4,b,c", *p.T).encode("latin-1"), "UTF-8"),
+            "a sum below": (table("a,b,c", *p.T) + "20,20,20\n", "61 rows"),
+        }
+        for name, (text, word) in cases.items():
+            with self.subTest(name):
+                self.refused("--labels", self.path("y.npy"), self.write("q.csv", text), says=(word,))
+        cases = {
+            "a sum below": (table("id,a,b,c", ids, *p.T) + "Total,20,20,20\n", "'Total'"),
+            "an id twice": (table("id,a,b,c", np.append(ids[:-1], ids[0]), *p.T), "occurs twice"),
+            "zeros in front": (table("id,a,b,c", [f"{x:05d}" for x in ids], *p.T), "but '100' is"),
+            "ids as fractions": (table("id,a,b,c", [f"{x}.0" for x in ids], *p.T), "but '100' is"),
+            "a row is missing": (table("id,a,b,c", ids[1:], *p[1:].T), "'100'"),
+        }
+        for name, (text, word) in cases.items():
+            with self.subTest(name):
+                self.refused("--labels", self.with_ids, self.write("q.csv", text), says=(word,))
+        value = [str(x) for x in self.v]
+        cases = {
+            "thousands": ([f'"{1000 * x + 5000:,.2f}"' for x in self.v], "thousands"),
+            "a currency": ([f"${x + 9}" for x in self.v], "unit"),
+            "an empty cell": (["", *value[1:]], "is empty"),
+            "NA": (["NA", *value[1:]], "missing value"),
+            "NA below": ([*value[1:], "NA"], "missing value"),
+        }
+        for name, (column, word) in cases.items():
+            with self.subTest(name):
+                file = self.write("q.csv", table("id,pred", ids, column))
+                self.refused("--task", "regression", "--labels", self.values, file, says=("q.csv", word))
+        files = [self.write(f"{name}.csv", table("id,mu,sigma", ids, self.v, self.v + 0.25)) for name in "qr"]
+        self.refused("--task", "regression", "--labels", self.values, *files, says=("mu, sigma", "FILE.csv#COLUMN"))

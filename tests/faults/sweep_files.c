@@ -97,6 +97,27 @@ static void write_csv(trial *t) {
     finish(t, path);
 }
 
+/* With the ids and the header of another table. */
+static void write_like(trial *t) {
+    char path[512];
+    char sample[512];
+    static char ids[ROWS][16];
+    const char *list[ROWS];
+    char *said = NULL;
+    for (int i = 0; i < ROWS; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "r%d", i);
+        list[i] = ids[i];
+    }
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.csv"));
+    (void)snprintf(sample, sizeof sample, "%s", in_folder(t->w, "a.oof.csv"));
+    TRY(t,
+        cst_write_predictions_like(t->c, path, sample, NULL, 0, t->w->p[0], ROWS, CLASSES, list,
+                                   NULL, &said),
+        missing(path) && said == NULL);
+    cst_free(t->c, said);
+    finish(t, path);
+}
+
 static void write_folds(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
@@ -375,6 +396,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_write_predictions", "", write_predictions},
     {"cst_write_predictions_conditions", "", write_conditions},
     {"cst_write_predictions_csv", "", write_csv},
+    {"cst_write_predictions_like", "", write_like},
     {"cst_write_folds", "", write_folds},
     {"cst_model_save", "", model_save},
     {"cst_model_load", "", model_load},

@@ -373,7 +373,7 @@ static void joins_of_many_ids(void **state) {
         expect_ok(f, cst_strings_add_int(f->context, other, j * j - 100));
     }
     expect_ok(f, cst_id_index_create(f->context, &index, reference, "reference"));
-    expect_ok(f, cst_id_join(f->context, index, other, "other", target));
+    expect_ok(f, cst_id_join(f->context, index, other, "other", false, target));
     for (int64_t i = 0; i < COUNT; i++)
         assert_true(target[i] == i * 1777 % COUNT);
     assert_int_equal(cst_id_index_find(index, "-96"), 2);
@@ -396,7 +396,7 @@ static void joins_pass_over_the_mark_of_formulas(void **state) {
     cst_strings *twice = strings_of(f, both);
     cst_id_index *index = NULL;
     expect_ok(f, cst_id_index_create(f->context, &index, left, "ids.npy"));
-    expect_ok(f, cst_id_join(f->context, index, right, "a.csv", target));
+    expect_ok(f, cst_id_join(f->context, index, right, "a.csv", false, target));
     assert_memory_equal(target, expected, sizeof target);
     cst_id_index_free(f->context, index);
     expect_error(f, cst_id_index_create(f->context, &index, twice, "ids.npy"), CST_ERROR_INPUT,
@@ -424,8 +424,9 @@ static void joins_name_the_first_offending_id(void **state) {
     for (int k = 0; k < 3; k++) {
         int64_t target[8];
         cst_strings *right = strings_of(f, cases[k].ids);
-        expect_error(f, cst_id_join(f->context, index, right, "member.csv", target), cases[k].code,
-                     "member.csv", cases[k].what[0], cases[k].what[1], cases[k].what[2], NULL);
+        expect_error(f, cst_id_join(f->context, index, right, "member.csv", false, target),
+                     cases[k].code, "member.csv", cases[k].what[0], cases[k].what[1],
+                     cases[k].what[2], NULL);
         cst_strings_free(f->context, right);
     }
     cst_id_index_free(f->context, index);

@@ -536,6 +536,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
         status = add_file(context, manifest, paths[i]);
     if (status != CST_OK) {
+        cst_free(context, said);
         cst_manifest_free(context, manifest);
         return cst_why(context, status);
     }

@@ -314,6 +314,8 @@ def models():
         fit("prototype", folder, "--preset", "prototype")
         fit("everything", folder, "--set", "meta.learners=ridge,log-linear", "--set", "gate.hidden=2", "--set",
             "gate.epochs=2", "--set", "probability.map=simplex", "--set", "blend.rule=uniform")
+        for method in ("average+vector", "average+isotonic", "autogluon", "hill-climbing", "ridge+platt", "mlp"):
+            fit(method.replace("+", "_").replace("-", "_"), folder, "--method", method)
         folder = pathlib.Path(temporary) / "values"
         folder.mkdir()
         y = random.normal(size=(60, 2))
@@ -340,6 +342,7 @@ def models():
             "corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},
             "models": [{"name": m, "predictions": {"oof": m + ".json"}} for m in "abc"]}))
         fit("detection", folder)
+        fit("wbf", folder, "--method", "wbf")
         folder = pathlib.Path(temporary) / "pixels"
         folder.mkdir()
         y = random.integers(0, 2, (6, 8, 8)).astype("u1")

@@ -4,6 +4,7 @@
  */
 #include "model/absent.h"
 
+#include "model/format.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -253,17 +254,30 @@ static void add_refit(cst_room *room, const cst_refit *refit) {
 
 /* ---- without what a fit keeps ---- */
 
-/* Weights [n] of those present, scaled to the sum that all had. */
+/* Weights [n] of those present, scaled to the sum that all had: 1 for a mixture. Where
+ * weights of opposite signs would be magnified far, the negative ones are left out. */
 static void rescale(const cst_room *room, const double *all, double *weights) {
     double total = 0;
+    double size = 0;
     double left = 0;
-    for (int32_t k = 0; k < room->whole->members; k++)
+    double left_size = 0;
+    for (int32_t k = 0; k < room->whole->members; k++) {
         total += all[k];
-    for (int32_t i = 0; i < room->model.members; i++)
+        size += fabs(all[k]);
+    }
+    for (int32_t i = 0; i < room->model.members; i++) {
         left += all[room->place[i]];
+        left_size += fabs(all[room->place[i]]);
+    }
+    if (room->whole->map == CST_PROBABILITY_MIXTURE)
+        total = 1;
+    bool magnified = left_size * total > 1.5 * left * size; /* also where left <= 0 */
+    left = magnified ? (left + left_size) / 2 : left;
     bool some = left / total > 1e-3;
-    for (int32_t i = 0; i < room->model.members; i++)
-        weights[i] = some ? all[room->place[i]] * (total / left) : total / room->model.members;
+    for (int32_t i = 0; i < room->model.members; i++) {
+        double weight = magnified ? fmax(all[room->place[i]], 0) : all[room->place[i]];
+        weights[i] = some ? weight * (total / left) : total / room->model.members;
+    }
 }
 
 static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t index) {
@@ -330,7 +344,8 @@ static void fill_values(cst_room *room) {
             size_t at = (size_t)room->place[i];
             to->center[d * n + i] = from->center[d * width + at];
             for (size_t j = 0; j < n; j++)
-                to->covariance[(d * n + i) * n + j] = matrix[at * width + (size_t)room->place[j]];
+                to->covariance[(d * n + i) * n + j] =
+                    fmax(matrix[at * width + (size_t)room->place[j]], i == j ? 0 : -HUGE_VAL);
         }
     }
 }
@@ -359,6 +374,14 @@ static void fill_fusion(cst_room *room) {
                 room->whole->fusion->weights[c * k + (size_t)room->place[i]];
 }
 
+/* As in a model file: beyond that scores may be infinite. */
+static bool is_bounded(const double *values, int32_t count) {
+    bool bounded = true;
+    for (int32_t i = 0; i < count; i++)
+        bounded = bounded && fabs(values[i]) <= CST_MODEL_COEFFICIENT_MAX;
+    return bounded;
+}
+
 /* Every learner from its refits, or scaled where it has none. */
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
@@ -381,10 +404,12 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
             }
         if (!known)
             status = rescale_learner(context, room, l);
-        for (int32_t j = 0; status == CST_OK && j < learner->coefficients; j++)
-            if (!isfinite(learner->weights[j]))
-                status = cst_fail(context, CST_ERROR_NUMERIC,
-                                  "the weights without the absent members are not finite");
+        if (status == CST_OK && !(is_bounded(learner->weights, learner->coefficients) &&
+                                  is_bounded(learner->bias, learner->biases)))
+            status = cst_fail(context, CST_ERROR_NUMERIC,
+                              "the weights without the absent members are larger than %g: the "
+                              "numbers of the model for this are damaged; fit it again",
+                              CST_MODEL_COEFFICIENT_MAX);
     }
     return status;
 }
@@ -455,9 +480,8 @@ void cst_absent_tell(cst_context *context, const cst_model *model, const char *s
     }
     if (absent == 0)
         return;
-    cst_notice(context,
-               "split '%s': %d of the model's %d members %s absent (%s%s)%s", split, (int)absent,
-               (int)model->members, absent == 1 ? "is" : "are", names,
+    cst_notice(context, "split '%s': %d of the model's %d members %s absent (%s%s)%s", split,
+               (int)absent, (int)model->members, absent == 1 ? "is" : "are", names,
                absent > NAMED ? ", ..." : "",
                model->refits ? "; the weights of the others were computed anew" : "");
 }

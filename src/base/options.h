@@ -15,6 +15,9 @@
       "Number of folds, if the pool does not define folds.")                                       \
     X(EVALUATE_NESTED, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                               \
       "Score the whole procedure on out-of-fold rows by refitting everything within each fold.")   \
+    X(CHECKS, "checks", BOOLEAN, "true", 0, 1, "",                                                 \
+      "Check the predictions before a fit: rows or columns in another order, leaks, copies, "      \
+      "folds that split groups, values on another scale.")                                         \
     X(FIT_BALANCE, "fit.balance", REAL, "0", 0, 1, "",                                             \
       "Class weighting in the losses of the log-linear pool and of selection: 0 = none, 1 = "      \
       "every class counts the same. A row has the weight (rows / (classes * rows of its class)) "  \

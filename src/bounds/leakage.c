@@ -246,8 +246,9 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
         if (cst_options_get(*options, key))
             status = cst_options_restore(context, *options, key, value + 1);
     }
-    return status == CST_OK ? cst_options_set(context, *options, "evaluate.nested", "true")
-                            : status;
+    CST_TRY(cst_options_set(context, *options, "evaluate.nested", "true"));
+    /* Permuted labels are not the user's. */
+    return status == CST_OK ? cst_options_set(context, *options, "checks", "false") : status;
 }
 
 /* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */

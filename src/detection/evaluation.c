@@ -31,6 +31,13 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     return status;
 }
 
+/* Boxes were checked before clusters were made of them. */
+static cst_status check_nothing(cst_context *context, cst_evaluation *e) {
+    (void)context;
+    (void)e;
+    return CST_OK;
+}
+
 static void close_state(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
     if (!s)
@@ -249,6 +256,7 @@ const cst_task_ops cst_detection_ops = {
     .method_name = cst_detect_method_name,
     .definition = cst_figures_define,
     .open = open,
+    .check_data = check_nothing,
     .close = close_state,
     .narrow = narrow,
     .parse = parse,

@@ -2,6 +2,7 @@
  * Fit of a pool of detections: clusters as rows through stages S1 to S4, weights of boxes, nested
  * AP, the model and the report. docs/detection.md#the-stack.
  */
+#include "detection/check.h"
 #include "detection/detection.h"
 #include "detection/figures.h"
 #include "la/la.h"
@@ -29,6 +30,7 @@ typedef struct fitting {
     cst_detect_method method;
     cst_detect_fit fit;
     cst_detection_scores oof;
+    cst_findings findings;
     double seconds_nested;
 } fitting;
 
@@ -148,7 +150,7 @@ static void put_oof(cst_report *report, const fitting *f) {
                                           nan, nan, nan, nan, nan, nan};
     json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
     cst_figures_put(report, oof, f->settings.nested ? &f->oof : &unknown);
-    cst_report_flag(report, oof, "nested", f->settings.nested);
+    cst_document_nested(report, oof, f->settings.nested);
     cst_figures_definition(report, cst_report_root(report));
 }
 
@@ -165,6 +167,7 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                            .source = source,
                            .stages = &f->fit.rows.stages,
                            .members = members,
+                           .findings = &f->findings,
                            .seconds_nested = f->seconds_nested,
                            .seconds_total = seconds};
     CST_TRY(cst_fit_document(context, &facts, report));
@@ -189,6 +192,9 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     cst_detect_options_read(f->options, &f->detect);
     cst_detect_adapt(&f->detect, cst_options_preset_name(f->options), &f->settings);
     cst_status status = cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files);
+    if (f->settings.checks)
+        CST_TRY(cst_box_check(context, f->pool, f->split, &f->files, &f->findings));
+    CST_TRY(cst_findings_tell(context, &f->findings));
     CST_TRY(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
                                   f->settings.folds, f->settings.seed, &f->training));
     CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
@@ -219,6 +225,7 @@ cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *s
     cst_la_enter();
     cst_status status = run(context, &f, model, report);
     cst_la_leave();
+    cst_findings_free(context, &f.findings);
     cst_detect_fit_free(context, &f.fit);
     cst_box_training_close(context, &f.training);
     cst_box_split_close(context, &f.files);

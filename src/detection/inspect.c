@@ -1,6 +1,7 @@
 /*
  * The inspection of a pool of detections: that of its clusters as rows. Stage S0.
  */
+#include "detection/check.h"
 #include "detection/detection.h"
 #include "pipeline/pipeline.h"
 #include "report/report.h"
@@ -43,13 +44,19 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     cst_box_split files = {0};
     cst_box_training training = {0};
     cst_pool *rows = NULL;
+    cst_findings findings = {0};
     cst_detect_options_read(options, &detect);
     cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
+    if (cst_option_flag(options, CST_OPT_CHECKS))
+        CST_TRY(cst_box_check(context, pool, split, &files, &findings));
     CST_TRY(cst_box_training_open(context, pool, split, &files, &detect,
                                   (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
                                   (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training));
+    if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
+        status = cst_findings_tell(context, &findings); /* why no cluster is right */
     CST_TRY(pool_of_rows(context, pool, &training, &rows));
-    CST_TRY(cst_classification_inspect(context, rows, "oof", options, report));
+    CST_TRY(cst_inspect_checked(context, rows, "oof", options,
+                                &(cst_training_hints){.findings = &findings}, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
@@ -57,6 +64,7 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
         cst_report_integer(*report, root, "images", files.coco->images);
         status = cst_report_finish(context, *report);
     }
+    cst_findings_free(context, &findings);
     cst_pool_free(context, rows);
     cst_box_training_close(context, &training);
     cst_box_split_close(context, &files);

@@ -3,6 +3,7 @@
  */
 #include "detection/state.h"
 
+#include "detection/check.h"
 #include "detection/figures.h"
 
 typedef cst_box_state state;
@@ -17,8 +18,12 @@ cst_status cst_boxes_open_training(cst_context *context, cst_evaluation *e, stat
         return status;
     cst_detect_options_read(options, &detect);
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    bool checks = cst_option_flag(options, CST_OPT_CHECKS);
     cst_options_free(context, options);
     status = cst_box_split_open(context, e->pool, cst_evaluation_fitted(e), NULL, 0, &s->train);
+    if (checks)
+        CST_TRY(cst_box_check(context, e->pool, cst_evaluation_fitted(e), &s->train, &e->findings));
+    CST_TRY(cst_findings_tell(context, &e->findings));
     CST_TRY(cst_box_training_open(context, e->pool, cst_evaluation_fitted(e), &s->train, &detect,
                                   folds, o->seed, &s->training));
     e->source = &s->training.source;

@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "la/la.h"
+#include "pipeline/document.h"
 #include "pipeline/label.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static cst_status put_scores(cst_context *context, cst_report *report, const met
     cst_status status = CST_OK;
     if (f->nested)
         status = cst_put_scores(context, report, oof, &f->e, &f->entry, &none, 0);
-    cst_report_flag(report, oof, "nested", f->nested);
+    cst_document_nested(report, oof, f->nested);
     return status;
 }
 
@@ -128,6 +129,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report_number(report, seconds, "fit", f->entry.seconds);
     cst_report_number(report, seconds, "total", cst_seconds() - start);
     cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    cst_findings_put(report, f->e.pool, &f->e.findings, false);
     return status;
 }
 

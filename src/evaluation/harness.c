@@ -11,6 +11,22 @@
 
 /* ---- opening ---- */
 
+static cst_status check_data(cst_context *context, cst_evaluation *e) {
+    cst_options *options = NULL;
+    cst_status status =
+        cst_method_options(context, "default", e->options->seed, e->options->settings,
+                           e->options->setting_count, &options);
+    if (status != CST_OK)
+        return status;
+    bool wanted = cst_option_flag(options, CST_OPT_CHECKS);
+    cst_options_free(context, options);
+    if (!wanted)
+        return CST_OK;
+    return e->ops->check_data ? e->ops->check_data(context, e)
+                              : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
+                                                   e->source, NULL, &e->findings);
+}
+
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift,
                                cst_evaluation *out) {
@@ -30,6 +46,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                           "methods; fit, then predict",
                           cst_task_name(ops->task));
     CST_TRY(ops->open(context, out));
+    CST_TRY(check_data(context, out));
     if (status == CST_OK && !out->pearson) {
         size_t members = (size_t)out->members;
         out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
@@ -44,6 +61,7 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
     if (e->ops)
         e->ops->close(context, e);
     cst_free(context, e->pearson);
+    cst_findings_free(context, &e->findings);
     *e = (cst_evaluation){0};
 }
 
@@ -266,6 +284,7 @@ void cst_put_header(cst_report *report, const cst_evaluation *e) {
     e->ops->put_size(report, e);
     cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
     cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+    cst_findings_put(report, e->pool, &e->findings, false);
 }
 
 void cst_put_interval(cst_report *report, json_t *object, const char *key,

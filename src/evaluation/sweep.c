@@ -153,6 +153,7 @@ typedef struct sums {
 /* The evaluation of the members drawn; where all are, that of the pool itself. */
 static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
     *out = s->e;
+    out->findings = (cst_findings){0};
     out->data = NULL;
     out->pearson = NULL;
     out->members = size;

@@ -37,6 +37,7 @@ typedef struct cst_evaluation {
     const cst_training *source; /* costs and tags of the members; in `data` */
     double *pearson; /* [members][members], freed with the evaluation; NULL: those of the whole are
                         taken */
+    cst_findings findings; /* of split "oof" */
     double seconds_read;
     void *data; /* the task's own */
 } cst_evaluation;
@@ -116,6 +117,8 @@ struct cst_task_ops {
     /* Loads what is fitted on and what is scored: fills source and data, and pearson if that is not
      * the correlation of the columns. close frees data, also after open failed. */
     cst_status (*open)(cst_context *context, cst_evaluation *e);
+    /* Checks what is fitted on, into e->findings; NULL: the rows of the source are checked. */
+    cst_status (*check_data)(cst_context *context, cst_evaluation *e);
     void (*close)(cst_context *context, cst_evaluation *e);
     /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,
      * and without data. Closed before `e`. */

@@ -658,8 +658,7 @@ void cst_standardised_free(cst_context *context, cst_standardised *standardised)
 }
 
 /* Finds the columns that are not constant: index, mean and scale. */
-static void keep_columns(cst_context *context, const cst_moments *moments, bool announce,
-                         const double *sum, cst_standardised *out) {
+static void keep_columns(const cst_moments *moments, const double *sum, cst_standardised *out) {
     int32_t d = moments->columns;
     size_t width = moment_width(d);
     double n = out->rows;
@@ -677,11 +676,6 @@ static void keep_columns(cst_context *context, const cst_moments *moments, bool 
             out->mean[out->kept] = mean;
             out->scale[out->kept] = sqrt(variance);
             out->kept++;
-        } else if (announce) {
-            char name[64];
-            cst_notice(
-                context, "column \"%s\" of the meta-design is constant; the linear fits ignore it",
-                cst_design_column_name(moments->mode, moments->inputs, j, name, sizeof name));
         }
     }
 }
@@ -719,7 +713,7 @@ cst_status cst_standardise(cst_context *context, const cst_moments *moments, int
         goto cleanup;
     out->columns = d;
     out->rows = n;
-    keep_columns(context, moments, without < 0, sum, out);
+    keep_columns(moments, sum, out);
     if (out->kept == 0) {
         status = cst_fail(context, CST_ERROR_INPUT,
                           "all %d columns of the meta-design are constant: there is nothing to fit",

@@ -82,8 +82,8 @@ typedef struct cst_standardised {
 } cst_standardised;
 
 /* Standardises the rows of all folds but `without` (negative: of all folds). A column is constant
- * when its standard deviation is at most 1e-10 of its root mean square; with all folds, a notice
- * names it. *out is zeroed first; free with cst_standardised_free. */
+ * when its standard deviation is at most 1e-10 of its root mean square. *out is zeroed first; free
+ * with cst_standardised_free. */
 cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
                            cst_standardised *out);
 

@@ -314,12 +314,20 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     }
 }
 
+void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
+    cst_report_flag(report, oof, "nested", nested);
+    if (!nested)
+        cst_report_string(report, oof, "why",
+                          "not computed, because evaluate.nested is false; the scores of members "
+                          "and the held-out losses of the path are out-of-fold");
+}
+
 static void put_oof(cst_report *report, const cst_fit_facts *facts) {
     static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
     json_t *root = cst_report_root(report);
     json_t *oof = cst_report_object(report, root, "oof");
     cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
-    cst_report_flag(report, oof, "nested", facts->oof != NULL);
+    cst_document_nested(report, oof, facts->oof != NULL);
     cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 
@@ -379,6 +387,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     put_learners(report, facts);
     put_oof(report, facts);
     cst_document_costs(report, facts);
+    cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
     status = cst_report_finish(context, report);
     if (status != CST_OK) {

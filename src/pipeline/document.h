@@ -19,6 +19,7 @@ typedef struct cst_fit_facts {
     const cst_stages *stages;
     const cst_metrics *members; /* [members]: scores of each member on the split */
     const cst_metrics *oof;     /* nested scores; NULL when not asked for */
+    const cst_findings *findings;
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;
@@ -30,6 +31,9 @@ void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
 void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
+
+/* "nested" of "oof", and with `nested` false "why" its scores are null. */
+void cst_document_nested(cst_report *report, json_t *oof, bool nested);
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 

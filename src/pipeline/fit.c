@@ -45,7 +45,8 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
 }
 
 static cst_status run(cst_context *context, cst_pool *pool, const char *split,
-                      const cst_options *options, cst_model **model, cst_report **report) {
+                      const cst_options *options, const cst_training_hints *hints,
+                      cst_model **model, cst_report **report) {
     double start = cst_seconds();
     cst_settings settings;
     cst_training source = {0};
@@ -53,12 +54,15 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_stages stages = {0};
     cst_metrics oof = {0};
     cst_metrics *members = NULL;
+    cst_findings findings = {0};
     double seconds_nested = 0;
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     cst_costs costs = cst_training_costs(&source);
     CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
+    if (settings.checks)
+        CST_TRY(cst_training_check(context, pool, split, &source, hints, &findings));
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
                              &table));
     cst_compact_attach(&source.view, table);
@@ -90,6 +94,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                                .stages = &stages,
                                .members = members,
                                .oof = settings.nested ? &oof : NULL,
+                               .findings = &findings,
                                .seconds_nested = seconds_nested,
                                .seconds_total = cst_seconds() - start};
         status = cst_fit_document(context, &facts, report);
@@ -100,18 +105,25 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         stages.fit.model = NULL;
     }
     cst_free(context, members);
+    cst_findings_free(context, &findings);
     cst_stages_free(context, &stages);
     cst_logtable_unshare(context, table);
     cst_training_close(context, &source);
     return status;
 }
 
+cst_status cst_fit_checked(cst_context *context, cst_pool *pool, const char *split,
+                           const cst_options *options, const cst_training_hints *hints,
+                           cst_model **model, cst_report **report) {
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = run(context, pool, split, options, hints, model, report);
+    cst_la_leave();
+    return status;
+}
+
 cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_model **model,
                                   cst_report **report) {
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = run(context, pool, split, options, model, report);
-    cst_la_leave();
-    return status;
+    return cst_fit_checked(context, pool, split, options, NULL, model, report);
 }

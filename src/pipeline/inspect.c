@@ -6,9 +6,9 @@
 #include "la/la.h"
 #include "learners/penalty.h"
 #include "pipeline/document.h"
+#include "pipeline/pipeline.h"
 
 #include <math.h>
-#include <string.h>
 
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
     json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
@@ -52,10 +52,6 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &cka, settings);
         cst_report_number(report, root, "elbow", found ? elbow : NAN);
         cst_report_number(report, root, "kappa", kappa);
-        for (int32_t k = 0; k < view->members; k++)
-            if (cka.constant[k])
-                cst_notice(context, "member '%s' gives every sample the same prediction",
-                           cst_pool_member_name(pool, k));
     }
     cst_cka_result_free(context, &cka);
     cst_free(context, pearson);
@@ -106,53 +102,32 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, const c
     return status;
 }
 
-/* Things in the data that a user would want to know before trusting a fit. */
+/* Samples of each class, and what the checks found. */
 static cst_status put_problems(cst_context *context, cst_report *report, const cst_pool *pool,
-                               const cst_training *source, const cst_metrics *members) {
+                               const char *split, const cst_training *source,
+                               const cst_settings *settings, const cst_training_hints *hints) {
     size_t classes = (size_t)source->view.classes;
+    cst_findings findings = {0};
     int64_t *counts = cst_alloc(context, classes, sizeof *counts);
     if (!counts)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < source->view.rows; i++)
         counts[cst_view_label(&source->view, i)]++;
-    json_t *root = cst_report_root(report);
-    cst_report_integers(report, root, "class_counts", counts, (int64_t)classes);
-    json_t *problems = cst_report_list(report, root, "problems");
-    char text[512];
-    int64_t most = 0;
-    int64_t absent = 0;
-    for (size_t c = 0; c < classes; c++) {
-        most = counts[c] > most ? counts[c] : most;
-        absent += counts[c] == 0;
-    }
-    if (absent > 0) {
-        (void)cst_snprintf(text, sizeof text, "%lld of %zu classes have no sample",
-                           (long long)absent, classes);
-        cst_report_add_string(report, problems, text);
-    }
-    double guess = 1 - (double)most / (double)source->view.rows;
-    for (int32_t k = 0; k < source->view.members; k++) {
-        if (1 - members[k].top1 >= guess) {
-            (void)cst_snprintf(text, sizeof text,
-                               "member '%s' is no better than always predicting the largest class",
-                               cst_pool_member_name(pool, k));
-            cst_report_add_string(report, problems, text);
-        }
-        if (members[k].nll > log((double)classes)) {
-            (void)cst_snprintf(text, sizeof text,
-                               "member '%s' has a higher NLL (%.3f) than the uniform distribution "
-                               "(%.3f): it has probabilities of exactly zero or is overconfident",
-                               cst_pool_member_name(pool, k), members[k].nll, log((double)classes));
-            cst_report_add_string(report, problems, text);
-        }
-    }
+    cst_report_integers(report, cst_report_root(report), "class_counts", counts, (int64_t)classes);
     cst_free(context, counts);
-    return CST_OK;
+    cst_status status = CST_OK;
+    const cst_findings *found = hints && hints->findings ? hints->findings : &findings;
+    if (settings->checks && found == &findings)
+        status = cst_training_find(context, pool, split, source, hints, &findings);
+    if (status == CST_OK)
+        cst_findings_put(report, pool, found, true);
+    cst_findings_free(context, &findings);
+    return status;
 }
 
 static cst_status fill(cst_context *context, cst_report *report, const cst_pool *pool,
-                       const char *split, const cst_training *source,
-                       const cst_settings *settings) {
+                       const char *split, const cst_training *source, const cst_settings *settings,
+                       const cst_training_hints *hints) {
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "split", split);
     cst_report_integer(report, root, "samples", source->view.rows);
@@ -174,15 +149,16 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
     }
     if (status == CST_OK) {
         cst_document_members(report, pool, members, NULL);
-        status = put_problems(context, report, pool, source, members);
+        status = put_problems(context, report, pool, split, source, settings, hints);
     }
     cst_report_notices(report, context);
     cst_free(context, members);
     return status == CST_OK ? cst_report_finish(context, report) : status;
 }
 
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report) {
+cst_status cst_inspect_checked(cst_context *context, cst_pool *pool, const char *split,
+                               const cst_options *options, const cst_training_hints *hints,
+                               cst_report **report) {
     cst_settings settings;
     cst_training source = {0};
     cst_settings_read(options, &settings);
@@ -191,8 +167,13 @@ cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, cons
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     CST_TRY(cst_report_create(context, CST_REPORT_INSPECT, report));
-    CST_TRY(fill(context, *report, pool, split, &source, &settings));
+    CST_TRY(fill(context, *report, pool, split, &source, &settings, hints));
     cst_la_leave();
     cst_training_close(context, &source);
     return status;
+}
+
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report) {
+    return cst_inspect_checked(context, pool, split, options, NULL, report);
 }

@@ -12,6 +12,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     *out = (cst_settings){.seed = (uint64_t)cst_option_integer(o, CST_OPT_SEED)};
     out->folds = (int32_t)cst_option_integer(o, CST_OPT_FOLDS_COUNT);
     out->nested = cst_option_flag(o, CST_OPT_EVALUATE_NESTED);
+    out->checks = cst_option_flag(o, CST_OPT_CHECKS);
     out->measure = (cst_measure)cst_option_choice(o, CST_OPT_REDUNDANCY_MEASURE);
     out->threshold_rule = (cst_threshold_rule)cst_option_choice(o, CST_OPT_CKA_RULE);
     out->threshold = cst_option_real(

@@ -30,6 +30,7 @@ typedef struct cst_settings {
     uint64_t seed;
     int32_t folds;
     bool nested;
+    bool checks;
     double balance; /* of the classes, in losses: 0 none, 1 full */
     cst_measure measure;
     cst_threshold_rule threshold_rule;

@@ -176,6 +176,27 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
     return status;
 }
 
+cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_training *source, const cst_training_hints *hints,
+                             cst_findings *findings) {
+    const cst_check_source check = {.pool = pool,
+                                    .split = hints && hints->split ? hints->split : split,
+                                    .view = &source->view,
+                                    .rows = source->counted.rows,
+                                    .folds = source->folds_given ? source->folds : NULL,
+                                    .groups = source->view.groups,
+                                    .orders = hints ? hints->orders : NULL,
+                                    .order_count = hints ? hints->order_count : 0};
+    return cst_check_run(context, &check, findings);
+}
+
+cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_training_hints *hints,
+                              cst_findings *findings) {
+    cst_status status = cst_training_find(context, pool, split, source, hints, findings);
+    return status == CST_OK ? cst_findings_tell(context, findings) : status;
+}
+
 void cst_training_close(cst_context *context, cst_training *source) {
     cst_counted_close(context, &source->counted);
     cst_free(context, source->data);

@@ -6,6 +6,7 @@
 #define CST_PIPELINE_TRAINING_H
 
 #include "base/base.h"
+#include "checks/checks.h"
 #include "pool/costs.h"
 #include "pool/counted.h"
 
@@ -43,6 +44,24 @@ cst_status cst_training_make_costs(cst_context *context, size_t members, cst_tra
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
 void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
 void cst_training_free_costs(cst_context *context, cst_training *source);
+
+/* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
+typedef struct cst_training_hints {
+    const char *split; /* its name for the user; NULL: that of the training */
+    const cst_check_order_of *orders;
+    int32_t order_count;
+    const cst_findings *findings; /* of checks of another kind, instead of these; NULL: none */
+} cst_training_hints;
+
+/* Checks the rows and members (src/checks). hints: may be NULL. Free findings with
+ * cst_findings_free, also after a failure. */
+cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_training *source, const cst_training_hints *hints,
+                             cst_findings *findings);
+/* The same with a notice for each finding, and CST_ERROR_INPUT where no honest fit is possible. */
+cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_training_hints *hints,
+                              cst_findings *findings);
 
 void cst_training_close(cst_context *context, cst_training *source);
 

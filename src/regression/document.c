@@ -174,7 +174,7 @@ static void put_oof(cst_report *report, const cst_value_facts *facts) {
         .rmse = NAN, .mae = NAN, .median_ae = NAN, .r2 = NAN, .nll = NAN};
     json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
     cst_value_put_scores(report, oof, facts->oof ? facts->oof : &unknown);
-    cst_report_flag(report, oof, "nested", facts->oof != NULL);
+    cst_document_nested(report, oof, facts->oof != NULL);
 }
 
 cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
@@ -211,6 +211,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
                       base->settings->conformal ? "conformal" : "gaussian");
     cst_value_put_definitions(report);
     cst_document_costs(report, base);
+    cst_findings_put(report, base->pool, base->findings, false);
     cst_report_notices(report, context);
     status = cst_report_finish(context, report);
     if (status != CST_OK) {

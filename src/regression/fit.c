@@ -66,6 +66,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_value_metrics oof = {0};
     cst_value_metrics *each = NULL;
     cst_value_metrics *members = NULL;
+    cst_findings findings = {0};
     double seconds_nested = 0;
     cst_settings_read(options, &settings);
     cst_status status =
@@ -75,6 +76,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     CST_TRY(
         cst_value_check_folds(context, split, source.folds, source.view.rows, source.fold_count));
     CST_TRY(cst_value_check_units(context, pool, split, true));
+    if (settings.checks)
+        CST_TRY(cst_training_check(context, pool, split, &source, NULL, &findings));
     CST_TRY(cst_value_check_options(context, options));
     cst_settings whole = settings;
     whole.front = report != NULL;
@@ -97,6 +100,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                                           .settings = &settings,
                                           .source = &source,
                                           .stages = &stages.base,
+                                          .findings = &findings,
                                           .seconds_nested = seconds_nested,
                                           .seconds_total = cst_seconds() - start},
                                  .stages = &stages,
@@ -115,6 +119,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     }
     cst_free(context, each);
     cst_free(context, members);
+    cst_findings_free(context, &findings);
     cst_value_stages_free(context, &stages);
     cst_training_close(context, &source);
     return status;

@@ -45,10 +45,6 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
                          &inspected->settings);
         cst_report_number(report, root, "elbow", gap ? elbow : NAN);
         cst_report_number(report, root, "kappa", found->kappa_before);
-        for (int32_t k = 0; k < members; k++)
-            if (found->cka.constant[k])
-                cst_notice(context, "member '%s' gives every sample the same prediction",
-                           cst_pool_member_name(inspected->pool, k));
     }
     cst_free(context, cluster_of);
     return status;
@@ -87,9 +83,7 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, json_t 
     cst_spectrum spectrum = {0};
     cst_penalties penalties = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_mute(context, true); /* aggregators without a meaning for values are always constant */
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    cst_mute(context, false);
     CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
     CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties));
     bool there = status == CST_OK;
@@ -140,26 +134,22 @@ static cst_status spectra(cst_context *context, cst_report *report, const inspec
     return status;
 }
 
-/* Scores of the members, and those that explain nothing. */
+/* Scores of the members, and what the checks found. */
 static cst_status members_of(cst_context *context, cst_report *report,
                              const inspection *inspected) {
     int32_t count = inspected->source.view.members;
-    json_t *root = cst_report_root(report);
     cst_value_metrics *scores = cst_alloc(context, (size_t)count, sizeof *scores);
     cst_status status = scores ? cst_value_member_metrics(context, &inspected->source.view, scores)
                                : CST_ERROR_MEMORY;
     if (status == CST_OK)
         cst_value_put_members(report, inspected->pool, scores, NULL);
-    json_t *problems = cst_report_list(report, root, "problems");
-    for (int32_t k = 0; status == CST_OK && k < count; k++) {
-        char text[256];
-        if (!(scores[k].r2 <= 0))
-            continue;
-        (void)cst_snprintf(text, sizeof text,
-                           "member '%.100s' is no better than the mean of the targets (R^2 %.3f)",
-                           cst_pool_member_name(inspected->pool, k), scores[k].r2);
-        cst_report_add_string(report, problems, text);
-    }
+    cst_findings findings = {0};
+    if (inspected->settings.checks)
+        CST_TRY(cst_training_find(context, inspected->pool, inspected->split, &inspected->source,
+                                  NULL, &findings));
+    if (status == CST_OK)
+        cst_findings_put(report, inspected->pool, &findings, true);
+    cst_findings_free(context, &findings);
     cst_free(context, scores);
     return status;
 }

@@ -96,11 +96,27 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     cst_grid_end(&table);
     if (significant == 0 && !full)
         return;
+    bool squares = false;
+    for (size_t i = 0; i < count; i++) {
+        const char *metric = cst_json_string(json_array_get(tests, i), "metric");
+        squares = squares || (metric && strcmp(metric, "squared_error") == 0);
+    }
+    if (squares)
+        cst_page_paragraph(page, "squared error: in units of the variance of the target, so that "
+                                 "a difference of -0.01 is one of +0.01 in R^2.");
     cst_page_paragraph(
         page, "difference: mean of %s minus that of the method.%s%s%s *: below %.2f.%s", reference,
         alone ? " only correct: samples that only " : "", alone ? reference : "",
         alone ? " and only the method classifies correctly." : "", CST_SIGNIFICANT,
         full ? "" : " Other tests: --verbose.");
+}
+
+static const char *p_text(double p, char *text, size_t size) {
+    if (p < 0.0001)
+        (void)cst_snprintf(text, size, "< 0.0001");
+    else
+        (void)cst_snprintf(text, size, "= %.3g", p);
+    return text;
 }
 
 /* Of the condition number and the task's first score. */
@@ -115,8 +131,10 @@ static void print_rank_correlation(cst_page *page, const json_t *root) {
         return;
     cst_page_heading(page, "Condition number and %.*s", (int)strcspn(score->label, " "),
                      score->label);
-    cst_page_print(page, "  Spearman's rank correlation over %.0f methods: %.3f, p = %.3g (%s)\n",
-                   cst_json_number(found, "methods"), rho, cst_json_number(found, "p"),
+    char p[32];
+    cst_page_print(page, "  Spearman's rank correlation over %.0f methods: %.3f, p %s (%s)\n",
+                   cst_json_number(found, "methods"), rho,
+                   p_text(cst_json_number(found, "p"), p, sizeof p),
                    cst_json_flag(found, "exact") ? "exact" : "approximate");
 }
 

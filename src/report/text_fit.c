@@ -119,9 +119,26 @@ static bool in_list(const json_t *list, const char *name) {
     return false;
 }
 
+/* The members of the first set of the path. */
+static void first_cell(cst_grid *table, const json_t *now, size_t members) {
+    size_t size = json_array_size(now);
+    if (size == 0)
+        cst_grid_cell(table, CST_PLAIN, "%s", "");
+    else if (size == members && size > 1)
+        cst_grid_cell(table, CST_PLAIN, "all %zu", size);
+    else if (size == 1)
+        cst_grid_cell(table, CST_PLAIN, "+ %s", cst_json_string_at(now, 0));
+    else if (size == 2)
+        cst_grid_cell(table, CST_PLAIN, "+ %s, %s", cst_json_string_at(now, 0),
+                      cst_json_string_at(now, 1));
+    else
+        cst_grid_cell(table, CST_PLAIN, "+ %s, %s and %zu more", cst_json_string_at(now, 0),
+                      cst_json_string_at(now, 1), size - 2);
+}
+
 /* What the set has that the one before it on the path had not, or has lost, where that is one
  * member. */
-static void change_cell(cst_grid *table, const json_t *before, const json_t *now) {
+static void change_cell(cst_grid *table, const json_t *before, const json_t *now, size_t members) {
     bool grows = json_array_size(now) > json_array_size(before);
     const json_t *larger = grows ? now : before;
     const json_t *smaller = grows ? before : now;
@@ -134,7 +151,9 @@ static void change_cell(cst_grid *table, const json_t *before, const json_t *now
             changes++;
         }
     }
-    if (before && changes == 1)
+    if (!before)
+        first_cell(table, now, members);
+    else if (changes == 1)
         cst_grid_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
     else
         cst_grid_cell(table, CST_PLAIN, "%s", "");
@@ -172,7 +191,8 @@ static void print_path(cst_page *page, const json_t *root) {
         cst_grid_quantity(&table, style, cst_json_number(step, "flops"));
         cst_grid_quantity(&table, style, cst_json_number(step, "latency_ms"));
         cst_grid_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");
-        change_cell(&table, json_object_get(before, "members"), json_object_get(step, "members"));
+        change_cell(&table, json_object_get(before, "members"), json_object_get(step, "members"),
+                    json_array_size(json_object_get(root, "members")));
     }
     cst_grid_end(&table);
 }
@@ -299,6 +319,48 @@ static void print_stack(cst_page *page, const json_t *root) {
     print_weights(page, root, "log-linear weights");
 }
 
+static void print_oof_heading(cst_page *page, const json_t *oof) {
+    cst_page_heading(page, "Out-of-fold scores of the stack%s",
+                     cst_json_flag(oof, "nested")
+                         ? " (nested: everything is refitted without the fold that is scored)"
+                         : "");
+}
+
+/* Without nested scores: which there are. */
+static void print_other_scores(cst_page *page, const json_t *root, const json_t *oof) {
+    static const struct {
+        const char *key, *label;
+        bool largest;
+    } scores[] = {{"AP", "AP", true}, {"nll", "NLL", false}, {"rmse", "RMSE", false}};
+    const json_t *members = json_object_get(root, "members");
+    const json_t *path = json_object_get(root, "path");
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    cst_page_paragraph(page, "%s.", cst_json_text(oof, "why"));
+    for (size_t i = 0; i < json_array_size(path); i++) {
+        const json_t *step = json_array_get(path, i);
+        if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
+            cst_page_paragraph(
+                page, "held-out %s of the selected %.0f members, by which they were selected: %.4f",
+                values ? "squared error (in variances of the target)" : "NLL",
+                cst_json_number(step, "size"), cst_json_number(step, "loss"));
+    }
+    for (size_t s = 0; s < sizeof scores / sizeof scores[0]; s++) {
+        const json_t *best = NULL;
+        for (size_t i = 0; i < json_array_size(members); i++) {
+            const json_t *member = json_array_get(members, i);
+            double value = cst_json_number(member, scores[s].key);
+            double least = best ? cst_json_number(best, scores[s].key) : NAN;
+            if (!isnan(value) && (!best || (scores[s].largest ? value > least : value < least)))
+                best = member;
+        }
+        if (!best)
+            continue;
+        cst_page_print(page, "  best member: %s, %s %.4f\n", cst_json_text(best, "name"),
+                       scores[s].label, cst_json_number(best, scores[s].key));
+        return;
+    }
+}
+
 /* All scores of the task, as a table of one row. */
 static void print_all_scores(cst_page *page, const json_t *root, const json_t *oof) {
     cst_text_table table = {.page = page, .root = root, .rows = oof};
@@ -311,10 +373,11 @@ static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     if (!json_is_object(oof))
         return;
-    cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
-                     cst_json_flag(oof, "nested")
-                         ? "nested: everything is refitted without the fold that is scored"
-                         : "not nested: optimistic");
+    print_oof_heading(page, oof);
+    if (!cst_json_flag(oof, "nested")) {
+        print_other_scores(page, root, oof);
+        return;
+    }
     if (json_object_get(oof, "AP")) {
         print_all_scores(page, root, oof);
         cst_page_paragraph(page, "%s", cst_json_text(root, "ap_definition"));
@@ -415,12 +478,13 @@ static void print_regression(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Stack");
     print_weights(page, root, "linear weights");
     print_budget(page, root);
-    cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
-                     cst_json_flag(oof, "nested")
-                         ? "nested: everything is refitted without the fold that is scored"
-                         : "not requested");
-    print_all_scores(page, root, oof);
-    cst_text_coverage(page, oof);
+    print_oof_heading(page, oof);
+    if (cst_json_flag(oof, "nested")) {
+        print_all_scores(page, root, oof);
+        cst_text_coverage(page, oof);
+    } else {
+        print_other_scores(page, root, oof);
+    }
     cst_text_outputs(page, root);
     cst_page_print(page, "\n  %.2f s\n",
                    cst_json_number(json_object_get(root, "seconds"), "total"));

@@ -8,6 +8,7 @@
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
+#include "segmentation/orders.h"
 #include "segmentation/segmentation.h"
 #include "segmentation/state.h"
 
@@ -64,6 +65,20 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
             cst_sampled_open(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
     CST_TRY(open_rows(context, e, s));
     e->source = &s->plain.source;
+    return status;
+}
+
+/* Sampled pixels, and other orders of the maps that they are from. */
+static cst_status check_data(cst_context *context, cst_evaluation *e) {
+    const state *s = state_of(e);
+    cst_view view = {0};
+    cst_map_orders orders = {0};
+    cst_status status = cst_pool_view(context, e->pool, cst_evaluation_fitted(e), &view);
+    CST_TRY(cst_map_orders_make(context, cst_evaluation_fitted(e), s->fitted_cases, view.labels,
+                                view.classes, &s->plain.sample, &orders));
+    CST_TRY(cst_training_check(context, s->plain.sample.pool, "oof", &s->plain.source,
+                               &orders.hints, &e->findings));
+    cst_map_orders_free(context, &orders);
     return status;
 }
 
@@ -313,6 +328,7 @@ const cst_task_ops cst_segmentation_ops = {
     .default_methods = DEFAULT_METHODS,
     .definition = cst_segmentation_definition,
     .open = open,
+    .check_data = check_data,
     .close = close_state,
     .narrow = narrow,
     .parse = parse,

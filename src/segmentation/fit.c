@@ -13,6 +13,7 @@
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
+#include "segmentation/orders.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,8 +139,12 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
                              cst_report **report) {
     cst_options *inner = NULL;
+    cst_map_orders orders = {0};
     cst_status status = inner_options(context, f->options, &inner);
-    CST_TRY(cst_classification_fit(context, f->sample.pool, "oof", inner, model, report));
+    CST_TRY(cst_map_orders_make(context, f->split, f->cases, f->view.labels, f->view.classes,
+                                &f->sample, &orders));
+    CST_TRY(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
+    cst_map_orders_free(context, &orders);
     cst_options_free(context, inner);
     CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     CST_TRY(cst_map_relabel(context, f->pool, f->split, f->options, *model));
@@ -190,11 +195,17 @@ cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report) {
     cst_pixel_sample sample = {0};
+    cst_map_orders orders = {0};
+    cst_view view = {0};
     cst_segment_settings segment;
     cst_segment_settings_read(options, &segment);
     segment.balance = 0;
     cst_status status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
-    CST_TRY(cst_classification_inspect(context, sample.pool, "oof", options, report));
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    CST_TRY(cst_map_orders_make(context, split, cst_pool_cases(pool, split), view.labels,
+                                view.classes, &sample, &orders));
+    CST_TRY(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    cst_map_orders_free(context, &orders);
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,

@@ -120,16 +120,22 @@ static pool_case a_constant_member(void) {
     make_constant(&c, 0, 1e9);
     return c;
 }
-static pool_case a_perfect_member(void) {
+static pool_case the_target_itself(void) {
     pool_case c = plain();
     for (int64_t i = 0; i < c.rows; i++)
         c.targets[i] = case_row(&c, 1, i)[0] = (double)(float)c.targets[i];
     return c;
 }
+/* But for one row, or the checks would refuse it. */
+static pool_case a_perfect_member(void) {
+    pool_case c = the_target_itself();
+    case_row(&c, 1, 7)[0] += 1e-3;
+    return c;
+}
 static pool_case perfect_members(void) {
     pool_case c = a_perfect_member();
     for (int32_t k = 0; k < 4; k++)
-        memcpy(case_row(&c, k, 0), c.targets, case_cells(&c) * sizeof *c.targets);
+        memmove(case_row(&c, k, 0), case_row(&c, 1, 0), case_cells(&c) * sizeof *c.targets);
     return c;
 }
 static pool_case identical_members(void) {
@@ -200,6 +206,7 @@ static const edge EDGES[] = {
     EDGE(a_constant_output),
     LEFT_OUT(constant_members, LINEAR, "nothing to fit"),
     EDGE(a_constant_member),
+    REFUSED_COMPARED(the_target_itself, EVERYBODY, "'m1' is the target itself"),
     COMPARED(a_perfect_member),
     EDGE(perfect_members),
     EDGE(identical_members),

@@ -309,7 +309,7 @@ static void a_large_mean_is_harmless(void **state) {
     cst_moments_free(context, &moments);
 }
 
-static void constant_columns_are_dropped_with_a_notice(void **state) {
+static void constant_columns_are_dropped(void **state) {
     cst_context *context = *state;
     random_pool p = make_pool(2, 50, 3, 3, 1);
     for (int i = 0; i < 150; i++)
@@ -322,8 +322,6 @@ static void constant_columns_are_dropped_with_a_notice(void **state) {
     assert_int_equal(s.kept, 2);
     assert_int_equal(s.index[0], 0);
     assert_int_equal(s.index[1], 2);
-    assert_int_equal(cst_notice_count(context), 1);
-    assert_non_null(strstr(cst_notice_at(context, 0), "\"member 1\""));
     cst_linear linear;
     assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, 0.1, 0, &linear), CST_OK);
     assert_true(linear.coefficients[1] == 0);
@@ -339,8 +337,6 @@ static void constant_columns_are_dropped_with_a_notice(void **state) {
     assert_int_equal(cst_moments_compute(context, &one, &gate, NULL, 0, &moments), CST_OK);
     assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
     assert_int_equal(s.kept, 3);
-    assert_int_equal(cst_notice_count(context), 4);
-    assert_non_null(strstr(cst_notice_at(context, 0), "\"sd\""));
     cst_standardised_free(context, &s);
     cst_moments_free(context, &moments);
     free_pool(&p);
@@ -386,8 +382,7 @@ int suite_moments(void) {
         cmocka_unit_test_setup_teardown(a_fold_left_out_is_a_smaller_view, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(designs_of_one_pass_are_as_alone, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(a_large_mean_is_harmless, la_setup, la_teardown),
-        cmocka_unit_test_setup_teardown(constant_columns_are_dropped_with_a_notice, la_setup,
-                                        la_teardown),
+        cmocka_unit_test_setup_teardown(constant_columns_are_dropped, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(bad_input_is_refused, la_setup, la_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

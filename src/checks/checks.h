@@ -1,0 +1,34 @@
+/*
+ * Checks of a pool before anything is fitted on it: rows in another order, columns in another
+ * order, leaks, copies, folds that split groups, values on another scale. What they find is a
+ * notice, or an error where no honest fit is possible. docs/method.md#checks.
+ */
+#ifndef CST_CHECKS_CHECKS_H
+#define CST_CHECKS_CHECKS_H
+
+#include "checks/findings.h"
+
+/* Another order of the rows of a view that a member or the labels may be in. */
+typedef struct cst_check_order_of {
+    const char *words;     /* "transposed" */
+    const int32_t *labels; /* [rows of the view]: the label that belongs to the prediction of each
+                              then, or -1 */
+} cst_check_order_of;
+
+typedef struct cst_check_source {
+    const cst_pool *pool;
+    const char *split;
+    const cst_view *view;  /* with labels or targets, every member of the pool */
+    const int64_t *rows;   /* [rows]: the row of the split that each is; NULL: the same */
+    const int32_t *folds;  /* [rows]; NULL: those of a pool without folds */
+    const int64_t *groups; /* [rows], or NULL */
+    const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
+    int32_t order_count;
+} cst_check_source;
+
+/* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them
+ * with cst_findings_free, also after a failure. */
+cst_status cst_check_run(cst_context *context, const cst_check_source *source,
+                         cst_findings *findings);
+
+#endif

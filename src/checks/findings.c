@@ -1,0 +1,107 @@
+/*
+ * The list of findings: notices, errors, part of a document. See the header.
+ */
+#include "checks/findings.h"
+
+#include <string.h>
+
+cst_status cst_findings_add(cst_context *context, cst_findings *findings, const char *kind,
+                            bool fatal, const int32_t *members, int32_t count, const char *format,
+                            ...) {
+    char text[1536];
+    va_list args;
+    va_start(args, format);
+    (void)cst_vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    cst_finding *grown =
+        cst_grow_list(context, findings->list, findings->count, sizeof *findings->list);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    findings->list = grown;
+    cst_finding *finding = &grown[findings->count];
+    *finding = (cst_finding){.kind = kind, .fatal = fatal, .count = count};
+    finding->text = cst_strdup(context, text);
+    finding->members = cst_alloc(context, (size_t)count, sizeof *finding->members);
+    findings->count++;
+    if (!finding->text || !finding->members)
+        return CST_ERROR_MEMORY;
+    if (count > 0)
+        memcpy(finding->members, members, (size_t)count * sizeof *members);
+    return CST_OK;
+}
+
+cst_status cst_findings_tell(cst_context *context, const cst_findings *findings) {
+    const cst_finding *fatal = NULL;
+    for (size_t i = 0; i < findings->count; i++) {
+        if (!findings->list[i].fatal && !findings->list[i].quiet)
+            cst_notice(context, "%s", findings->list[i].text);
+        else if (findings->list[i].fatal && !fatal)
+            fatal = &findings->list[i];
+    }
+    return fatal
+               ? cst_fail(context, CST_ERROR_INPUT, "%s (checks=off skips this check)", fatal->text)
+               : CST_OK;
+}
+
+bool cst_findings_fatal(const cst_findings *findings) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->list[i].fatal)
+            return true;
+    return false;
+}
+
+void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
+                      bool problems) {
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "findings");
+    json_t *sentences = problems ? cst_report_list(report, root, "problems") : NULL;
+    for (size_t i = 0; findings && i < findings->count; i++) {
+        const cst_finding *finding = &findings->list[i];
+        json_t *object = cst_report_add_object(report, list);
+        cst_report_string(report, object, "kind", finding->kind);
+        json_t *members = cst_report_list(report, object, "members");
+        for (int32_t k = 0; k < finding->count; k++)
+            cst_report_add_string(report, members, cst_pool_member_name(pool, finding->members[k]));
+        cst_report_string(report, object, "text", finding->text);
+        if (problems)
+            cst_report_add_string(report, sentences, finding->text);
+    }
+}
+
+void cst_findings_free(cst_context *context, cst_findings *findings) {
+    for (size_t i = 0; i < findings->count; i++) {
+        cst_free(context, findings->list[i].members);
+        cst_free(context, findings->list[i].text);
+    }
+    cst_free(context, findings->list);
+    *findings = (cst_findings){0};
+}
+
+const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t count, char *text,
+                         size_t size) {
+    enum { NAMED = 3 };
+    size_t used = 0;
+    int32_t named = count <= NAMED + 1 ? count : NAMED;
+    *text = '\0';
+    for (int32_t i = 0; i < named && used < size; i++) {
+        bool last = i + 1 == count;
+        (void)cst_snprintf(text + used, size - used, "%s'%.60s'",
+                           i == 0 ? ""
+                           : last ? " and "
+                                  : ", ",
+                           cst_pool_member_name(pool, members[i]));
+        used += strlen(text + used);
+    }
+    if (count > named && used < size)
+        (void)cst_snprintf(text + used, size - used, " and %d more", (int)(count - named));
+    return text;
+}
+
+const char *cst_class_of(const cst_pool *pool, int32_t c, char *text, size_t size) {
+    const char *name = cst_pool_class_name(pool, c);
+    if (name)
+        (void)cst_snprintf(text, size, "class '%.40s'", name);
+    else
+        (void)cst_snprintf(text, size, "class %d", (int)c);
+    return text;
+}

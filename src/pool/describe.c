@@ -63,10 +63,11 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
             context, CST_ERROR_INPUT,
             "%s: row %" PRId64 " is label %" PRId64 "; labels must be 0 to %d (%d classes)%s", path,
             row, value, pool->classes - 1, pool->classes,
-            pool->wide ? "; each column of the table was read as a member, its probability of class "
-                         "1: columns of classes are called MEMBER:CLASS, and those of one member "
-                         "must sum to 1"
-                       : hint_of(column, pool->classes));
+            pool->wide
+                ? "; each column of the table was read as a member, its probability of class "
+                  "1: columns of classes are called MEMBER:CLASS, and those of one member "
+                  "must sum to 1"
+                : hint_of(column, pool->classes));
     *out = (int32_t)value;
     return CST_OK;
 }

@@ -285,8 +285,8 @@ cst_status cst_check_values(cst_context *context, const cst_check_sample *sample
     }
     CST_TRY(cst_parallel_for(context, (int64_t)members, read_member, &r));
     CST_TRY(cst_check_copies(context, sample, r.facts, findings));
-    CST_TRY(is_target(context, &r));
     if (sample->rows >= CST_CHECK_FEWEST) {
+        CST_TRY(is_target(context, &r));
         if (outputs == 1)
             CST_TRY(target_is_index(context, &r));
         CST_TRY(together(context, &r));

@@ -39,6 +39,12 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
             return CST_OK;
     }
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
+    if (isnan(number))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64
+                        " is '%s': the label is missing; remove the row from every "
+                        "file of the split",
+                        path, row, cst_quote(quoted, text));
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64
@@ -63,10 +69,11 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
             context, CST_ERROR_INPUT,
             "%s: row %" PRId64 " is label %" PRId64 "; labels must be 0 to %d (%d classes)%s", path,
             row, value, pool->classes - 1, pool->classes,
-            pool->wide ? "; each column of the table was read as a member, its probability of class "
-                         "1: columns of classes are called MEMBER:CLASS, and those of one member "
-                         "must sum to 1"
-                       : hint_of(column, pool->classes));
+            pool->wide
+                ? "; each column of the table was read as a member, its probability of class "
+                  "1: columns of classes are called MEMBER:CLASS, and those of one member "
+                  "must sum to 1"
+                : hint_of(column, pool->classes));
     *out = (int32_t)value;
     return CST_OK;
 }

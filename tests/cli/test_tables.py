@@ -144,6 +144,12 @@ class Regression(Tables):
         plain = self.fits("--task", "regression", "--labels", self.path("y2.npy"), *arrays)
         self.assertEqual(list(found["weights"].values()), list(plain["weights"].values()))
 
+    def test_names_of_outputs(self):
+        members = self.members("id,price", self.ids, None)
+        found = self.fits("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price")
+        self.same(found)
+        self.refused("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price,stars", says=("1",))
+
     def test_headerless_ids(self):
         labels = self.write("y.csv", table(None, self.ids, self.y))
         members = self.members(None, self.ids, None)
@@ -221,6 +227,15 @@ class Classes(Tables):
         found = self.fits("--labels", self.path("y.npy"), *files)
         self.same(found)
         self.assertIn("class numbers starting at 0", found["said"])
+
+    def test_labels_in_a_member_are_compared(self):
+        header = "y_true,cat,dog,bird"
+        right = [self.write(f"{n}.csv", table(header, self.y, *p.T)) for n, p in zip("ab", self.p)]
+        found = self.fits("--labels", self.path("y.npy"), *right)
+        self.same(found)
+        self.assertIn("not used: y_true", found["said"])
+        wrong = self.write("b.csv", table(header, self.y[::-1], *self.p[1].T))
+        self.refused("--labels", self.path("y.npy"), right[0], wrong, says=("b.csv", "y_true", "another order"))
 
     def test_names_that_differ_are_refused(self):
         files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], ("cat", "dog", "fish"))]

@@ -446,3 +446,25 @@ void cst_room_tell(cst_context *context, const cst_room *room) {
                    cst_model_value(room->whole, "method") ? ""
                                                           : "; fit it again with this version");
 }
+
+void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
+                     const uint8_t *present) {
+    enum { NAMED = 3 };
+    char names[NAMED * 80] = "";
+    int32_t absent = 0;
+    for (int32_t k = 0; k < model->members; k++) {
+        size_t used = strlen(names);
+        if (present[k])
+            continue;
+        if (absent++ < NAMED)
+            (void)cst_snprintf(names + used, sizeof names - used, "%s'%.60s'", used ? ", " : "",
+                               model->member_names[k]);
+    }
+    if (absent == 0)
+        return;
+    cst_notice(context,
+               "split '%s': %d of the model's %d members %s absent (%s%s)%s", split, (int)absent,
+               (int)model->members, absent == 1 ? "is" : "are", names,
+               absent > NAMED ? ", ..." : "",
+               model->refits ? "; the weights of the others were computed anew" : "");
+}

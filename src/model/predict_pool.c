@@ -115,9 +115,8 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
     if (status == CST_OK)
         cst_absent_tell(context, model, split, there);
     if (rows > 0)
-        cst_notice(context,
-                   "split '%s': %lld of %lld rows were not predicted by every member%s", split,
-                   (long long)rows, (long long)view->rows,
+        cst_notice(context, "split '%s': %lld of %lld rows were not predicted by every member%s",
+                   split, (long long)rows, (long long)view->rows,
                    model->refits ? "; for them the weights of the others were computed anew" : "");
     cst_free(context, there);
     cst_free(context, present);

@@ -68,8 +68,9 @@ typedef struct cst_pool_config {
     int missing;                    /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_config;
 
-/* Opens a manifest (a .json file) or a folder (with a pool.json, or else with prediction files).
- * Only the manifest and the file headers are read. config: NULL for the defaults. *out belongs to
+/* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
+ * one CSV file (as cst_pool_open_files). Only the manifest, the file headers and the first rows of
+ * CSV files are read; of labels that are text, all. config: NULL for the defaults. *out belongs to
  * the caller (cst_pool_free).
  *
  * In a folder without pool.json, oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy,
@@ -81,14 +82,18 @@ typedef struct cst_pool_config {
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
  * classes also [rows] or [rows, 1], the probability (or logit) of class 1. For regression: [rows]
- * or [rows, outputs], finite; the same for targets. CSV columns whose header names the classes are
- * matched by name. */
+ * or [rows, outputs], finite; the same for targets. CSV columns are matched
+ * to the classes by their names, in any order: those of the manifest, of class_names, of labels
+ * that are text, or of the first header; the names 0, 1, 2, ... are class numbers. */
 CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                                  const cst_pool_config *config);
 
 /* Creates a pool with one split, "oof", from `count` prediction files. Members are named after the
  * files, without "oof_", ".oof", "test_", ".test" and the extension. A path may select an array of
- * an npz ("all.npz#resnet50") or a tensor of a safetensors file ("all.safetensors#resnet50").
+ * an npz ("all.npz#resnet50"), a tensor of a safetensors file ("all.safetensors#resnet50") or a
+ * column of a CSV file ("all.csv#resnet50", which is also "resnet50:cat", "resnet50:dog", ...). A
+ * single CSV file with several members ("id, y, fold, resnet50, vgg") is a pool by itself: ids,
+ * labels, folds, groups and weights are taken from their columns, unless `config` names files.
  * config: NULL for the defaults. *out belongs to the caller (cst_pool_free). */
 CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, size_t count,

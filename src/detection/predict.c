@@ -146,8 +146,10 @@ static cst_status predict_without(cst_context *context, const cst_model *model,
     cst_room room;
     cst_status status = cst_room_make(context, model, &room);
     CST_TRY(cst_room_fill(context, &room, present));
-    if (status == CST_OK)
+    if (status == CST_OK) {
+        cst_absent_tell(context, model, split, present);
         cst_room_tell(context, &room);
+    }
     CST_TRY(predict(context, &room.model, pool, split, labelled, split_out, out));
     cst_room_free(context, &room);
     return status;

@@ -340,7 +340,7 @@ static const char *similar_id(const cst_id_index *reference, const char *id, cha
 
 /* An id that is in a file but not in the reference. */
 static cst_status extra_id(cst_context *context, const cst_id_index *reference, const char *where,
-                           const char *id, int64_t row) {
+                           const char *id, int64_t row, bool partial) {
     char quoted[CST_QUOTE_CHARS];
     char other[CST_QUOTE_CHARS];
     char buffer[64];
@@ -351,8 +351,9 @@ static cst_status extra_id(cst_context *context, const cst_id_index *reference, 
                     where, cst_quote(quoted, id), row, reference->ids->count, reference->where,
                     similar ? ", but '" : "", similar ? cst_quote(other, similar) : "",
                     similar ? "' is" : "",
-                    similar ? "ids are compared as text: write them the same way in every file"
-                            : "remove it or add it there");
+                    similar   ? "ids are compared as text: write them the same way in every file"
+                    : partial ? "remove it, add it there, or give the ids of all samples with --ids"
+                              : "remove it or add it there");
 }
 
 /* Each id once and all of those of the reference: `rows` as from find_all. taken: a bit for each
@@ -367,7 +368,7 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
         int64_t row = rows[i];
         cst_trim_item(context, i);
         if (row < 0)
-            return extra_id(context, reference, where, id, i);
+            return extra_id(context, reference, where, id, i, partial);
         unsigned bit = 1u << (row & 7);
         if (taken[row >> 3] & bit) {
             int64_t before = 0;

@@ -4,6 +4,7 @@
  */
 #include "model/absent.h"
 
+#include "model/format.h"
 #include "model/values.h"
 
 #include <float.h>
@@ -156,7 +157,7 @@ static void set_up(const cst_refit *refit, const cst_room *room, double raise, d
     }
 }
 
-enum { RAISES = 24, SWEEPS = 20000 };
+enum { RAISES = 24, SWEEPS = 20000, FEW_SWEEPS = 100, SWEEP_PRODUCTS = 100000000 };
 
 static bool is_smooth(const cst_refit *refit, const cst_room *room) {
     for (int32_t i = 0; i < room->model.members; i++)
@@ -173,7 +174,9 @@ static double shrink(double x, double threshold) {
 static void descend(const cst_refit *refit, const cst_room *room, const double *matrix,
                     const double *b, double *w) {
     size_t n = (size_t)room->model.members;
-    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+    size_t most = SWEEP_PRODUCTS / (n * n) + FEW_SWEEPS; /* a service must not be kept waiting */
+    most = most < SWEEPS ? most : SWEEPS;
+    for (size_t sweep = 0; sweep < most; sweep++) {
         double moved = 0;
         double largest = 0;
         for (size_t i = 0; i < n; i++) {
@@ -381,10 +384,14 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
             }
         if (!known)
             status = rescale_learner(context, room, l);
-        for (int32_t j = 0; status == CST_OK && j < learner->coefficients; j++)
-            if (!isfinite(learner->weights[j]))
-                status = cst_fail(context, CST_ERROR_NUMERIC,
-                                  "the weights without the absent members are not finite");
+        bool sound = true; /* as those of a file must be */
+        for (int32_t j = 0; j < learner->coefficients; j++)
+            sound = sound && fabs(learner->weights[j]) <= CST_MODEL_COEFFICIENT_MAX;
+        for (int32_t j = 0; j < learner->biases; j++)
+            sound = sound && fabs(learner->bias[j]) <= CST_MODEL_COEFFICIENT_MAX;
+        if (status == CST_OK && !sound)
+            status = cst_fail(context, CST_ERROR_NUMERIC,
+                              "the weights without the absent members cannot be solved");
     }
     return status;
 }
@@ -438,4 +445,25 @@ void cst_room_tell(cst_context *context, const cst_room *room) {
                    "weights: the model keeps nothing to solve them again%s",
                    cst_model_value(room->whole, "method") ? ""
                                                           : "; fit it again with this version");
+}
+
+void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
+                     const uint8_t *present) {
+    enum { NAMED = 3 };
+    char names[NAMED * 80] = "";
+    int32_t absent = 0;
+    for (int32_t k = 0; k < model->members; k++) {
+        size_t used = strlen(names);
+        if (present[k])
+            continue;
+        if (absent++ < NAMED)
+            (void)cst_snprintf(names + used, sizeof names - used, "%s'%.60s'", used ? ", " : "",
+                               model->member_names[k]);
+    }
+    if (absent == 0)
+        return;
+    cst_notice(context, "split '%s': %d of the model's %d members %s absent (%s%s)%s", split,
+               (int)absent, (int)model->members, absent == 1 ? "is" : "are", names,
+               absent > NAMED ? ", ..." : "",
+               model->refits ? "; the weights of the others were computed anew" : "");
 }

@@ -66,4 +66,8 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
 /* Says once that weights were scaled. */
 void cst_room_tell(cst_context *context, const cst_room *room);
 
+/* Says which members of the model have no predictions for a split. present: [K]. */
+void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
+                     const uint8_t *present);
+
 #endif

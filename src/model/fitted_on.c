@@ -35,7 +35,7 @@ cst_status cst_fitted_on_note(cst_context *context, const char *split, const int
     *count = 2;
     label_print(labels, rows, print);
     setting[0] = cst_format(context, "split=%s", split);
-    setting[1] = cst_format(context, "split.labels=%s", print);
+    setting[1] = setting[0] ? cst_format(context, "split.labels=%s", print) : NULL;
     if (!setting[0] || !setting[1])
         return CST_ERROR_MEMORY;
     if (!kept)

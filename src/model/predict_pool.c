@@ -3,7 +3,7 @@
  * needs loaded. The last stage, for files instead of arrays.
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
-#include "model/stack.h"
+#include "model/absent.h"
 #include "pool/pool.h"
 
 #include <string.h>
@@ -95,6 +95,34 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     return status;
 }
 
+cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
+                               const cst_view *view) {
+    size_t members = (size_t)view->members;
+    uint8_t *there = cst_alloc(context, members, sizeof *there);
+    const uint8_t **present = cst_alloc(context, members, sizeof *present);
+    cst_status status = there && present ? CST_OK : CST_ERROR_MEMORY;
+    int64_t rows = 0;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        there[k] = view->data[k] != NULL;
+        present[k] = there[k] ? cst_view_present(view, k) : NULL;
+    }
+    for (int64_t i = 0; status == CST_OK && view->presence && i < view->rows; i++) {
+        bool whole = true;
+        for (int32_t k = 0; k < view->members; k++)
+            whole = whole && cst_view_is_there(view, present[k], i);
+        rows += !whole;
+    }
+    if (status == CST_OK)
+        cst_absent_tell(context, model, split, there);
+    if (rows > 0)
+        cst_notice(context, "split '%s': %lld of %lld rows were not predicted by every member%s",
+                   split, (long long)rows, (long long)view->rows,
+                   model->refits ? "; for them the weights of the others were computed anew" : "");
+    cst_free(context, there);
+    cst_free(context, present);
+    return status;
+}
+
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
                                   const char *split, float **out, int64_t *rows) {
     if (out)
@@ -121,6 +149,7 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
         else
             status = cst_stack_predict_reported(context, model, &view, result);
     }
+    CST_TRY(cst_model_view_tell(context, model, split, &view));
     if (status == CST_OK) {
         *out = result;
         *rows = view.rows;

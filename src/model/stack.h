@@ -150,6 +150,10 @@ cst_status cst_stack_predict_reported(cst_context *context, const cst_model *mod
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
                           const char *split, const float ***pointers, cst_view *out);
 
+/* Says which members, and how many rows of members, are absent from such a view. */
+cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
+                               const cst_view *view);
+
 /* Probabilities of one meta-learner alone, whatever its blend weight. out: [rows][classes]. */
 cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
                                      const cst_view *view, float *out);

@@ -76,17 +76,17 @@ cst_costs cst_training_costs(const cst_training *source) {
                         [CST_COST_PARAMS] = source->params}};
 }
 
-/* How many predictions were filled in. */
-static void tell_absent(cst_context *context, const cst_pool *pool, const char *split) {
-    int64_t rows = cst_pool_rows(pool, split);
+/* How many predictions of the rows that count were filled in. */
+static void tell_absent(cst_context *context, const cst_pool *pool, const char *split,
+                        const cst_view *view) {
     int64_t most = 0;
     int32_t worst = 0;
     int32_t members = 0;
-    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        const uint8_t *present = cst_pool_present(pool, split, k);
+    for (int32_t k = 0; k < view->members; k++) {
+        const uint8_t *present = cst_view_present(view, k);
         int64_t absent = 0;
-        for (int64_t i = 0; present && i < rows; i++)
-            absent += !present[i];
+        for (int64_t i = 0; present && i < view->rows; i++)
+            absent += !cst_view_is_there(view, present, i);
         members += absent > 0;
         worst = absent > most ? k : worst;
         most = absent > most ? absent : most;
@@ -95,8 +95,8 @@ static void tell_absent(cst_context *context, const cst_pool *pool, const char *
         cst_notice(context,
                    "split '%s': %d of %d members lack predictions ('%s' lacks %lld of %lld rows, "
                    "most of all); for the fit they are filled in from the other members",
-                   split, (int)members, (int)cst_pool_members(pool),
-                   cst_pool_member_name(pool, worst), (long long)most, (long long)rows);
+                   split, (int)members, (int)view->members, cst_pool_member_name(pool, worst),
+                   (long long)most, (long long)view->rows);
 }
 
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
@@ -127,7 +127,7 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     if (status != CST_OK)
         return status;
     const cst_view *all = &out->counted.view;
-    tell_absent(context, pool, split);
+    tell_absent(context, pool, split, all);
     out->data = cst_alloc(context, members, sizeof *out->data);
     out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
     status = out->data && out->folds ? CST_OK : CST_ERROR_MEMORY;

@@ -195,7 +195,7 @@ static const char *cause_of_rows(const cst_convert *c, const sights *s) {
     if (c->width == 1)
         return s->high > 1 && s->high <= 100 ? "if these are percentages, divide by 100" : LOGITS;
     if (s->constant && s->rows > 2)
-        return "the rows sum to one number: divide each row by its sum";
+        return "every row has the same sum: divide each row by its sum";
     return "if these are logits, declare output \"logit\" (--values logit); if they are scores "
            "that are only relative, divide each row by its sum";
 }

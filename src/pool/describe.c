@@ -83,6 +83,12 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
             return CST_OK;
     }
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
+    if (isnan(number))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64
+                        " is '%s': the label is missing; remove the row from every "
+                        "file of the split",
+                        path, row, cst_quote(quoted, text));
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64

@@ -5,6 +5,7 @@
 #define _XOPEN_SOURCE 700
 #include "base/retry.h"
 #include "io/bytes.h"
+#include "io/foreign.h"
 #include "pool/columns.h"
 #include "pool/wide.h"
 
@@ -148,6 +149,7 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     if (!config || !config->class_names)
         return CST_OK;
     cst_task task = config->task_given ? config->task : manifest->task;
+    manifest->task = task; /* names of outputs are those of a regression */
     bool values = task == CST_TASK_REGRESSION;
     char **names = values ? manifest->output_names : manifest->class_names;
     int32_t known = values ? manifest->outputs : manifest->classes;
@@ -258,9 +260,35 @@ static cst_status add_member(cst_context *context, cst_manifest *manifest, const
         path);
 }
 
+/* A list of JSON is no manifest but may be meant for predictions. */
+static cst_status refuse_list(cst_context *context, const char *path) {
+    cst_bytes *source = NULL;
+    unsigned char begin[64];
+    size_t i = 0;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status != CST_OK)
+        return status;
+    size_t bytes =
+        cst_bytes_size(source) < sizeof begin ? (size_t)cst_bytes_size(source) : sizeof begin;
+    status = cst_bytes_read(context, source, 0, begin, bytes);
+    cst_bytes_close(context, source);
+    while (status == CST_OK && i < bytes && strchr(" \t\r\n", begin[i]))
+        i++;
+    if (status == CST_OK && i < bytes && begin[i] == '[')
+        status =
+            cst_fail(context, CST_ERROR_FORMAT,
+                     "%s: is a list of JSON, not a manifest, and predictions are not read from "
+                     "JSON: write csv or npy. Formats that can be read: " CST_FORMATS,
+                     path);
+    return status;
+}
+
 static cst_status open_manifest(cst_context *context, cst_pool **out, const char *path,
                                 const cst_pool_config *config) {
     cst_manifest *manifest = NULL;
+    cst_status listed = refuse_list(context, path);
+    if (listed != CST_OK)
+        return listed;
     if (config &&
         (config->labels || config->ids || config->folds || config->groups || config->weights))
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -536,6 +564,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
         status = add_file(context, manifest, paths[i]);
     if (status != CST_OK) {
+        cst_free(context, said);
         cst_manifest_free(context, manifest);
         return cst_why(context, status);
     }

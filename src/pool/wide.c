@@ -132,19 +132,65 @@ static const char *find_mark(const wide_table *w) {
 
 /* ---- whether there are several members ---- */
 
-/* Whether the labels in the table have two values, as far as the first rows show. */
-static bool is_binary(const wide_table *w) {
-    const char *seen[2] = {NULL, NULL};
-    for (int64_t row = 0; w->labels >= 0 && row < w->sheet->rows; row++) {
-        const char *label = cst_strings_at(w->sheet->cells, row * w->sheet->columns + w->labels);
-        if (!seen[0] || strcmp(seen[0], label) == 0)
-            seen[0] = label;
-        else if (!seen[1] || strcmp(seen[1], label) == 0)
-            seen[1] = label;
-        else
-            return false;
+/* The different labels, of which more than a few are not needed: those in the table, or in the file
+ * that the caller names. *out is the caller's. */
+static cst_status list_labels(const wide_table *w, cst_strings **out) {
+    enum { ENOUGH = 64 };
+    static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
+    const cst_table_ask ask = {.use = CST_TABLE_COLUMN,
+                               .kind = CST_COLUMN_TRUTH,
+                               .wanted = wanted,
+                               .id_column = w->config->id_column,
+                               .column = w->config->label_column};
+    cst_column column = {0};
+    int64_t count = w->labels >= 0 ? w->sheet->rows : 0;
+    cst_status status = cst_strings_create(w->context, out);
+    if (status == CST_OK && w->config->labels) {
+        status = cst_column_read_as(w->context, &column, w->config->labels, &ask, NULL,
+                                    w->config->zip_limit);
+        count = column.count;
     }
-    return seen[1] != NULL;
+    for (int64_t row = 0; status == CST_OK && row < count && (*out)->count < ENOUGH; row++) {
+        char number[24];
+        const char *label = number;
+        if (column.numbers)
+            (void)cst_snprintf(number, sizeof number, "%" PRId64, column.numbers[row]);
+        else
+            label = column.texts
+                        ? cst_strings_at(column.texts, row)
+                        : cst_strings_at(w->sheet->cells, row * w->sheet->columns + w->labels);
+        bool known = false;
+        for (int64_t k = 0; !known && k < (*out)->count; k++)
+            known = strcmp(cst_strings_at(*out, k), label) == 0;
+        if (!known)
+            status = cst_strings_add(w->context, *out, label, strlen(label));
+    }
+    cst_column_clear(w->context, &column);
+    return status;
+}
+
+/* Whether the columns are called as classes are: 0, 1, ..., 1, 2, ..., or as the labels. */
+static cst_status are_classes(const wide_table *w, const cst_strings *labels, bool *classes) {
+    cst_strings *names = NULL;
+    cst_strings *plain = NULL;
+    int32_t *places = cst_alloc(w->context, (size_t)w->rest_count, sizeof *places);
+    cst_status status = places ? cst_strings_create(w->context, &names) : CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++)
+        status = cst_strings_add(w->context, names, name_at(w, w->rest[i]),
+                                 strlen(name_at(w, w->rest[i])));
+    CST_TRY(cst_column_plain_names(w->context, names, &plain));
+    if (status == CST_OK) {
+        *classes = cst_column_numbers(plain, 0, places) || cst_column_numbers(plain, 1, places);
+        int64_t found = 0;
+        for (int64_t i = 0; i < plain->count; i++)
+            for (int64_t k = 0; k < labels->count; k++)
+                found += strcmp(cst_strings_at(plain, i), cst_strings_at(labels, k)) == 0;
+        *classes = *classes || (found == plain->count && found > 0);
+    }
+    cst_free(w->context, places);
+    cst_strings_free(w->context, names);
+    cst_strings_free(w->context, plain);
+    return status;
 }
 
 /* Whether the labels, in a table of their own, have the same columns: several outputs. */
@@ -173,6 +219,27 @@ static cst_status are_outputs(const wide_table *w, bool *outputs) {
     return status;
 }
 
+/* Of columns of a classification that do not sum to 1: each is class 1 of two for a member, or all
+ * are scores of classes for one. unit: they are in [0, 1]. */
+static cst_status holds_binary(const wide_table *w, bool unit, bool *several) {
+    bool classes = false;
+    bool logits = w->config->output_given && w->config->output == CST_OUTPUT_LOGIT;
+    cst_strings *labels = NULL;
+    cst_status status = list_labels(w, &labels);
+    CST_TRY(are_classes(w, labels, &classes));
+    if (status == CST_OK && !classes) {
+        if (w->labels >= 0)
+            *several = unit || labels->count == 2;
+        else if (w->config->labels)
+            *several = unit || (labels->count == 2 && w->rest_count > 2);
+        else
+            *several =
+                unit || (logits && (w->rest_count == 2 || w->config->classes != w->rest_count));
+    }
+    cst_strings_free(w->context, labels);
+    return status;
+}
+
 static cst_status holds_several(const wide_table *w, const char *mark, bool *several) {
     bool outputs = false;
     bool unit = true;
@@ -193,9 +260,9 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
         *several = status == CST_OK && !outputs;
         return status;
     }
-    bool sums = cst_sheet_sums_to_one(w->sheet, w->rest, w->rest_count);
-    *several = !sums && (unit || (is_binary(w) && w->rest_count != 2));
-    return CST_OK;
+    if (cst_sheet_sums_to_one(w->sheet, w->rest, w->rest_count))
+        return CST_OK;
+    return holds_binary(w, unit, several);
 }
 
 /* ---- describing ---- */
@@ -217,6 +284,25 @@ static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
     return status;
 }
 
+/* "oof_lgb" and "test_lgb" are predictions of member "lgb", as in the names of files. */
+static void drop_split(char *name) {
+    static const char *const marks[] = {"oof", "test"};
+    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
+        size_t mark = strlen(marks[m]);
+        size_t length = strlen(name);
+        if (length <= mark + 1)
+            continue;
+        if (strncmp(name, marks[m], mark) == 0 && strchr("_.", name[mark])) {
+            memmove(name, name + mark + 1, length - mark);
+            return;
+        }
+        if (strcmp(name + length - mark, marks[m]) == 0 && strchr("_.", name[length - mark - 1])) {
+            name[length - mark - 1] = '\0';
+            return;
+        }
+    }
+}
+
 static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_t column,
                              const char *mark) {
     int32_t member = -1;
@@ -227,26 +313,34 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
         return CST_ERROR_MEMORY;
     if (length > 0)
         name[length] = '\0';
+    char *column_name = cst_strdup(w->context, name);
+    if (!column_name) {
+        cst_free(w->context, name);
+        return CST_ERROR_MEMORY;
+    }
+    drop_split(name);
     int32_t before = cst_manifest_find_member(manifest, name);
-    cst_status status = CST_OK;
-    if (before >= 0 && length == 0)
-        status = cst_fail(w->context, CST_ERROR_INPUT,
-                          "%s: line 1: column '%s' and columns that begin with '%s%s' would be one "
-                          "member; rename the column",
-                          w->path, whole, whole, mark);
-    else if (before < 0 && length > 0 && cst_sheet_find(w->sheet, name) >= 0 &&
-             strcmp(name_at(w, cst_sheet_find(w->sheet, name)), name) == 0)
-        status = cst_fail(w->context, CST_ERROR_INPUT,
-                          "%s: line 1: column '%s' and columns that begin with '%s%s' would be one "
-                          "member; rename the column",
-                          w->path, name, name, mark);
-    else if (before < 0)
+    int32_t whole_column = cst_sheet_find(w->sheet, column_name);
+    char *path_of_member = cst_format(w->context, "%s#%s", w->path, column_name);
+    cst_status status = path_of_member ? CST_OK : CST_ERROR_MEMORY;
+    bool other = before >= 0 && path_of_member &&
+                 strcmp(manifest->members[before].paths[0], path_of_member) != 0;
+    bool both =
+        length > 0 && whole_column >= 0 && strcmp(name_at(w, whole_column), column_name) == 0;
+    if (status == CST_OK && (other || both || (before >= 0 && length == 0)))
+        status =
+            cst_fail(w->context, CST_ERROR_INPUT,
+                     "%s: line 1: column '%s' and another one would both be member '%s'; rename "
+                     "the column",
+                     w->path, whole, name);
+    if (status == CST_OK && before < 0)
         status = cst_manifest_add_member(w->context, manifest, name, &member);
     if (status == CST_OK && before < 0) {
-        char **path = &manifest->members[member].paths[0];
-        *path = cst_format(w->context, "%s#%s", w->path, name);
-        status = *path ? CST_OK : CST_ERROR_MEMORY;
+        manifest->members[member].paths[0] = path_of_member;
+        path_of_member = NULL;
     }
+    cst_free(w->context, path_of_member);
+    cst_free(w->context, column_name);
     cst_free(w->context, name);
     return status;
 }

@@ -136,6 +136,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
     e->data = s;
     cst_status status = open_model_rows(context, model, e->pool, e->split, &s->model_rows);
     s->rows = s->model_rows.view;
+    CST_TRY(cst_model_view_tell(context, model, e->split, &s->rows));
     if (status == CST_OK && !s->rows.targets)
         status = no_targets(context, e->split);
     return status;

@@ -69,6 +69,7 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
                                     : CST_ERROR_MEMORY;
     }
     CST_TRY(cst_stack_variance(context, model, &view, variances));
+    CST_TRY(cst_model_view_tell(context, model, split, &view));
     if (status == CST_OK) {
         *mean = means;
         *variance = variances;

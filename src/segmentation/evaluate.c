@@ -132,6 +132,7 @@ cst_status cst_map_open_model(cst_context *context, cst_evaluation *e, const cst
     e->data = s;
     s->settings.boundary = boundary_of(model);
     cst_status status = cst_model_view(context, model, e->pool, e->split, &s->pointers, &s->view);
+    CST_TRY(cst_model_view_tell(context, model, e->split, &s->view));
     CST_TRY(cst_map_state_rows(context, e->pool, e->split, s));
     CST_TRY(cst_offsets_load(context, model, &s->offsets));
     return status;

@@ -215,6 +215,7 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
                                           : CST_NPY_U16;
     cst_la_enter();
     cst_status status = cst_model_view(context, model, pool, split, &pointers, &w.view);
+    CST_TRY(cst_model_view_tell(context, model, split, &w.view));
     w.cases = cst_pool_cases(pool, split);
     CST_TRY(check_format(context, &w, path, array));
     CST_TRY(cst_offsets_load(context, model, &w.offsets));

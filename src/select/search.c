@@ -11,7 +11,7 @@
 /* Sets of a size that are fitted after one model; sets of a size that are searched around; members
  * that changes of three and four members look at; models after which a search ends, for each size.
  */
-enum { TRIED = 2, BEAM = CST_SEARCH_BEAM, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8, ANY_SIZE = 3 };
+enum { TRIED = 1, BEAM = CST_SEARCH_BEAM, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8, ANY_SIZE = 3 };
 
 /* Of the loss: less is not worth a fit. */
 static const double WORTH = 2e-5;

@@ -9,7 +9,7 @@
 
 /* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. Sets of a
  * size that it comes back with. */
-enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 3 };
+enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 2 };
 
 /* What fits and models sets. `set` has ascending members; its loss is that on the rows fitted to.
  */

@@ -119,6 +119,9 @@ class Missing(PoolCase):
         self.fails("predict", self.model, self.pool, "-o", self.path("out.npy"),
                    says=["ada.test.npy: row 3, column 0 is NaN", "--missing allow"])
         found = self.predict("--missing", "allow")
+        told = self.works("predict", self.model, self.pool, "-o", self.path("out.npy"), "--missing", "allow").err
+        self.assertIn("split 'test': 27 of 60 rows were not predicted by every member; for them the weights", told)
+        self.assertNotIn("absent (", told)
         members = np.stack([self.members[n, "test"] for n in names]).astype(float)
         gone = {"ada": range(3, 20), "bob": range(10, 30), "cyd": ()}
         for row in range(self.test_rows):
@@ -178,6 +181,9 @@ class Missing(PoolCase):
         found = self.fit("--json", "--missing", "allow").json()
         self.assertEqual(found["samples"], self.rows - 20)
         self.assertTrue(any("20 of 120 rows have no fold" in n for n in found["notices"]))
+        for name in ("ada", "bob", "cyd"):  # the same rows as NaN: nothing is filled in
+            self.drop(name, "oof", slice(0, 20))
+        self.assertFalse([n for n in self.fit("--json", "--missing", "allow").json()["notices"] if "filled in" in n])
         model = self.read(self.model)
         self.save("folds.npy", folds[20:])
         self.save("oof_labels.npy", self.labels["oof"][20:])
@@ -228,7 +234,10 @@ class Missing(PoolCase):
         self.write_manifest()
         self.fails("predict", self.model, self.pool, "-o", self.path("out.npy"), says=["'bob'", "--missing allow"])
         np.testing.assert_array_equal(as_rows, self.predict("--missing", "allow"))
+        told = "split 'test': 1 of the model's 3 members is absent ('bob'); the weights of the others were computed anew"
+        self.assertIn(told, self.works("predict", self.model, self.pool, "-o", self.path("out.npy"), "--missing", "allow").err)
         scored = self.works("evaluate", self.model, self.pool, "--missing", "allow", "--json").json()
+        self.assertIn(told, scored["notices"])
         truth = as_rows[np.arange(self.test_rows), self.labels["test"]].astype(float)
         self.assertAlmostEqual(scored["nll"], -np.log(truth).mean(), places=5)
         self.fails("compare", self.pool, "--split", "test", "--missing", "allow", says=["member 'bob'", "'test'"])

@@ -144,6 +144,12 @@ class Regression(Tables):
         plain = self.fits("--task", "regression", "--labels", self.path("y2.npy"), *arrays)
         self.assertEqual(list(found["weights"].values()), list(plain["weights"].values()))
 
+    def test_names_of_outputs(self):
+        members = self.members("id,price", self.ids, None)
+        found = self.fits("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price")
+        self.same(found)
+        self.refused("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price,stars", says=("1",))
+
     def test_headerless_ids(self):
         labels = self.write("y.csv", table(None, self.ids, self.y))
         members = self.members(None, self.ids, None)
@@ -221,6 +227,15 @@ class Classes(Tables):
         found = self.fits("--labels", self.path("y.npy"), *files)
         self.same(found)
         self.assertIn("class numbers starting at 0", found["said"])
+
+    def test_labels_in_a_member_are_compared(self):
+        header = "y_true,cat,dog,bird"
+        right = [self.write(f"{n}.csv", table(header, self.y, *p.T)) for n, p in zip("ab", self.p)]
+        found = self.fits("--labels", self.path("y.npy"), *right)
+        self.same(found)
+        self.assertIn("not used: y_true", found["said"])
+        wrong = self.write("b.csv", table(header, self.y[::-1], *self.p[1].T))
+        self.refused("--labels", self.path("y.npy"), right[0], wrong, says=("b.csv", "y_true", "another order"))
 
     def test_names_that_differ_are_refused(self):
         files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], ("cat", "dog", "fish"))]
@@ -442,6 +457,29 @@ class Wide(Tables):
         self.assertEqual((found["models_in"], found["kept"]), (1, ["net"]))
         self.assertGreater(found["members"][0]["top1"], 0.7)
 
+    def test_logits_of_binary_members(self):
+        y, p = self.binary()
+        z = [np.round(np.log(q / (1 - q)), 5) for q in p]
+        for k in (2, 3):
+            wide = self.write("wide.csv", table("id,y," + ",".join("abc"[:k]), np.arange(ROWS) + 9, y, *z[:k]))
+            self.refused(wide, says=("logits", "--values logit"))
+            found = self.fits(wide, "--values", "logit")
+            self.assertEqual([m["name"] for m in found["members"]], list("abc"[:k]))
+            self.assertGreater(min(m["top1"] for m in found["members"]), 0.7)
+            test = self.write("test.csv", table("id," + ",".join("abc"[:k]), np.arange(ROWS), *z[:k]))
+            done = run("predict", self.model, test, "--values", "logit", "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 0, done.err)
+
+    def test_marks_of_splits_in_names(self):
+        y, p = self.binary()
+        self.fits(self.write("train.csv", table("id,y,oof_lgb,xgb_oof", np.arange(ROWS), y, *p[:2])))
+        test = self.write("test.csv", table("id,test_lgb,xgb_test", np.arange(ROWS), *p[:2]))
+        self.assertEqual(run("predict", self.model, test, "-o", self.path("o.csv")).code, 0)
+        both = self.write("both.csv", table("id,y,oof_lgb,test_lgb,x", np.arange(ROWS), y, *p))
+        self.refused(both, says=("test_lgb", "'lgb'"))
+        classes = self.write("both.csv", table("id,y,oof_a:0,oof_a:1,test_a:0,test_a:1", np.arange(ROWS), y, 1 - p[0], p[0], 1 - p[1], p[1]))
+        self.refused(classes, says=("test_a:0", "'a'"))
+
     def test_cells_that_are_missing(self):
         y, p = self.binary()
         gaps = [str(x) for x in p[0]]
@@ -495,6 +533,7 @@ class Formats(Tables):
                     self.assertIn(word, self.refused("--labels", labels, self.write(name, magic + bytes(100)), says=(name,)))
         self.refused("--labels", labels, self.write("p.npy", b"hello, this is text"), says=("csv",))
         self.refused("--labels", labels, self.write("p", "[[0.1, 0.9], [0.2, 0.8]]"), says=("JSON",))
+        self.refused("--labels", labels, self.write("p.json", " [[0.1, 0.9], [0.2, 0.8]]"), says=("JSON", "csv"))
 
 
 class Causes(Tables):

@@ -136,6 +136,7 @@ static const char *const QUIET[] = {
     "cst_pool_weights",
     "cst_pool_id",
     "cst_pool_predictions",
+    "cst_pool_present",
 };
 
 enum { SKIPPED = 77 };                       /* exit status of a test that could not be made */

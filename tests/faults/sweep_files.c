@@ -184,6 +184,27 @@ static void open_files(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
+static void open_wide(trial *t) {
+    open_at(t, "wide.csv", NULL);
+}
+
+static void load_tables(trial *t) {
+    char a[512];
+    char b[512];
+    char y[512];
+    (void)snprintf(a, sizeof a, "%s", in_folder(t->w, "one.csv"));
+    (void)snprintf(b, sizeof b, "%s", in_folder(t->w, "two.csv"));
+    (void)snprintf(y, sizeof y, "%s#label", in_folder(t->w, "wide.csv"));
+    const char *const paths[] = {a, b};
+    const cst_pool_config config = {.labels = y};
+    cst_pool *pool = NULL;
+    must(t->c, cst_pool_open_files(t->c, &pool, paths, 2, &config), "tables");
+    TRY(t, cst_pool_load(t->c, pool, "oof"), cst_pool_rows(pool, "oof") == -1);
+    if (cst_pool_predictions(pool, "oof", 0))
+        add_bytes(t, cst_pool_predictions(pool, "oof", 0), 6 * sizeof(float));
+    cst_pool_free(t->c, pool);
+}
+
 static void load_from(trial *t, const char *name) {
     char path[512];
     cst_pool *pool = NULL;
@@ -196,6 +217,10 @@ static void load_from(trial *t, const char *name) {
                   (size_t)cst_pool_rows(pool, "oof") * (size_t)cst_pool_classes(pool) *
                       sizeof *first);
     cst_pool_free(t->c, pool);
+}
+
+static void load_wide(trial *t) {
+    load_from(t, "wide.csv");
 }
 
 static void load_npy(trial *t) {
@@ -404,7 +429,10 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_pool_open", "folder", open_folder},
     {"cst_pool_open", "segmentation", open_maps},
     {"cst_pool_open", "detection", open_boxes},
+    {"cst_pool_open", "wide table", open_wide},
     {"cst_pool_open_files", "", open_files},
+    {"cst_pool_load", "wide table", load_wide},
+    {"cst_pool_load", "tables", load_tables},
     {"cst_pool_load", "npy", load_npy},
     {"cst_pool_load", "csv with ids", load_csv},
     {"cst_pool_load", "segmentation", load_maps},

@@ -4,6 +4,7 @@
  */
 #include "sweep.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -341,6 +342,58 @@ static void pool_from_arrays(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
+/* Rows that members lack are filled in. */
+static cst_status open_missing(cst_context *c, const world *w, float own[ROWS * CLASSES],
+                               cst_pool **pool) {
+    cst_array arrays[MEMBERS];
+    memcpy(own, w->p[0], ROWS * CLASSES * sizeof *own);
+    for (int i = 0; i < 3 * CLASSES; i++)
+        own[5 * CLASSES + i] = NAN;
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] = (cst_array){.data = k == 0 ? own : w->p[k],
+                                .row_step = CLASSES * sizeof(float),
+                                .column_step = sizeof(float)};
+    const cst_pool_arrays given = {.members = MEMBERS,
+                                   .rows = ROWS,
+                                   .classes = CLASSES,
+                                   .predictions = arrays,
+                                   .names = NAMES,
+                                   .labels = w->labels,
+                                   .missing = 1};
+    return cst_pool_from_arrays(c, pool, &given);
+}
+
+static void pool_with_gaps(trial *t) {
+    cst_pool *pool = NULL;
+    float own[ROWS * CLASSES];
+    TRY(t, open_missing(t->c, t->w, own, &pool), pool == NULL);
+    add_pool(t, pool, CLASSES);
+    cst_pool_free(t->c, pool);
+}
+
+static void predict_pool_with_gaps(trial *t) {
+    cst_pool *pool = NULL;
+    float own[ROWS * CLASSES];
+    float *out = NULL;
+    int64_t rows = 0;
+    must(t->c, open_missing(t->c, t->w, own, &pool), "pool");
+    TRY(t, cst_model_predict_pool(t->c, t->w->model, pool, "oof", &out, &rows), out == NULL);
+    add_bytes(t, out, (size_t)rows * CLASSES * sizeof *out);
+    cst_free(t->c, out);
+    cst_pool_free(t->c, pool);
+}
+
+static void fit_with_gaps(trial *t) {
+    cst_pool *pool = NULL;
+    cst_model *model = NULL;
+    float own[ROWS * CLASSES];
+    must(t->c, open_missing(t->c, t->w, own, &pool), "pool");
+    TRY(t, cst_fit(t->c, pool, "oof", NULL, &model, NULL), model == NULL);
+    add_model(t, model);
+    cst_model_free(t->c, model);
+    cst_pool_free(t->c, pool);
+}
+
 static void pool_read(trial *t) {
     float out[4 * CLASSES] = {0};
     TRY(t, cst_pool_read(t->c, t->w->pool, "oof", 1, 3, 4, out), true);
@@ -489,6 +542,9 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_pool_from_memory", "", pool_from_memory},
     {"cst_pool_from_values", "", pool_from_values},
     {"cst_pool_from_arrays", "", pool_from_arrays},
+    {"cst_fit", "missing", fit_with_gaps},
+    {"cst_pool_from_arrays", "missing", pool_with_gaps},
+    {"cst_model_predict_pool", "missing", predict_pool_with_gaps},
     {"cst_pool_read", "", pool_read},
     {"cst_model_predict", "", model_predict},
     {"cst_model_predict_present", "", model_predict_present},

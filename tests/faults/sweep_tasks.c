@@ -81,6 +81,51 @@ static void fit_weighted(trial *t) {
     cst_pool_free(t->w->quiet, pool);
 }
 
+/* Within limits on cost, of classes and of values. */
+static void fit_within(trial *t) {
+    static const char *const names[MEMBERS] = {"ada", "bob", "cyd"};
+    const double latency[MEMBERS] = {1, 2, 3};
+    double targets[ROWS];
+    cst_array arrays[MEMBERS];
+    cst_options *options = NULL;
+    cst_context *quiet = t->w->quiet;
+    bool ready = cst_options_create(quiet, &options) == CST_OK &&
+                 cst_options_set(quiet, options, "folds.count", "2") == CST_OK &&
+                 cst_options_set(quiet, options, "evaluate.nested", "false") == CST_OK &&
+                 cst_options_set(quiet, options, "keep.max_latency", "4") == CST_OK;
+    for (int i = 0; i < ROWS; i++)
+        targets[i] = t->w->labels[i] + 0.1 * (i % 7);
+    for (int values = 0; ready && values < 2; values++) {
+        cst_pool *pool = NULL;
+        cst_model *model = NULL;
+        cst_report *report = NULL;
+        for (int k = 0; k < MEMBERS; k++)
+            arrays[k] = (cst_array){.data = t->w->p[k],
+                                    .row_step = CLASSES * sizeof(float),
+                                    .column_step = sizeof(float)};
+        const cst_pool_arrays given = {.task =
+                                           values ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION,
+                                       .members = MEMBERS,
+                                       .rows = ROWS,
+                                       .classes = values ? 1 : CLASSES,
+                                       .predictions = arrays,
+                                       .names = names,
+                                       .latency_ms = latency,
+                                       .labels = values ? NULL : t->w->labels,
+                                       .targets = values ? targets : NULL};
+        if (cst_pool_from_arrays(quiet, &pool, &given) == CST_OK) {
+            TRY(t, cst_fit(t->c, pool, "oof", options, &model, &report),
+                model == NULL && report == NULL);
+            add_model(t, model);
+            add_report(t, report);
+        }
+        cst_model_free(t->c, model);
+        cst_report_free(t->c, report);
+        cst_pool_free(quiet, pool);
+    }
+    cst_options_free(quiet, options);
+}
+
 static void fit_maps(trial *t) {
     fit_on(t, t->w->segmentation);
 }
@@ -236,6 +281,7 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
     {"cst_fit", "rows with weights", fit_weighted},
+    {"cst_fit", "within limits", fit_within},
     {"cst_fit", "segmentation", fit_maps},
     {"cst_fit", "detection", fit_boxes},
     {"cst_fit_method", "classification", fit_method_classes},

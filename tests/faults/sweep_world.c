@@ -123,6 +123,12 @@ static void write_classes(world *w) {
             (void)fprintf(file, "%s,%d\n", ids[i], (int)w->labels[i]);
         (void)fclose(file);
     }
+    put_text(w, "wide.csv",
+             "customer_id,label,fold,a:cat,a:dog,b:dog,b:cat\n"
+             "u1,cat,0,.75,.25,.5,.5\nu2,dog,1,.25,.75,.75,.25\nu3,dog,0,.5,.5,.25,.75\n");
+    put_text(w, "one.csv",
+             "customer_id,y_true,p_dog,p_cat\nu3,dog,.5,.5\nu2,dog,.75,.25\nu1,cat,0,1\n");
+    put_text(w, "two.csv", "customer_id,cat,dog\nu1,.75,.25\nu2,.25,.75\nu3,.5,.5\n");
     put_text(w, "pool.json",
              "{\"corestack_pool\": 1, \"task\": \"classification\", \"classes\": [\"x\", \"y\", "
              "\"z\"], \"splits\": {\"oof\": {\"labels\": \"oof_labels.npy\"}, \"test\": "

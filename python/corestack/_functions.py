@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, TextIO, Union
 
@@ -78,6 +79,8 @@ def fit(
     options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
+
+    What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
@@ -97,7 +100,12 @@ def fit(
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)
-        return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+        stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+    said = stack.report.get("notices") or []
+    for finding in stack.report.get("findings") or []:
+        if finding["text"] in said:
+            warnings.warn(finding["text"], stacklevel=2)
+    return stack
 
 
 def inspect(

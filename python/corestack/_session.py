@@ -205,6 +205,7 @@ class Session:
             raise raised
         if status != 0:
             text = (c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)).decode("utf-8", "replace")
+            text = text.replace("--missing allow", "missing='allow'")  # as it is called here
             raise BY_STATUS.get(status, Error)(_C_NAME.sub("", text))
 
     def make(self, free: Any, function: Any, *arguments: Any) -> ctypes.c_void_p:

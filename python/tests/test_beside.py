@@ -47,10 +47,12 @@ class Beside(Folder):
                 full = corestack.fit(preds, self.y, folds=self.folds, sample_weight=self.weights, **QUICK)
                 expected = corestack.Stack.from_bytes(self.full)
                 self.assertEqual(list(full.weights.values()), list(expected.weights.values()))
-                names = np.array(["x", "y", "z"])
+                names = np.array(["a", "b", "c"])  # those of the tables
                 self.assertEqual(
                     corestack.fit(preds, names[self.y], classes=list(names), **QUICK).weights, stack.weights
                 )
+        with self.assertRaisesRegex(corestack.MismatchError, "columns are called a, b, c, but the classes are x, y, z"):
+            corestack.fit(self.path / "tables", self.y, classes=["x", "y", "z"], **QUICK)
         with self.assertRaisesRegex(corestack.MismatchError, "y: has 3 rows, but the files have 240"):
             corestack.fit(self.path / "tables", [0, 1, 2], **QUICK)
 

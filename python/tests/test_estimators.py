@@ -371,7 +371,7 @@ class OnFeatures(unittest.TestCase):
             self.assertLess(fitted.report_["oof"]["top1"], 0.7)
             alike = CoreStackClassifier(base, cv=StratifiedGroupKFold(5), nested=True).fit(X, y, groups=groups)
             self.assertEqual(fitted.stack_.to_bytes(), alike.stack_.to_bytes())
-        names = np.array([f"patient {g}" for g in groups])
+        names = np.array([f"patient {g:02}" for g in groups])
         self.assertEqual(CoreStackClassifier(base, nested=True).fit(X, y, groups=names).stack_.to_bytes(), fitted.stack_.to_bytes())
         with self.assertRaisesRegex(ValueError, "3 groups cannot be divided into 5 folds"):
             CoreStackClassifier(base).fit(X, y, groups=groups % 3)

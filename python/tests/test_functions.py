@@ -13,11 +13,12 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from common import DIGITS, digits, needs_tool, run_tool, toy, without_times
+from common import DIGITS, QUICK, digits, needs_tool, run_tool, toy, without_times
 
 import corestack
 
@@ -383,6 +384,20 @@ class Errors(unittest.TestCase):
         self.raises([corestack.MismatchError], "folds: has shape", preds, y, folds=[0, 1])
         self.raises([ValueError], "2 names, but", preds, y, classes=["a", "b"])
         self.raises([ValueError], "it must be 'probability' or 'logit'", preds, y, output="score")
+
+    def test_findings_are_warnings(self):
+        preds, y = toy(rows=600)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            corestack.fit(preds, y, **QUICK)  # nothing to say
+        swapped = {**preds, "model3": preds["model3"][:, [1, 0, 2]]}
+        with self.assertWarnsRegex(UserWarning, "columns of 'model3'.*another order") as caught:
+            stack = corestack.fit(swapped, y, **QUICK)
+        self.assertEqual(caught.filename, __file__)
+        self.assertEqual(str(caught.warning), stack.report["findings"][0]["text"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            corestack.fit(swapped, y, checks="off", **QUICK)
 
     def test_options_and_files(self):
         self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)

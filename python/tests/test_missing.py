@@ -19,7 +19,7 @@ class Missing(unittest.TestCase):
     def test_absent_members_are_absent_rows(self):
         rows = {name: p.copy() for name, p in self.preds.items()}
         rows["model1"][:] = np.nan
-        with self.assertRaisesRegex(corestack.InputError, "NaN.*--missing allow"):
+        with self.assertRaisesRegex(corestack.InputError, "NaN.*missing='allow'"):
             self.stack.predict(rows)
         by_row = self.stack.predict(rows, missing="allow")
         named = {name: p for name, p in self.preds.items() if name != "model1"}

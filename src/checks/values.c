@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FEWEST_FATAL = 40 }; /* rows of a member that is the target */
+
 typedef struct reading {
     const cst_check_sample *sample;
     cst_member_facts *facts;
@@ -218,6 +220,14 @@ static cst_status target_is_index(cst_context *context, const reading *r) {
                                    "target");
 }
 
+/* Whether no other member is all but perfect: easy targets are met by several. */
+static bool only_one(const reading *r, int32_t k) {
+    for (int32_t j = 0; j < r->sample->view->members; j++)
+        if (j != k && r->facts[j].association.r > 0.999)
+            return false;
+    return true;
+}
+
 static cst_status is_target(cst_context *context, const reading *r) {
     const cst_check_sample *s = r->sample;
     const cst_pool *pool = s->source->pool;
@@ -231,7 +241,7 @@ static cst_status is_target(cst_context *context, const reading *r) {
         if (of->equal || linear) {
             m->association.explained = true;
             status = cst_findings_add(
-                context, r->findings, "leak", true, &k, 1,
+                context, r->findings, "leak", s->rows >= FEWEST_FATAL && only_one(r, k), &k, 1,
                 "'%.60s' is the target itself%s in every one of %lld rows, and no prediction; "
                 "remove it from the pool",
                 cst_pool_member_name(pool, k), of->equal ? "" : " times a factor",
@@ -285,8 +295,8 @@ cst_status cst_check_values(cst_context *context, const cst_check_sample *sample
     }
     CST_TRY(cst_parallel_for(context, (int64_t)members, read_member, &r));
     CST_TRY(cst_check_copies(context, sample, r.facts, findings));
-    CST_TRY(is_target(context, &r));
     if (sample->rows >= CST_CHECK_FEWEST) {
+        CST_TRY(is_target(context, &r));
         if (outputs == 1)
             CST_TRY(target_is_index(context, &r));
         CST_TRY(together(context, &r));

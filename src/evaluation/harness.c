@@ -11,6 +11,31 @@
 
 /* ---- opening ---- */
 
+/* Rows that are scored and not fitted on: findings are notices, since scores of them are still
+ * scores. */
+static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
+    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
+    if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
+        cst_pool_conditions(e->pool, e->split) > 0)
+        return CST_OK;
+    cst_counted counted = {0};
+    cst_findings findings = {0};
+    cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
+    const cst_check_source source = {
+        .pool = e->pool, .split = e->split, .view = &counted.view, .rows = counted.rows};
+    CST_TRY(cst_check_run(context, &source, &findings));
+    for (size_t i = 0; status == CST_OK && i < findings.count; i++) {
+        const char *text = findings.list[i].text;
+        bool named = strncmp(text, "split '", strlen("split '")) == 0;
+        if (!findings.list[i].quiet)
+            cst_notice(context, "%s%s%s%s", named ? "" : "split '", named ? "" : e->split,
+                       named ? "" : "': ", text);
+    }
+    cst_findings_free(context, &findings);
+    cst_counted_close(context, &counted);
+    return status;
+}
+
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_options *options = NULL;
     cst_status status =
@@ -22,9 +47,10 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_options_free(context, options);
     if (!wanted)
         return CST_OK;
-    return e->ops->check_data ? e->ops->check_data(context, e)
-                              : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
-                                                   e->source, NULL, &e->findings);
+    status = e->ops->check_data ? e->ops->check_data(context, e)
+                                : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
+                                                     e->source, NULL, &e->findings);
+    return status == CST_OK ? check_scored(context, e) : status;
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,

@@ -361,8 +361,9 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
     if (npy->dims == 1 || (npy->dims == 2 && npy->shape[1] == 1))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: has shape %s; one value per sample is needed, i.e. shape (N,)",
-                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape));
+                    "%s: has shape %s; one value per sample is needed, i.e. shape (N,)%s",
+                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape),
+                    npy->numbers && npy->dims == 2 ? "; of one-hot labels, their argmax" : "");
 }
 
 /* One element as an integer, or an error that says row and value. */
@@ -381,9 +382,11 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     cst_npy_decode_f64(npy, p, 1, &value);
     /* 2^63 is exact in double; NaN fails the comparison */
     if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64 " is %.9g, not an integer; save integers",
-                        cst_bytes_name(npy->source), row, value);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: row %" PRId64 " is %.9g, not an integer; %s",
+                        cst_bytes_name(npy->source), row, value,
+                        isnan(value)   ? "give it a value, or remove the row from every file"
+                        : npy->numbers ? npy->numbers
+                                       : "save integers");
     *out = (int64_t)value;
     return CST_OK;
 }

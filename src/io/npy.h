@@ -34,6 +34,7 @@ typedef struct cst_npy {
     uint64_t data_offset; /* bytes before the first element */
     char descr[24];       /* the dtype as the file spells it */
     unsigned char *raw;   /* scratch of the readers */
+    const char *numbers;  /* what to do about a value that is no integer; NULL: save integers */
     size_t raw_bytes;
 } cst_npy;
 

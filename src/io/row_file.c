@@ -98,12 +98,14 @@ bool cst_row_file_has_ids(const cst_row_file *rows) {
     return rows->table && rows->table->id_column >= 0;
 }
 
-static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cell,
+static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cell, const char *what,
                            cst_strings *strings) {
     const char *text = cst_csv_cell(csv, cell);
     if (*text == '\0')
-        return cst_fail(context, CST_ERROR_INPUT, "%s: line %" PRId64 ", column %d is empty",
-                        cst_csv_name(csv), cst_csv_line(csv), cell + 1);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: line %" PRId64 ", column %d is empty; every row needs %s: fill it in, "
+                        "or remove the row from every file",
+                        cst_csv_name(csv), cst_csv_line(csv), cell + 1, what);
     return cst_strings_add(context, strings, text, strlen(text));
 }
 
@@ -163,7 +165,7 @@ cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst
         count++;
         status = check_text_claim(context, rows->path, count, claim);
         if (status == CST_OK && *ids)
-            status = add_cell(context, table->csv, table->id_column, *ids);
+            status = add_cell(context, table->csv, table->id_column, "an id", *ids);
     }
     CST_TRY(cst_table_rewind(context, table));
     if (status != CST_OK) {
@@ -275,7 +277,8 @@ static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
 }
 
 static cst_status read_table_column(cst_context *context, cst_column *column, cst_table *table,
-                                    const char *path, const cst_row_claim *claim) {
+                                    const char *path, const char *what,
+                                    const cst_row_claim *claim) {
     cst_status status = cst_strings_create(context, &column->texts);
     if (status == CST_OK && table->id_column >= 0)
         status = cst_strings_create(context, &column->ids);
@@ -284,9 +287,9 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
         status = cst_csv_next(context, table->csv, &end);
         if (status != CST_OK || end)
             break;
-        status = add_cell(context, table->csv, table->values[0], column->texts);
+        status = add_cell(context, table->csv, table->values[0], what, column->texts);
         if (status == CST_OK && column->ids)
-            status = add_cell(context, table->csv, table->id_column, column->ids);
+            status = add_cell(context, table->csv, table->id_column, "an id", column->ids);
         CST_TRY(check_text_claim(context, path, column->texts->count, claim));
     }
     column->count = status == CST_OK ? column->texts->count : 0;
@@ -312,15 +315,20 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
         status = cst_table_open(context, &table, path, ask, zip_limit);
         if (status == CST_OK && table->said)
             cst_notice(context, "%s: %s", path, table->said);
-        CST_TRY(read_table_column(context, out, table, path, claim));
+        CST_TRY(read_table_column(context, out, table, path,
+                                  ask->kind == CST_COLUMN_TRUTH ? "a label" : "a value", claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
         CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         if (status == CST_OK && cst_npy_is_text(npy)) {
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
-        } else if (status == CST_OK)
+        } else if (status == CST_OK) {
+            if (ask->kind == CST_COLUMN_TRUTH)
+                npy->numbers = "class numbers are integers; for the targets of a regression give "
+                               "--task regression";
             status = cst_npy_read_i64(context, npy, &out->numbers, &out->count);
+        }
     }
     cst_npy_close(context, npy);
     cst_table_close(context, table);
@@ -356,7 +364,7 @@ cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *
         while (status == CST_OK && !end) {
             status = cst_csv_next(context, table->csv, &end);
             if (status == CST_OK && !end)
-                status = add_cell(context, table->csv, table->values[0], *out);
+                status = add_cell(context, table->csv, table->values[0], "an id", *out);
             if (status == CST_OK && !end)
                 status = check_text_claim(context, path, (*out)->count, claim);
         }

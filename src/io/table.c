@@ -311,8 +311,15 @@ static void note_roles(const choice *c) {
 /* Numbers: predictions, targets, or all there are. */
 static cst_status take_numbers(choice *c, int32_t *columns) {
     int32_t count = columns_by_name(c, columns);
-    if (count > 0)
+    if (count > 0) {
+        for (int32_t j = 0, i = 0; j < c->sheet->columns; j++) {
+            bool taken = i < count && columns[i] == j;
+            i += taken;
+            c->left_out[j] = !taken && j != c->table->id_column;
+        }
+        note_roles(c);
         return take(c, columns, count);
+    }
     count = candidates(c, columns, false);
     bool classes = c->ask->use == CST_TABLE_PREDICTIONS && count > 1 &&
                    cst_sheet_sums_to_one(c->sheet, columns, count);

@@ -157,7 +157,7 @@ static void set_up(const cst_refit *refit, const cst_room *room, double raise, d
     }
 }
 
-enum { RAISES = 24, SWEEPS = 20000 };
+enum { RAISES = 24, SWEEPS = 20000, FEW_SWEEPS = 100, SWEEP_PRODUCTS = 100000000 };
 
 static bool is_smooth(const cst_refit *refit, const cst_room *room) {
     for (int32_t i = 0; i < room->model.members; i++)
@@ -174,7 +174,9 @@ static double shrink(double x, double threshold) {
 static void descend(const cst_refit *refit, const cst_room *room, const double *matrix,
                     const double *b, double *w) {
     size_t n = (size_t)room->model.members;
-    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+    size_t most = SWEEP_PRODUCTS / (n * n) + FEW_SWEEPS; /* a service must not be kept waiting */
+    most = most < SWEEPS ? most : SWEEPS;
+    for (size_t sweep = 0; sweep < most; sweep++) {
         double moved = 0;
         double largest = 0;
         for (size_t i = 0; i < n; i++) {
@@ -374,14 +376,6 @@ static void fill_fusion(cst_room *room) {
                 room->whole->fusion->weights[c * k + (size_t)room->place[i]];
 }
 
-/* As in a model file: beyond that scores may be infinite. */
-static bool is_bounded(const double *values, int32_t count) {
-    bool bounded = true;
-    for (int32_t i = 0; i < count; i++)
-        bounded = bounded && fabs(values[i]) <= CST_MODEL_COEFFICIENT_MAX;
-    return bounded;
-}
-
 /* Every learner from its refits, or scaled where it has none. */
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
@@ -404,12 +398,14 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
             }
         if (!known)
             status = rescale_learner(context, room, l);
-        if (status == CST_OK && !(is_bounded(learner->weights, learner->coefficients) &&
-                                  is_bounded(learner->bias, learner->biases)))
+        bool sound = true; /* as those of a file must be */
+        for (int32_t j = 0; j < learner->coefficients; j++)
+            sound = sound && fabs(learner->weights[j]) <= CST_MODEL_COEFFICIENT_MAX;
+        for (int32_t j = 0; j < learner->biases; j++)
+            sound = sound && fabs(learner->bias[j]) <= CST_MODEL_COEFFICIENT_MAX;
+        if (status == CST_OK && !sound)
             status = cst_fail(context, CST_ERROR_NUMERIC,
-                              "the weights without the absent members are larger than %g: the "
-                              "numbers of the model for this are damaged; fit it again",
-                              CST_MODEL_COEFFICIENT_MAX);
+                              "the weights without the absent members cannot be solved");
     }
     return status;
 }

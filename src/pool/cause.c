@@ -168,6 +168,9 @@ static void name_column(const cst_convert *c, int32_t column, char name[96], cha
 
 static const char LOGITS[] = "if these are logits, declare output \"logit\" (--values logit)";
 
+static const char WHOLE[] = "these are whole numbers, as predicted classes are: save the "
+                            "probabilities of all classes (predict_proba)";
+
 static const char *cause_of_rows(const cst_convert *c, const sights *s) {
     if (c->width > 1 && s->rows >= ENOUGH && s->fit > s->rows - s->rows / 8)
         return "the other rows are probabilities: correct this row";
@@ -177,6 +180,8 @@ static const char *cause_of_rows(const cst_convert *c, const sights *s) {
         return c->width == 1
                    ? "these look like 8-bit values from 0 to 255: divide them by 255"
                    : "these look like 8-bit values from 0 to 255: divide each row by its sum";
+    if (s->whole && !s->negative && c->width > 1 && !s->constant && s->high < CLASSES_LIKELY)
+        return WHOLE;
     if (s->whole && !s->negative && (c->width > 1 || s->high <= CLASSES_LIKELY))
         return c->width == 1
                    ? "these look like class numbers: write the probabilities (predict_proba), not "
@@ -189,8 +194,8 @@ static const char *cause_of_rows(const cst_convert *c, const sights *s) {
         return LOGITS;
     if (c->width == 1)
         return s->high > 1 && s->high <= 100 ? "if these are percentages, divide by 100" : LOGITS;
-    if (s->constant)
-        return "the rows sum to one number: divide each row by its sum";
+    if (s->constant && s->rows > 2)
+        return "every row has the same sum: divide each row by its sum";
     return "if these are logits, declare output \"logit\" (--values logit); if they are scores "
            "that are only relative, divide each row by its sum";
 }
@@ -213,6 +218,15 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
         (void)cst_snprintf(out, CST_CAUSE_CHARS,
                            "%s looks like labels or folds beside probabilities: remove it", name);
     return column >= 0 || labels >= 0;
+}
+
+const char *cst_cause_of_sum(const cst_convert *c, double sum) {
+    sights s = look(c);
+    if (s.rows > 2 && s.whole && s.fit < s.rows)
+        return WHOLE;
+    if (sum == 0 && s.fit > 0)
+        return "was the row not predicted? Then write NaN there, and use --missing allow";
+    return NULL;
 }
 
 const char *cst_cause(const cst_convert *c, const double *row, char out[CST_CAUSE_CHARS]) {

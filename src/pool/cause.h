@@ -14,6 +14,9 @@ const char *cst_cause(const cst_convert *convert, const double *row, char out[CS
 
 /* Whether one column is of another kind, ids or labels; says which, and what to do. */
 bool cst_cause_of_columns(const cst_convert *convert, char out[CST_CAUSE_CHARS]);
+/* The same where a row does not sum to 1 although its values are in [0, 1]; NULL: nothing more is
+ * known. */
+const char *cst_cause_of_sum(const cst_convert *c, double sum);
 
 /* Before the rows of a block are converted: those that follow from row `first` on, [rows][width] in
  * one of both forms, or neither. The first block of logits must have no column of ids. */

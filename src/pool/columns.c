@@ -351,6 +351,7 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
         int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
                         : dims == lead   ? 1
                                          : -1;
+        pool->single = width == 1;
         if (width == 1)
             width = 2; /* the probability of class 1 */
         if (width < 2 || width > INT32_MAX / 2)

@@ -123,6 +123,10 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
     if (cst_cause_of_columns(c, cause))
         return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
                         row, sum, cause);
+    const char *more = cst_cause_of_sum(c, sum);
+    if (more)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
+                        row, sum, more);
     return cst_fail(
         context, CST_ERROR_INPUT,
         "%s: %s sums to %.6g, which differs from 1 by more than %g; are these independent scores, "

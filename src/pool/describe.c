@@ -7,21 +7,65 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
-    return lowest == 1 && highest == classes ? "; they seem to start at 1: subtract 1"
-                                             : "; correct the labels or the number of classes";
+    if (lowest == 1 && highest == classes)
+        return "; they seem to start at 1: subtract 1";
+    return lowest < 0 && highest == classes - 1
+               ? "; rows without a label cannot be used: remove them from every file"
+               : "; correct the labels or the number of classes";
+}
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* How many different labels there are, as far as the first rows show. */
+static int64_t different_labels(const cst_column *column) {
+    enum { SEEN_MAX = 4096 };
+    int64_t seen[SEEN_MAX];
+    int64_t count = 0;
+    int64_t rows = column->numbers && column->count < SEEN_MAX ? column->count : SEEN_MAX;
+    if (!column->numbers)
+        return 0;
+    memcpy(seen, column->numbers, (size_t)rows * sizeof *seen);
+    qsort(seen, (size_t)rows, sizeof *seen, by_value);
+    for (int64_t i = 0; i < rows; i++)
+        count += i == 0 || seen[i] != seen[i - 1];
+    return count;
 }
 
 /* The same for the labels of a file. */
-static const char *hint_of(const cst_column *column, int32_t classes) {
+static const char *hint_of(const cst_pool *pool, const cst_column *column) {
     int64_t lowest = INT64_MAX;
     int64_t highest = INT64_MIN;
+    int32_t classes = pool->classes;
+    int64_t different = different_labels(column);
     for (int64_t i = 0; column->numbers && i < column->count; i++) {
         lowest = column->numbers[i] < lowest ? column->numbers[i] : lowest;
         highest = column->numbers[i] > highest ? column->numbers[i] : highest;
     }
+    if (pool->wide)
+        return "; each column of the table was read as a member, its probability of class 1: "
+               "columns of classes are called MEMBER:CLASS, and those of one member must sum to 1";
+    if (pool->single && different > 2)
+        return "; the predictions are one column, which is the probability of class 1 of two: save "
+               "the probabilities of all classes, one column for each (predict_proba), and not the "
+               "predicted classes; for a regression give --task regression";
+    if (different == 2 && lowest == -1 && highest == 1 && classes == 2)
+        return "; write 0 for -1";
+    if (lowest < 0 && highest == classes - 1)
+        return cst_pool_label_hint(lowest, highest, classes);
+    if (different == classes && lowest != 1)
+        return "; if these numbers name the classes, list them in the order of the columns: "
+               "--class-names A,B,...";
+    if (different > classes)
+        return "; correct the labels or the number of classes, or for a regression give --task "
+               "regression";
     return cst_pool_label_hint(lowest, highest, classes);
 }
 
@@ -39,6 +83,12 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
             return CST_OK;
     }
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
+    if (isnan(number))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64
+                        " is '%s': the label is missing; remove the row from every "
+                        "file of the split",
+                        path, row, cst_quote(quoted, text));
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64
@@ -59,14 +109,10 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                         pool->class_index ? ": " : "",
                         pool->class_index ? cst_column_list(pool->class_names, list) : "");
     if (value < 0 || value >= pool->classes)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: row %" PRId64 " is label %" PRId64 "; labels must be 0 to %d (%d classes)%s", path,
-            row, value, pool->classes - 1, pool->classes,
-            pool->wide ? "; each column of the table was read as a member, its probability of class "
-                         "1: columns of classes are called MEMBER:CLASS, and those of one member "
-                         "must sum to 1"
-                       : hint_of(column, pool->classes));
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64 " is label %" PRId64
+                        "; labels must be 0 to %d (%d classes)%s",
+                        path, row, value, pool->classes - 1, pool->classes, hint_of(pool, column));
     *out = (int32_t)value;
     return CST_OK;
 }

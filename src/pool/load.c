@@ -3,6 +3,7 @@
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
+#include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
 #include "pool/spatial.h"
@@ -40,9 +41,13 @@ static void close_member(cst_context *context, member_file *file) {
     *file = (member_file){0};
 }
 
+enum { HINT_CHARS = 512 };
+
 /* What a width counts. */
-static const char *noun(const cst_pool *pool) {
-    return pool->task == CST_TASK_REGRESSION ? "outputs" : "classes";
+static const char *noun(const cst_pool *pool, int64_t width) {
+    if (pool->task == CST_TASK_REGRESSION)
+        return width == 1 ? "output" : "outputs";
+    return width == 1 ? "class" : "classes";
 }
 
 static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
@@ -50,6 +55,52 @@ static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
         return conditions > 0 ? "[conditions, rows] or [conditions, rows, outputs]"
                               : "[rows] or [rows, outputs]";
     return conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]";
+}
+
+/* The column of a table that is most likely the ids, as the end of a message: whole numbers, all
+ * different, first or last. Empty where there is none. */
+static cst_status say_ids(cst_context *context, const cst_pool *pool, const char *path,
+                          char out[HINT_CHARS]) {
+    cst_sheet sheet = {0};
+    bool text = false;
+    char column[CST_COLUMN_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    if (cst_path_column(path) || pool->id_column)
+        return CST_OK;
+    cst_status status = cst_is_text_file(context, path, pool->zip_limit, &text);
+    if (status == CST_OK && text)
+        status = cst_sheet_look(context, &sheet, path, pool->zip_limit);
+    int32_t places[] = {0, sheet.columns - 1};
+    bool known = sheet.columns == 0 || cst_sheet_ids(&sheet) >= 0;
+    for (int k = 0; status == CST_OK && !known && sheet.rows > 2 && k < 2 && !*out; k++)
+        if (cst_sheet_may_be_ids(&sheet, places[k])) {
+            const char *name = sheet.names ? cst_strings_at(sheet.names, places[k]) : "";
+            char number[16];
+            (void)cst_snprintf(number, sizeof number, "%d", (int)places[k] + 1);
+            (void)cst_snprintf(out, HINT_CHARS,
+                               "; %s of %s looks like sample ids (all different): name it with "
+                               "--id-column \"%s\"",
+                               cst_sheet_column(&sheet, places[k], column), path,
+                               *name ? cst_quote(quoted, name) : number);
+        }
+    cst_sheet_clear(context, &sheet);
+    return status;
+}
+
+/* What to do about a file of `width` columns in a pool of others: the end of a message. */
+static cst_status width_hint(cst_context *context, const cst_pool *pool,
+                             const cst_pool_split *state, const char *path, int64_t width,
+                             char out[HINT_CHARS]) {
+    out[0] = '\0';
+    if (pool->task == CST_TASK_CLASSIFICATION && width == 1)
+        (void)cst_snprintf(out, HINT_CHARS,
+                           "; one column looks like predicted classes: save the probabilities of "
+                           "all classes (predict_proba)");
+    else if (width == pool->classes + 1)
+        return say_ids(context, pool, path, out);
+    else if (width == pool->classes - 1 && state->first_path)
+        return say_ids(context, pool, state->first_path, out);
+    return CST_OK;
 }
 
 /* The shape of a file as rows and values, or an error that names a file it does not go with. */
@@ -82,15 +133,20 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     rows->width = width;
     bool binary = width == 1 && pool->classes == 2 && pool->task == CST_TASK_CLASSIFICATION;
     if (width != pool->classes && !binary) {
+        char hint[HINT_CHARS];
+        cst_status status = width_hint(context, pool, state, file->path, width, hint);
+        if (status != CST_OK)
+            return status;
         if (state->first_path)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "%s: shape %s does not match shape %s of %s: %" PRId64
-                            " %s instead of %d",
+                            " %s instead of %d%s",
                             file->path, shape, state->first_shape, state->first_path, width,
-                            noun(pool), pool->classes);
+                            noun(pool, width), pool->classes, hint);
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has shape %s, %" PRId64 " %s, but %s has %d %s", file->path, shape,
-                        width, noun(pool), pool->manifest->path, pool->classes, noun(pool));
+                        "%s: has shape %s, %" PRId64 " %s, but %s has %d %s%s", file->path, shape,
+                        width, noun(pool, width), pool->manifest->path, pool->classes,
+                        noun(pool, pool->classes), hint);
     }
     file->width = (int32_t)width;
     file->count = !rows->npy ? rows->row_count : rows->npy->shape[lead - 1];

@@ -149,6 +149,7 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     if (!config || !config->class_names)
         return CST_OK;
     cst_task task = config->task_given ? config->task : manifest->task;
+    manifest->task = task; /* names of outputs are those of a regression */
     bool values = task == CST_TASK_REGRESSION;
     char **names = values ? manifest->output_names : manifest->class_names;
     int32_t known = values ? manifest->outputs : manifest->classes;

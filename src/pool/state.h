@@ -50,6 +50,7 @@ struct cst_pool {
     uint64_t zip_limit;
     cst_strings *class_names; /* as a table, where the classes have names */
     cst_id_index *class_index;
+    bool single;        /* the first file has one column, the probability of class 1 of two */
     bool names_found;   /* the names are those of a header or of labels: nothing else says them */
     bool wide;          /* one table holds several members */
     char *said;         /* a notice of opening, given with the first split that is read; or NULL */

@@ -58,6 +58,13 @@ static cst_status find_role(const wide_table *w, const char *key, cst_column_hin
     return CST_OK;
 }
 
+/* Whether an option names this column of this table: FILE.csv#COLUMN. */
+static bool is_chosen(const wide_table *w, const char *option, int32_t column) {
+    size_t at = option ? cst_path_column(option) : 0;
+    return at > 0 && strlen(w->path) == at && strncmp(option, w->path, at) == 0 &&
+           cst_sheet_find(w->sheet, option + at + 1) == column;
+}
+
 static cst_status find_roles(wide_table *w) {
     const cst_sheet *s = w->sheet;
     w->ids = w->config->id_column ? cst_sheet_find(s, w->config->id_column) : cst_sheet_ids(s);
@@ -74,6 +81,9 @@ static cst_status find_roles(wide_table *w) {
         cst_column_facts facts = cst_sheet_facts(s, j);
         bool role = s->hints[j] == CST_COLUMN_TRUTH || s->hints[j] == CST_COLUMN_FOLD ||
                     s->hints[j] == CST_COLUMN_GROUP || s->hints[j] == CST_COLUMN_WEIGHT;
+        role = role || is_chosen(w, w->config->labels, j) || is_chosen(w, w->config->folds, j) ||
+               is_chosen(w, w->config->groups, j) || is_chosen(w, w->config->weights, j) ||
+               is_chosen(w, w->config->ids, j);
         bool blank = !*name_at(w, j) && facts.empty == s->rows;
         bool index = s->hints[j] == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j);
         if (j != w->ids && j != w->labels && !role && !blank && !index)
@@ -353,6 +363,16 @@ static cst_status check_rest(const wide_table *w) {
     for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++) {
         int32_t j = w->rest[i];
         cst_column_facts facts = cst_sheet_facts(w->sheet, j);
+        bool unit = cst_sheet_unit(w->sheet, j);
+        if (facts.whole && !unit && (w->sheet->hints[j] == CST_COLUMN_ID_LIKELY || !is_values(w)) &&
+            !cst_sheet_distinct(w->sheet, j))
+            return cst_fail(w->context, CST_ERROR_INPUT,
+                            "%s: line 1: column '%s' is no member's predictions: it holds whole "
+                            "numbers%s; remove it, or say what it is, for example with --groups "
+                            "'%s#%s'",
+                            w->path, name_at(w, j),
+                            is_values(w) ? " that name something" : ", and no probabilities",
+                            w->path, name_at(w, j));
         bool others = false; /* are fractions */
         for (int32_t k = 0; k < w->rest_count; k++)
             others = others || !cst_sheet_facts(w->sheet, w->rest[k]).whole;

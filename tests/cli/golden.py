@@ -46,7 +46,7 @@ def of_pool(pool):
     yield "inspect", [pool, *settings], json
     yield "fit", [pool, "-o", model, "--set", "evaluate.nested=false", *settings], json
     yield "predict", [model, pool, *OUTPUT.get(pool, ["-o", "out.npy"])], json
-    yield "show", [model, pool], json
+    yield "show", [model, pool], pool == "digits"
     yield "evaluate", [model, pool, *baselines, "--resamples", "20"], json
     yield "compare", [pool, "--methods", "best-single,average,default", *held_out, *settings], json
     yield "bound", [model, pool], json

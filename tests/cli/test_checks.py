@@ -184,6 +184,19 @@ class Orders(Checks):
         self.finds("chance", "no member is better than chance")
 
 
+    def test_scored_rows(self):
+        """Rows that are only scored: a notice that names the split."""
+        folder = os.path.join(self.folder, "pool")
+        self.command("fit")
+        for member, values in self.members.items():
+            np.save(os.path.join(folder, f"test_{member}.npy"), values)
+        for labels, count in ((self.labels, 0), (np.roll(self.labels, 1), 1)):
+            np.save(os.path.join(folder, "test_labels.npy"), labels)
+            found = run("compare", folder, "--split", "test", "--methods", "average", "--json").json()
+            self.assertEqual(found["findings"], [])
+            self.assertEqual(sum("split 'test': the labels do not go" in n for n in found["notices"]), count)
+
+
 class TwoClasses(Checks):
     classes = 2
 

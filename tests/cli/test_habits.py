@@ -34,11 +34,8 @@ class Pipes(PoolCase):
 
 class Quiet(PoolCase):
     def test_no_notices(self):
-        labels = self.labels["oof"]
-        self.save("dim.npy", np.full((len(labels), 3), 1 / 3, dtype=np.float32))
-        self.manifest["models"].append({"name": "dim", "predictions": {"oof": "dim.npy"}})
-        self.write_manifest()
-        words = ["inspect", self.pool]
+        self.fit()
+        words = ["evaluate", self.model, self.pool, "--split", "oof"]  # the rows of the fit: said in a notice
         loud = self.works(*words)
         self.assertIn("otice", loud.out + loud.err)
         quiet = self.works(*words, "-q")

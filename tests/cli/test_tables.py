@@ -144,6 +144,12 @@ class Regression(Tables):
         plain = self.fits("--task", "regression", "--labels", self.path("y2.npy"), *arrays)
         self.assertEqual(list(found["weights"].values()), list(plain["weights"].values()))
 
+    def test_names_of_outputs(self):
+        members = self.members("id,price", self.ids, None)
+        found = self.fits("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price")
+        self.same(found)
+        self.refused("--task", "regression", "--labels", self.labels(), *members, "--class-names", "price,stars", says=("1",))
+
     def test_headerless_ids(self):
         labels = self.write("y.csv", table(None, self.ids, self.y))
         members = self.members(None, self.ids, None)
@@ -221,6 +227,15 @@ class Classes(Tables):
         found = self.fits("--labels", self.path("y.npy"), *files)
         self.same(found)
         self.assertIn("class numbers starting at 0", found["said"])
+
+    def test_labels_in_a_member_are_compared(self):
+        header = "y_true,cat,dog,bird"
+        right = [self.write(f"{n}.csv", table(header, self.y, *p.T)) for n, p in zip("ab", self.p)]
+        found = self.fits("--labels", self.path("y.npy"), *right)
+        self.same(found)
+        self.assertIn("not used: y_true", found["said"])
+        wrong = self.write("b.csv", table(header, self.y[::-1], *self.p[1].T))
+        self.refused("--labels", self.path("y.npy"), right[0], wrong, says=("b.csv", "y_true", "another order"))
 
     def test_names_that_differ_are_refused(self):
         files = [self.member("a", self.p[0], self.names), self.member("b", self.p[1], ("cat", "dog", "fish"))]
@@ -607,6 +622,70 @@ class Causes(Tables):
         wrong[5, 2] = 7.0  # class c, which is the first column of the second file
         files.append(self.write("q.csv", table("c,a,b", wrong[:, 2], wrong[:, 0], wrong[:, 1])))
         self.refused("--labels", self.path("y.npy"), *files, says=("q.csv", "row 5", "line 7"))
+
+
+class Hints(Tables):
+    """What an error names as the likeliest cause."""
+
+    def setUp(self):
+        super().setUp()
+        self.y = self.draw.integers(0, 3, ROWS)
+        p = self.draw.random((2, ROWS, 3)) + 1e-3
+        p[:, np.arange(ROWS), self.y] += 1
+        self.p = p / p.sum(axis=2, keepdims=True)
+        for name, value in zip("yab", [self.y, *self.p]):
+            np.save(self.path(f"{name}.npy"), value)
+
+    def says(self, text, labels="y.npy", members=("a.npy", "b.npy"), *options):
+        members = [self.path(name) for name in members]
+        self.refused("--labels", self.path(labels), *members, *options, says=[text])
+
+    def test_predicted_classes(self):
+        np.save(self.path("c.npy"), self.p[1].argmax(axis=1))
+        self.says("1 class instead of 3; one column looks like predicted classes", members=("a.npy", "c.npy"))
+        self.says("one column for each (predict_proba)", members=("c.npy",))
+        classes = table("y,a,b,c", self.y, *(p.argmax(axis=1) for p in (*self.p, self.p[0])))
+        self.refused(self.write("w.csv", classes), says=["whole numbers, as predicted classes are"])
+
+    def test_rows_of_zeros(self):
+        self.p[0][::5] = 0
+        np.save(self.path("c.npy"), self.p[0])
+        self.says("was the row not predicted? Then write NaN there", members=("c.npy", "b.npy"))
+
+    def test_one_column_more(self):
+        ids = self.draw.permutation(ROWS) + 100
+        for header, key in ((None, "1"), ("who,0,1,2", "who")):
+            self.write("a.csv", table(header and header[4:], *self.p[0].T))
+            self.write("b.csv", table(header, ids, *self.p[1].T))
+            for members in (("a.csv", "b.csv"), ("b.csv", "a.csv")):
+                self.says(f'--id-column {key!r}'.replace("'", '"') if members[0] == "a.csv" else "looks like sample ids", members=members)
+
+    def test_labels(self):
+        for value, text in (
+            (self.y * 1.5 + 0.25, "give --task regression"),
+            (np.where(self.y == 1, np.nan, self.y), "remove the row from every file"),
+            (np.where(np.arange(ROWS) == 7, -1, self.y), "rows without a label cannot be used"),
+            (self.y * 5 + 5, "--class-names"),
+            (self.draw.integers(0, 90, ROWS), "for a regression give --task regression"),
+            (np.eye(3, dtype=int)[self.y], "of one-hot labels, their argmax"),
+        ):
+            np.save(self.path("z.npy"), value)
+            self.says(text, labels="z.npy")
+        self.write("z.csv", table("id,label", np.arange(ROWS), ["" if i == 9 else str(y) for i, y in enumerate(self.y)]))
+        self.says("every row needs a label", labels="z.csv")
+        np.save(self.path("z.npy"), 2 * (self.y > 0) - 1)
+        np.save(self.path("c.npy"), self.p[0][:, 1])
+        self.says("write 0 for -1", labels="z.npy", members=("c.npy",))
+
+    def test_columns_that_name_something(self):
+        patient = np.arange(ROWS) // 4
+        p = [q[:, 1] for q in self.p]
+        path = self.write("w.csv", table("patient_id,y,a,b", patient, (self.y == 1) * 1, *p))
+        self.refused(path, says=["'patient_id' is no member's predictions", "--groups"])
+        self.refused(path, "--task", "regression", says=["'patient_id' is no member's predictions", "--groups"])
+        for options in ((), ("--task", "regression")):
+            document = self.fits(path, "--groups", f"{path}#patient_id", *options)
+            self.assertEqual([m["name"] for m in document["members"]], ["a", "b"])
 
 
 class Odd(Tables):

@@ -148,7 +148,8 @@ static cst_status predict_without(cst_context *context, const cst_model *model,
     CST_TRY(cst_room_fill(context, &room, present));
     if (status == CST_OK) {
         cst_absent_tell(context, model, split, present);
-        cst_room_tell(context, &room);
+        if (model->fusion->rule == CST_BOX_RULE_LEARNERS) /* the other rules have no weights */
+            cst_room_tell(context, &room);
     }
     CST_TRY(predict(context, &room.model, pool, split, labelled, split_out, out));
     cst_room_free(context, &room);

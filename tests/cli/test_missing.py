@@ -291,6 +291,23 @@ class Missing(PoolCase):
         self.assertTrue((np.load(self.path("out.npy")) != solved).any())
 
 
+class MissingBoxes(PoolCase):
+    def test_only_weights_are_scaled(self):
+        folder = os.path.join(SOURCES, "examples", "detection")
+        with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
+            self.manifest = json.load(file)
+        for name in os.listdir(folder):
+            if name != "pool.json":
+                os.symlink(os.path.join(folder, name), self.path(name))
+        del self.manifest["models"][1]["predictions"]["test"]
+        self.write_manifest()
+        for method, scaled in (("nms", False), ("hill-climbing", True)):
+            self.works("fit", folder, "-o", self.model, "--method", method, "--set", "evaluate.nested=false")
+            told = self.works("predict", self.model, self.pool, "-o", self.path("out.json"), "--missing", "allow", "--allow-outside").err
+            self.assertIn("1 of the model's 4 members is absent ('ssd')", told)
+            self.assertEqual("only scaled" in told, scaled)
+
+
 class Measured(PoolCase):
     """Solving again against scaling and against fitting again, for each kept member of two examples."""
 

@@ -54,7 +54,7 @@ def allowed(missing: Optional[str]) -> int:
     return int(missing == "allow")
 
 
-def of_files(outside: bool, **columns: Optional[str]) -> None:
+def of_files(outside: bool, **columns: Any) -> None:
     """Refuses for arrays what says something of files."""
     if outside:
         raise ArgumentError("outside: is for manifests and folders; remove it for arrays")

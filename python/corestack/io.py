@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from os import fspath
 from typing import Any, Optional, Union
@@ -211,13 +212,13 @@ def read_table(path: Path) -> Any:
             raise UnsupportedError(f"{fspath(path)}: reading csv into memory needs pandas; fit takes the path of a csv without it")
         return pandas.read_csv(path, sep="\t" if ".tsv" in text[-7:] else ",")
     try:
-        import pyarrow.feather
-        import pyarrow.parquet
+        arrow = importlib.import_module("pyarrow")
+        reader = importlib.import_module("pyarrow.parquet" if parquet else "pyarrow.feather")
     except ImportError:
         raise UnsupportedError(f"{fspath(path)}: reading it needs pyarrow (pip install pyarrow); or write it as csv or npy") from None
     try:
-        table = pyarrow.parquet.read_table(path) if parquet else pyarrow.feather.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
+        table = reader.read_table(path)
+    except (arrow.ArrowException, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise FormatError(f"{fspath(path)}: {error}") from None

@@ -314,7 +314,7 @@ _COSTS = {"flops": "FLOPs", "latency_ms": "latency (ms)", "params": "parameters"
 
 
 def front(
-    report: Document, *, cost: Optional[str] = None, title: str = "Loss and cost", ax: Optional["Axes"] = None
+    report: Union[Stack, Document], *, cost: Optional[str] = None, title: str = "Loss and cost", ax: Optional["Axes"] = None
 ) -> "Axes":
     """Held-out loss that sets of members reach at their cost, with the kept set and the budget.
 

@@ -102,7 +102,7 @@ class Reading(Folder):
                     call()
 
     def test_a_file_that_shrinks(self):
-        done = subprocess.run([sys.executable, "-c", SHRINKS], capture_output=True, text=True, cwd=self.path)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", SHRINKS], capture_output=True, text=True, cwd=self.path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))  # it was read by then
         path = self.path / "a.npy"
         np.save(path, np.zeros((100, 3)))

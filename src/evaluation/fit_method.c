@@ -178,6 +178,8 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
     cst_la_enter();
     cst_status status = run(context, ops, &f, report);
     cst_la_leave();
+    if (report)
+        status = cst_finish_report(context, status, report);
     if (status == CST_OK && model) {
         *model = f.entry.made.model;
         f.entry.made.model = NULL;
@@ -186,5 +188,5 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
     cst_evaluation_close(context, &f.e);
     for (int32_t i = 0; i < f.setting_count; i++)
         cst_free(context, f.settings[i]);
-    return report ? cst_finish_report(context, status, report) : status;
+    return status;
 }

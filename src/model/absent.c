@@ -256,17 +256,30 @@ static void add_refit(cst_room *room, const cst_refit *refit) {
 
 /* ---- without what a fit keeps ---- */
 
-/* Weights [n] of those present, scaled to the sum that all had. */
+/* Weights [n] of those present, scaled to the sum that all had: 1 for a mixture. Where
+ * weights of opposite signs would be magnified far, the negative ones are left out. */
 static void rescale(const cst_room *room, const double *all, double *weights) {
     double total = 0;
+    double size = 0;
     double left = 0;
-    for (int32_t k = 0; k < room->whole->members; k++)
+    double left_size = 0;
+    for (int32_t k = 0; k < room->whole->members; k++) {
         total += all[k];
-    for (int32_t i = 0; i < room->model.members; i++)
+        size += fabs(all[k]);
+    }
+    for (int32_t i = 0; i < room->model.members; i++) {
         left += all[room->place[i]];
+        left_size += fabs(all[room->place[i]]);
+    }
+    if (room->whole->map == CST_PROBABILITY_MIXTURE)
+        total = 1;
+    bool magnified = left_size * total > 1.5 * left * size; /* also where left <= 0 */
+    left = magnified ? (left + left_size) / 2 : left;
     bool some = left / total > 1e-3;
-    for (int32_t i = 0; i < room->model.members; i++)
-        weights[i] = some ? all[room->place[i]] * (total / left) : total / room->model.members;
+    for (int32_t i = 0; i < room->model.members; i++) {
+        double weight = magnified ? fmax(all[room->place[i]], 0) : all[room->place[i]];
+        weights[i] = some ? weight * (total / left) : total / room->model.members;
+    }
 }
 
 static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t index) {
@@ -333,7 +346,8 @@ static void fill_values(cst_room *room) {
             size_t at = (size_t)room->place[i];
             to->center[d * n + i] = from->center[d * width + at];
             for (size_t j = 0; j < n; j++)
-                to->covariance[(d * n + i) * n + j] = matrix[at * width + (size_t)room->place[j]];
+                to->covariance[(d * n + i) * n + j] =
+                    fmax(matrix[at * width + (size_t)room->place[j]], i == j ? 0 : -HUGE_VAL);
         }
     }
 }

@@ -7,6 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Columns are compared with one another, and more would take long. */
+enum { COLUMNS_MAX = 20000 };
+
 typedef struct wide_table {
     cst_context *context;
     const char *path;
@@ -349,6 +352,12 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
 static cst_status check_rest(const wide_table *w) {
     char list[CST_LISTED_CHARS];
     cst_strings *texts = NULL;
+    bool fractions = false; /* in some column */
+    if (w->rest_count > COLUMNS_MAX)
+        return cst_fail(w->context, CST_ERROR_LIMIT,
+                        "%s: line 1: %d columns of members, but a table may have %d; write a file "
+                        "for each member",
+                        w->path, (int)w->rest_count, (int)COLUMNS_MAX);
     cst_status status = cst_strings_create(w->context, &texts);
     for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++)
         if (is_text(w, w->rest[i]))
@@ -360,6 +369,8 @@ static cst_status check_rest(const wide_table *w) {
                           "what they are with --id-column or --label-column",
                           w->path, cst_column_list(texts, list));
     cst_strings_free(w->context, texts);
+    for (int32_t i = 0; !fractions && i < w->rest_count; i++)
+        fractions = !cst_sheet_facts(w->sheet, w->rest[i]).whole;
     for (int32_t i = 0; status == CST_OK && i < w->rest_count; i++) {
         int32_t j = w->rest[i];
         cst_column_facts facts = cst_sheet_facts(w->sheet, j);
@@ -373,10 +384,7 @@ static cst_status check_rest(const wide_table *w) {
                             w->path, name_at(w, j),
                             is_values(w) ? " that name something" : ", and no probabilities",
                             w->path, name_at(w, j));
-        bool others = false; /* are fractions */
-        for (int32_t k = 0; k < w->rest_count; k++)
-            others = others || !cst_sheet_facts(w->sheet, w->rest[k]).whole;
-        if (w->sheet->rows > 2 && facts.whole && others && cst_sheet_distinct(w->sheet, j) &&
+        if (w->sheet->rows > 2 && facts.whole && fractions && cst_sheet_distinct(w->sheet, j) &&
             (facts.counts || w->ids < 0))
             return cst_fail(w->context, CST_ERROR_INPUT,
                             "%s: line 1: column '%s' is no member's predictions: it looks like "

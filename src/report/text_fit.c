@@ -428,10 +428,11 @@ static void print_method(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     const char *source = cst_json_string(folds, "source");
     const char *detail = cst_json_string(root, "detail");
-    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f samples, %.0f folds (%s)\n",
+    bool maps = json_object_get(root, "cases") != NULL;
+    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f %s, %.0f folds (%s)\n",
                    cst_json_text(root, "method"), cst_json_text(root, "task"),
-                   cst_json_number(root, "seed"), cst_json_number(root, "samples"),
-                   cst_json_number(folds, "count"),
+                   cst_json_number(root, "seed"), cst_json_number(root, maps ? "cases" : "samples"),
+                   maps ? "cases" : "samples", cst_json_number(folds, "count"),
                    source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
     cst_page_paragraph(page, "%s", cst_json_text(root, "definition"));
     cst_page_heading(page, "Model");

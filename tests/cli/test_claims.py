@@ -187,7 +187,7 @@ class Claims(PoolCase):
             os.mkdir(self.path(name))
             write_png(self.path(name + "/x.png"), size, size)
         words = ("evaluate", self.path("maps"), "--task", "segmentation", "--classes", 2, "--memory", "64MiB")
-        self.stays_small(*words, "--labels", self.path("masks"), code=0, above=112 * MEBIBYTE)
+        self.stays_small(*words, "--labels", self.path("masks"), code=0, above=136 * MEBIBYTE)
         self.stays_small(*words, "--labels", self.path("others"), says=("8192 x 8192", "4096 x 4096"), above=16 * MEBIBYTE)
         self.stays_small("evaluate", self.path("maps/x.png"), *words[2:], "--labels", self.path("masks"), says=("a single image",))
 
@@ -210,7 +210,7 @@ class Claims(PoolCase):
                          "models": [{"name": n, "predictions": {"oof": "m.npz"}} for n in "ab"]}
         self.write_manifest()
         self.stays_small("fit", self.pool, "-o", self.path("x"), "--memory", "64MiB", says=("1 groups",),
-                         above=112 * MEBIBYTE)
+                         above=136 * MEBIBYTE)
 
     def test_strings_of_many_characters(self):
         self.manifest["splits"]["oof"]["ids"] = "ids.npz"

@@ -33,6 +33,11 @@ class EveryTask(PoolCase):
                 for key in SCORES[task]:
                     self.assertAlmostEqual(scored[key], row[key], delta=1e-6, msg=f"{task}, {row['method']}: {key}")
 
+    def test_report_counts_samples_or_cases(self):
+        for task, count in (("segmentation", "16 cases"), ("regression", "772 samples"), ("detection", "40 samples")):
+            text = self.works("fit", POOLS[task], "--method", "average", "-o", self.model, "-s", "evaluate.nested=false").out
+            self.assertIn(f"; {count}, ", text)
+
     def test_predictions_are_those_of_the_comparison(self):
         for task in ("classification", "regression"):
             names = ",".join(METHODS[task])

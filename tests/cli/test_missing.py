@@ -261,6 +261,25 @@ class Missing(PoolCase):
         self.fit("--missing", "allow")
         self.assertEqual(model, self.read(self.model))
 
+    def test_weights_of_opposite_signs_are_not_magnified(self):
+        """Of 1.5, -1 and .5 without the first: no weights of 3 and -2, which would be sums of nothing."""
+        rng = np.random.default_rng(5)
+        for split, rows in (("oof", self.rows), ("test", self.test_rows)):
+            one = np.eye(3)[self.labels[split]]
+            noise = 3 * rng.normal(size=(rows, 3))  # in ada, and alone in bob
+            for name, scores in (("ada", 3 * one + noise), ("bob", noise), ("cyd", one + rng.normal(size=(rows, 3)))):
+                scores = np.exp(scores - scores.max(1, keepdims=True))
+                self.members[name, split] = (scores / scores.sum(1, keepdims=True)).astype(np.float32)
+                self.save(f"{name}.{split}.npy", self.members[name, split])
+        weights = self.fit("--method", "ridge", "--json").json()["weights"]
+        self.assertLess(weights["bob"], -0.2)
+        self.assertGreater(weights["cyd"], 0)
+        del self.manifest["models"][0]["predictions"]["test"]
+        self.write_manifest()
+        found = self.works("evaluate", self.model, self.pool, "--missing", "allow", "--json").json()
+        truth = self.members["cyd", "test"][np.arange(self.test_rows), self.labels["test"]]
+        self.assertLess(found["nll"], 1.2 * -np.log(truth).mean())
+
     def test_old_models_are_scaled_with_a_notice(self):
         self.fit("--set", "select.direction=none")
         old = without_refits(self.model, self.path("old.cstack"))

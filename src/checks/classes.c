@@ -83,6 +83,7 @@ static void add_row(const cst_check_sample *sample, int64_t i, const float *p, i
     of->nll2 += nll * nll;
     of->right += best == label;
     of->confidence += (double)p[best];
+    of->hard = of->hard && p[best] >= 1 && (view->classes < 2 || low <= 0);
     of->label_least = i == 0 ? (double)p[label] : fmin(of->label_least, (double)p[label]);
     of->label_most = fmax(of->label_most, (double)p[label]);
     of->zeros += p[label] < 1e-15F;
@@ -138,7 +139,12 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
     float *rows = cst_alloc(worker, CST_BLOCK_ROWS * classes, sizeof *rows);
     sums s = {.sum = cst_alloc(worker, 2 * classes, sizeof *s.sum),
               .least = cst_alloc(worker, classes, sizeof *s.least)};
-    cst_status status = rows && s.sum && s.least ? CST_OK : CST_ERROR_MEMORY;
+    double *pairs =
+        classes == 2 ? cst_alloc(worker, 2 * (size_t)sample->rows, sizeof *pairs) : NULL;
+    cst_status status =
+        rows && s.sum && s.least && (pairs || classes != 2) ? CST_OK : CST_ERROR_MEMORY;
+    m->filled.far_row = -1;
+    of->hard = true;
     if (status == CST_OK) {
         s.squares = s.sum + classes;
         for (size_t c = 0; c < classes; c++)
@@ -149,12 +155,21 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
         status = cst_check_read(worker, sample, (int32_t)k, at, count, rows);
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             const float *p = rows + (size_t)i * classes;
+            if (pairs) {
+                int32_t label = cst_view_label(sample->view, sample->position[at + i]);
+                pairs[at + i] = (double)p[1];
+                pairs[sample->rows + at + i] = label;
+            }
             add_columns(p, sample->view->classes, of, m, &s);
             add_row(sample, at + i, p, r->top + (size_t)k * (size_t)sample->rows + at + i, of, &s);
         }
     }
     if (status == CST_OK)
         finish(sample, of, m, &s);
+    if (status == CST_OK && pairs)
+        status =
+            cst_check_filled(worker, pairs, pairs + sample->rows, sample->rows, false, &m->filled);
+    cst_free(worker, pairs);
     cst_free(worker, rows);
     cst_free(worker, s.sum);
     cst_free(worker, s.least);
@@ -233,15 +248,36 @@ static cst_status together(cst_context *context, const cst_check_sample *sample,
     return status;
 }
 
+/* Members that say 0 or 1 and nothing in between. */
+static cst_status hard_classes(cst_context *context, const reading *r, int32_t *list,
+                               cst_findings *findings) {
+    char who[256];
+    int32_t count = 0;
+    for (int32_t k = 0; k < r->sample->view->members; k++)
+        if (r->of[k].hard && !r->facts[k].association.constant &&
+            !r->facts[k].association.explained)
+            list[count++] = k;
+    if (2 * count <= r->sample->view->members) /* a tree among others */
+        return CST_OK;
+    return cst_findings_add(
+        context, findings, "scale", false, list, count,
+        "%s %s only probabilities 0 and 1, as predicted classes are: save the probabilities "
+        "(predict_proba) where the model has any",
+        cst_names_of(r->sample->source->pool, list, count, who, sizeof who),
+        count == 1 ? "gives" : "give");
+}
+
 static cst_status judge(cst_context *context, const reading *r, int32_t *list,
                         cst_findings *findings) {
     const cst_check_sample *sample = r->sample;
     cst_status status = cst_check_copies(context, sample, r->facts, findings);
     if (sample->rows >= CST_CHECK_FEWEST && sample->label_spread > 0) {
         CST_TRY(together(context, sample, r->facts, list));
+        CST_TRY(cst_check_tell_filled(context, sample, r->facts, findings));
         CST_TRY(cst_check_permutations(context, sample, r->top, r->facts, findings));
         CST_TRY(cst_check_order(context, sample, r->facts, findings));
         CST_TRY(cst_check_leaks(context, sample, r->facts, r->of, findings));
+        CST_TRY(hard_classes(context, r, list, findings));
         CST_TRY(cst_check_scale(context, sample, r->facts, r->of, findings));
     }
     CST_TRY(empty_columns(context, sample, r->of, list, findings));

@@ -13,6 +13,7 @@ typedef struct cst_class_facts {
     double confidence;
     int64_t right;      /* rows whose largest probability is the label's */
     int64_t zeros;      /* rows with probability 0 of the label */
+    bool hard;          /* every probability is 0 or 1 */
     int64_t sure;       /* rows with probability 1 of the label */
     double label_least; /* probability of the label */
     double label_most;

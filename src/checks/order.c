@@ -25,6 +25,7 @@ typedef struct situation {
     double good_a;
     double good_order[CST_CHECK_ORDERS];
     double errors; /* one over the standard error of a correlation */
+    double clear;  /* CLEAR, less where there are so few rows that nothing could be */
 } situation;
 
 static const char *split_of(const situation *s) {
@@ -65,7 +66,7 @@ static bool open_question(const cst_association *a) {
 static int32_t fitting_order(const situation *s, const cst_association *a, double least) {
     int32_t best = -1;
     for (int32_t o = 0; o < s->sample->orders; o++)
-        if (a->order_z[o] >= CLEAR && a->order_r[o] >= least && a->order_r[o] > 4 * fabs(a->r) &&
+        if (a->order_z[o] >= s->clear && a->order_r[o] >= least && a->order_r[o] > 4 * fabs(a->r) &&
             (best < 0 || a->order_r[o] > a->order_r[best]))
             best = o;
     return best;
@@ -109,6 +110,7 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
     int32_t asked = 0;
     int32_t inverted = 0;
     double expected = 0;
+    double best = 0;
     int32_t members = s->members;
     for (int32_t k = 0; k < members; k++) {
         const cst_association *a = &s->facts[k].association;
@@ -117,7 +119,8 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
         int32_t order = fitting_order(s, a, 0.1);
         if (order >= 0)
             fits[order]++;
-        inverted += a->z <= -CLEAR;
+        best = fmax(best, a->z);
+        inverted += a->z <= -s->clear;
         expected = fmax(expected, fmin(a->spread, 1) * s->errors);
         s->values[asked] = a->agreement;
         s->list[asked++] = k;
@@ -134,7 +137,7 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
     }
     if (2 * inverted > asked)
         return all_inverted(context, s, asked, inverted);
-    if (asked == 0 || expected < CLEAR)
+    if (asked == 0 || expected < s->clear || (s->clear < CLEAR && best >= 2.5))
         return CST_OK;
     double agreement = cst_check_median(s->values, asked);
     for (int32_t i = 0; i < asked; i++)
@@ -158,7 +161,7 @@ static int32_t better_order(const situation *s, const cst_association *a) {
         return -1;
     for (int32_t o = 0; o < s->sample->orders; o++)
         if (a->order_r[o] >= 0.8 * s->good_r && s->good_order[o] < 0.8 * s->good_r &&
-            (a->order_r[o] - a->r) * s->errors >= CLEAR)
+            (a->order_r[o] - a->r) * s->errors >= s->clear)
             return o;
     return -1;
 }
@@ -167,9 +170,9 @@ typedef enum fault { FAULT_NONE, FAULT_INVERTED, FAULT_ORDER, FAULT_STRANGER, FA
 
 static fault fault_of(const situation *s, const cst_association *a, int32_t *order) {
     *order = -1;
-    if (!open_question(a) || s->good_r * s->errors < CLEAR)
+    if (!open_question(a) || s->good_r * s->errors < s->clear)
         return FAULT_NONE;
-    if (a->z <= -BETTER - 1 && a->r < -0.25 * s->good_r)
+    if (a->z <= (s->clear < CLEAR ? -3 : -BETTER - 1) && a->r < -0.25 * s->good_r)
         return FAULT_INVERTED;
     *order = better_order(s, a);
     if (*order >= 0)
@@ -179,7 +182,10 @@ static fault fault_of(const situation *s, const cst_association *a, int32_t *ord
     *order = fitting_order(s, a, 0.5 * s->good_r);
     if (*order >= 0)
         return FAULT_ORDER;
-    if (s->good_a * s->errors >= CLEAR && s->good_a >= 0.2 && a->agreement < 0.25 * s->good_a)
+    if (s->clear < CLEAR && (a->z >= 2 || (s->good_r - a->r) * s->errors < 4))
+        return FAULT_NONE;
+    if (s->clear >= CLEAR && s->good_a * s->errors >= CLEAR && s->good_a >= 0.2 &&
+        a->agreement < 0.25 * s->good_a)
         return FAULT_STRANGER;
     return FAULT_CHANCE;
 }
@@ -302,6 +308,7 @@ cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
                    .findings = findings,
                    .members = sample->view->members,
                    .errors = sqrt((double)sample->rows)};
+    s.clear = fmin(CLEAR, fmax(4.5, 0.6 * s.errors));
     s.list = cst_alloc(context, members, sizeof *s.list);
     s.values = cst_alloc(context, 2 * members, sizeof *s.values);
     cst_status status = s.list && s.values ? CST_OK : CST_ERROR_MEMORY;

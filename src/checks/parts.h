@@ -51,10 +51,19 @@ typedef struct cst_association {
     double agreement; /* correlation with the mean of the other members */
 } cst_association;
 
+/* What looks like no prediction. */
+typedef struct cst_filled {
+    int64_t rows; /* that all have the value, although their targets are like any; 0: none */
+    double value;
+    int64_t far_row; /* of the sample, with a value far from every target; -1: none */
+    double far_value;
+} cst_filled;
+
 /* What is known of a member after the first reading. mean, scale: [classes] of its columns. */
 typedef struct cst_member_facts {
     cst_association association;
     uint64_t hash; /* of every number */
+    cst_filled filled;
     double *mean;
     double *scale;
     double *slope; /* [classes], regression: of the targets on the member, both standardised */
@@ -81,6 +90,17 @@ cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
 /* Members that are constant or the same as another. */
 cst_status cst_check_copies(cst_context *context, const cst_check_sample *sample,
                             cst_member_facts *facts, cst_findings *findings);
+
+/* Looks for such rows of a member's values [n] of targets [n], and with `range` for values that are
+ * far from every target. */
+cst_status cst_check_filled(cst_context *context, const double *values, const double *targets,
+                            int64_t n, bool range, cst_filled *out);
+/* Says what it found of each member. */
+cst_status cst_check_tell_filled(cst_context *context, const cst_check_sample *sample,
+                                 cst_member_facts *facts, cst_findings *findings);
+/* Targets that say that the target is not known (-999). good: some member predicts the targets. */
+cst_status cst_check_tell_targets(cst_context *context, const cst_check_sample *sample, bool good,
+                                  bool *found, cst_findings *findings);
 
 /* The three kinds of checks of values. */
 cst_status cst_check_classes(cst_context *context, const cst_check_sample *sample,

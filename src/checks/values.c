@@ -133,6 +133,18 @@ static bool are_names(const cst_check_sample *s, const double *values, bool ids)
     return true;
 }
 
+static cst_status filled(cst_context *context, const cst_check_sample *s, const double *values,
+                         cst_filled *out) {
+    double *targets = cst_alloc(context, (size_t)s->rows, sizeof *targets);
+    if (!targets)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < s->rows; i++)
+        targets[i] = cst_view_target(s->view, s->position[i])[0];
+    cst_status status = cst_check_filled(context, values, targets, s->rows, true, out);
+    cst_free(context, targets);
+    return status;
+}
+
 static cst_status read_member(cst_context *worker, void *user, int64_t k) {
     const reading *r = user;
     const cst_check_sample *s = r->sample;
@@ -188,6 +200,7 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
                 copy[i] = (double)rows[i];
             of->row_number = varies && are_names(s, copy, false);
             of->ids = varies && are_names(s, copy, true);
+            status = filled(worker, s, copy, &m->filled);
         }
     }
     cst_free(worker, rows);
@@ -258,6 +271,25 @@ static cst_status is_target(cst_context *context, const reading *r) {
     return status;
 }
 
+/* An output that every member gives exactly is no prediction: ids, most likely. */
+static cst_status known_outputs(cst_context *context, const reading *r) {
+    const cst_check_sample *s = r->sample;
+    cst_status status = CST_OK;
+    size_t outputs = (size_t)s->view->classes;
+    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+        bool known = s->label_scale[d] > 0;
+        for (int32_t k = 0; known && k < s->view->members; k++)
+            known = 1 - r->facts[k].slope[d] < 1e-11;
+        if (known)
+            status = cst_findings_add(
+                context, r->findings, "labels", true, NULL, 0,
+                "split '%.60s': output %d is the target itself in every member and row, and no "
+                "prediction (ids?): remove that column from the targets and from every file",
+                s->source->split, (int)d);
+    }
+    return status;
+}
+
 /* ---- all ---- */
 
 static cst_status together(cst_context *context, const reading *r) {
@@ -297,8 +329,19 @@ cst_status cst_check_values(cst_context *context, const cst_check_sample *sample
     CST_TRY(cst_check_copies(context, sample, r.facts, findings));
     if (sample->rows >= CST_CHECK_FEWEST) {
         CST_TRY(is_target(context, &r));
-        if (outputs == 1)
+        bool unknown = false;
+        if (outputs == 1) {
+            bool good = false;
+            for (size_t k = 0; r.facts && k < members; k++)
+                good = good || r.facts[k].association.z >= 4;
             CST_TRY(target_is_index(context, &r));
+            CST_TRY(cst_check_tell_targets(context, sample, good, &unknown, findings));
+            CST_TRY(cst_check_tell_filled(context, sample, r.facts, findings));
+        } else {
+            CST_TRY(known_outputs(context, &r));
+        }
+        for (size_t k = 0; unknown && k < members; k++)
+            r.facts[k].association.explained = true;
         CST_TRY(together(context, &r));
         CST_TRY(cst_check_outputs(context, sample, r.facts, findings));
         CST_TRY(cst_check_order(context, sample, r.facts, findings));

@@ -68,8 +68,9 @@ static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
     for (int32_t t = 0; status == CST_OK && t < s->targets.count; t++) {
         cst_target *target = &s->targets.list[t];
         int64_t rows = 0;
-        status = cst_model_predict_pool(context, model, e->pool, target->split, &out->rows[t],
-                                        &rows); /* loads the members */
+        bool strict = !cst_pool_misses(e->pool); /* such rows are left out of the scores */
+        status = cst_stack_predict_pool(context, model, e->pool, target->split, strict,
+                                        &out->rows[t], &rows); /* loads the members */
         for (int32_t k = 0; status == CST_OK && k < model->members; k++)
             s->positions[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
         CST_TRY(fill_target(context, e, s, model->members, target, out->rows[t]));

@@ -123,18 +123,8 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
     return status;
 }
 
-cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
-                                  const char *split, float **out, int64_t *rows) {
-    if (out)
-        *out = NULL;
-    if (rows)
-        *rows = 0;
-    CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
-    if (!model || !pool || !split || !out || !rows)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_pool: model, pool, split and outputs are required");
+cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, bool strict, float **out, int64_t *rows) {
     cst_view view = {0};
     float *result = NULL;
     const float **pointers = NULL;
@@ -147,7 +137,8 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
         else if (!(result = cst_alloc(context, cells, sizeof *result)))
             status = CST_ERROR_MEMORY;
         else
-            status = cst_stack_predict_reported(context, model, &view, result);
+            status = strict ? cst_stack_predict_reported(context, model, &view, result)
+                            : cst_stack_predict(context, model, &view, result);
     }
     CST_TRY(cst_model_view_tell(context, model, split, &view));
     if (status == CST_OK) {
@@ -157,5 +148,20 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     }
     cst_free(context, result);
     cst_free(context, pointers);
-    return cst_why(context, status);
+    return status;
+}
+
+cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, float **out, int64_t *rows) {
+    if (out)
+        *out = NULL;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!model || !pool || !split || !out || !rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_pool: model, pool, split and outputs are required");
+    return cst_why(context, cst_stack_predict_pool(context, model, pool, split, true, out, rows));
 }

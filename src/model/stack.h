@@ -150,6 +150,11 @@ cst_status cst_stack_predict_reported(cst_context *context, const cst_model *mod
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
                           const char *split, const float ***pointers, cst_view *out);
 
+/* Of a whole split, read from its pool; *out is the caller's to free. Rows that no member predicted
+ * are an error, or, unless `strict`, those filled in. */
+cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, bool strict, float **out, int64_t *rows);
+
 /* Says which members, and how many rows of members, are absent from such a view. */
 cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
                                const cst_view *view);

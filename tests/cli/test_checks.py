@@ -299,6 +299,14 @@ class Copies(Checks):
         self.assertEqual([n for n in found["notices"] if "'tree'" in n], [])
         self.assertEqual(self.command("inspect", members=members).json()["problems"], [found["findings"][0]["text"]])
 
+    def test_predicted_classes(self):
+        """Members that say 0 or 1 alone, where most do."""
+        hard = {k: np.eye(self.classes)[v.argmax(axis=1)] for k, v in self.members.items()}
+        found = self.command("fit", members=hard).json()
+        said = [f["text"] for f in found["findings"] if "predict_proba" in f["text"]]
+        self.assertEqual(len(said), 1)
+        self.assertIn(said[0], found["notices"])
+
     def test_near_uniform(self):
         """A little above the NLL of the uniform distribution, within noise: nothing is said."""
         self.members["b"] = softmax(0.02 * self.rng.normal(size=self.shared.shape))
@@ -312,6 +320,59 @@ class Copies(Checks):
         self.finds("groups", f"the folds split {split} of 100 groups, with {4 * split} rows", "corestack folds --groups", groups=groups, folds=folds)
         self.clean(groups=groups, folds=groups % 5)
         self.clean(groups=groups)
+
+
+class FewRows(Checks):
+    """What is clear with 60 rows is said, and nothing of honest members."""
+
+    rows = 60
+
+    def test_orders(self):
+        self.clean()
+        shifted = {**self.members, "b": np.roll(self.members["b"], 1, axis=0)}
+        self.finds("order", "'b'", "row i - 1", members=shifted, among=["b"])
+        self.finds("chance", "no member is better than chance", labels=self.rng.permutation(self.labels))
+
+
+class Absent(Checks):
+    """Zeros, -999 and so on where a member predicted nothing."""
+
+    task = ("--task", "regression")
+
+    def setUp(self):
+        super().setUp()
+        self.labels = 40 + 10 * self.rng.normal(size=self.rows)
+        noise = 5 * self.rng.normal(size=self.rows)
+        self.members = {n: self.labels + noise + 2 * self.rng.normal(size=self.rows) for n in "abcd"}
+
+    def test_values(self):
+        absent = np.arange(self.rows) % 5 == 2
+        for value in (0, -999):
+            members = {**self.members, "b": np.where(absent, value, self.members["b"])}
+            self.finds("absent", f"'b' gives {value} to {absent.sum()} of {self.rows} rows", "--missing allow", members=members, among=["b"])
+        # What is cut off at 0 or rounded is a prediction.
+        self.clean(members={**self.members, "b": np.maximum(self.members["b"], 35)})
+        self.clean(members={**self.members, "b": np.round(self.members["b"])})
+
+    def test_far(self):
+        members = {**self.members, "b": np.where(np.arange(self.rows) == 7, 1e6, self.members["b"])}
+        self.finds("scale", "'b' gives 1e+06 to row 7", members=members, among=["b"])
+
+    def test_targets(self):
+        absent = np.arange(self.rows) % 8 == 2
+        self.refused(f"{absent.sum()} of {self.rows} targets are -999", labels=np.where(absent, -999, self.labels))
+
+    def test_ids_as_an_output(self):
+        ids = 5000.0 + self.rng.permutation(self.rows)
+        members = {k: np.stack([ids, v], axis=1) for k, v in self.members.items()}
+        self.refused("output 0 is the target itself in every member", members=members, labels=np.stack([ids, self.labels], axis=1))
+
+    def test_probabilities(self):
+        labels = (self.labels > 40).astype(int)
+        members = {k: 1 / (1 + np.exp((40 - v) / 4)) for k, v in self.members.items()}
+        absent = np.arange(self.rows) % 5 == 2
+        self.task = ()
+        self.finds("absent", "'b' gives 0 to", members={**members, "b": np.where(absent, 0, members["b"])}, labels=labels, among=["b"])
 
 
 class Values(Checks):

@@ -136,6 +136,13 @@ class Missing(PoolCase):
             self.drop(name, "test", [7])
         self.fails("predict", self.model, self.pool, "-o", self.path("out.npy"), "--missing", "allow",
                    says=["row 7: no member of the model predicted it"])
+        scored = self.works("evaluate", self.model, self.pool, "--missing", "allow", "--json").json()
+        self.assertIn("split 'test': no member predicted 1 of 60 rows; they are left out", scored["notices"])
+        rest = np.arange(self.test_rows) != 7
+        for name in ("ada", "bob", "cyd"):
+            self.save(f"{name}.test.npy", self.members[name, "test"][rest])
+        self.save("test_labels.npy", self.labels["test"][rest])
+        self.assertAlmostEqual(scored["nll"], self.works("evaluate", self.model, self.pool, "--json").json()["nll"], places=9)
 
     def test_fit_uses_what_is_there(self):
         whole = self.fit("--json").json()

@@ -1,0 +1,546 @@
+#!/usr/bin/python3
+"""Typical mistakes and what the tool does about each: the table in docs/mistakes.md.
+
+    tests/cli/mistakes.py          runs all of them and prints the table
+    tests/cli/mistakes.py --write  writes it to docs/mistakes.md
+
+Each mistake is one command on small files that are made here. Its outcome is an error (exit status 2), a notice, or right:
+then the result equals that of the same data without the mistake, which `check` says.
+"""
+
+import gzip
+import json
+import os
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ.setdefault("CORESTACK_TOOL", os.path.join(ROOT, "build-gcc", "corestack"))
+os.environ.setdefault("CORESTACK_SOURCES", ROOT)
+
+import numpy as np  # noqa: E402
+from golden import difference  # noqa: E402
+from support import SOURCES, run  # noqa: E402
+
+PAGE = os.path.join(SOURCES, "docs", "mistakes.md")
+HEAD = """# Typical mistakes
+
+What the tool does with data or commands that are not what they seem to be. This page is generated: `tests/cli/mistakes.py
+--write` makes the files of each line, runs the command and writes down its answer. An error has exit status 2, and
+nothing is written. A notice is part of the report, and the command goes on. "Right" means that the result is that of
+the same data without the oddity.
+
+| | mistake | outcome | what the tool says |
+|---|---|---|---|
+"""
+
+ROWS = 300
+CLASSES = ("cat", "dog", "newt")
+FIT = ("fit", "--labels", "y.npy", "a.npy", "b.npy", "c.npy", "-o", "m.cstack", "--set", "evaluate.nested=false")
+FIT_CSV = ("fit", "--labels", "y.csv", "a.csv", "b.csv", "c.csv", "-o", "m.cstack", "--set", "evaluate.nested=false")
+VALUES = ("--task", "regression")
+
+
+# ---- the data without a mistake ----
+
+
+def labels():
+    return np.random.default_rng(1).integers(0, 3, ROWS)
+
+
+def member(seed, skill=1.5, truth=None):
+    """Probabilities of a member that is right in three of four rows."""
+    truth = labels() if truth is None else truth
+    classes = int(truth.max()) + 1
+    scores = np.random.default_rng(seed).normal(size=(len(truth), classes))
+    scores[np.arange(len(truth)), truth] += skill
+    p = np.exp(1.2 * scores)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def targets():
+    return np.exp(np.random.default_rng(2).normal(3, 0.7, ROWS))
+
+
+def values(seed, noise=6.0):
+    return targets() + np.random.default_rng(seed).normal(scale=noise, size=ROWS)
+
+
+def ids():
+    return [f"s{i:04d}" for i in range(ROWS)]
+
+
+def pool(**changed):
+    """npy files of a classification; `changed` replaces some."""
+    files = {"y": labels(), "a": member(11), "b": member(12), "c": member(13), **changed}
+    for name, array in files.items():
+        np.save(f"{name}.npy", array)
+
+
+def table(path, header, *columns, separator=",", end="\n"):
+    """A csv of columns: lists, or arrays of one or two dimensions."""
+    cells = []
+    for column in columns:
+        wide = np.asarray(column)
+        cells += list(wide.T) if wide.ndim == 2 else [wide]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        if header is not None:
+            file.write(separator.join(header) + end)
+        for row in zip(*cells):
+            file.write(separator.join(cell if isinstance(cell, str) else repr(cell.item()) for cell in row) + end)
+
+
+def tables(**changed):
+    """csv files of the classification with ids; `changed` replaces a member's (header, columns...)."""
+    table("y.csv", ["id", "label"], ids(), labels())
+    for seed, name in enumerate("abc", 11):
+        table(f"{name}.csv", *changed.get(name, (["id", *CLASSES], ids(), member(seed))))
+
+
+def value_tables(**changed):
+    """csv files of a regression."""
+    table("y.csv", *changed.get("y", (["id", "target"], ids(), targets())))
+    for seed, name in enumerate("abc", 11):
+        table(f"{name}.csv", *changed.get(name, (["id", "prediction"], ids(), values(seed))))
+
+
+def value_pool(**changed):
+    files = {"y": targets(), "a": values(11), "b": values(12), "c": values(13), **changed}
+    for name, array in files.items():
+        np.save(f"{name}.npy", array)
+
+
+def manifest(**changed):
+    """A manifest with costs and two splits."""
+    pool()
+    for name, seed in (("a", 21), ("b", 22), ("c", 23)):
+        np.save(f"{name}_test.npy", member(seed, truth=labels()[:60]))
+    models = [
+        {"name": n, "flops": f, "latency_ms": f, "predictions": {"oof": f"{n}.npy", "test": f"{n}_test.npy"}}
+        for n, f in (("a", 4.0), ("b", 2.0), ("c", 3.0))
+    ]
+    document = {"corestack_pool": 1, "task": "classification", "classes": 3, "output": "probability", "models": models,
+                "splits": {"oof": {"labels": "y.npy"}, "test": {}}}
+    document.update(changed)
+    with open("pool.json", "w", encoding="utf-8") as file:
+        json.dump(document, file)
+
+
+def same_as(make, command):
+    """A check that a fit equals that of other data."""
+
+    def check(document):
+        with tempfile.TemporaryDirectory() as folder:
+            before = os.getcwd()
+            os.chdir(folder)
+            try:
+                make()
+                other = run(*command, "--json").json()
+            finally:
+                os.chdir(before)
+        scores = [[(m["name"], m.get("nll", m.get("rmse"))) for m in d["members"]] for d in (document, other)]
+        return document["kept"] == other["kept"] and scores[0] == scores[1]
+
+    return check
+
+
+# ---- the mistakes ----
+
+LIST = []
+
+
+def mistake(title, outcome, command=FIT, check=None):
+    def add(make):
+        LIST.append((title, outcome, command, make, check))
+        return make
+
+    return add
+
+
+CLEAN = same_as(tables, FIT_CSV)
+CLEAN_VALUES = same_as(value_tables, (*FIT_CSV, *VALUES))
+
+
+@mistake("labels are numbered from 1", "error")
+def _():
+    pool(y=labels() + 1)
+
+
+@mistake("the rows of the labels are in another order than those of the predictions", "error")
+def _():
+    pool(y=np.random.default_rng(3).permutation(labels()))
+
+
+@mistake("the labels are one row off, since a header line was counted", "error")
+def _():
+    pool(y=np.roll(labels(), 1))
+
+
+@mistake("the labels number the classes in another order than the predictions", "error")
+def _():
+    pool(y=np.array([2, 0, 1])[labels()])
+
+
+@mistake("there is one label more than there are predictions", "error")
+def _():
+    pool(y=np.append(labels(), 0))
+
+
+@mistake("the labels are one-hot rows", "error")
+def _():
+    pool(y=np.eye(3)[labels()])
+
+
+@mistake("the labels are measurements, and the task is not given", "error")
+def _():
+    pool(y=targets())
+
+
+@mistake("the labels are names, and no file says which column is which", "notice")
+def _():
+    pool(y=np.array(CLASSES)[labels()])
+
+
+@mistake("the labels are names, and `--class-names cat,dog,newt` gives the order of the columns", "right",
+         (*FIT, "--class-names", "cat,dog,newt"), same_as(pool, FIT))
+def _():
+    pool(y=np.array(CLASSES)[labels()])
+
+
+@mistake("a label is missing in a csv file", "error", FIT_CSV)
+def _():
+    tables()
+    table("y.csv", ["id", "label"], ids(), [*map(str, labels()[:-1]), ""])
+
+
+@mistake("predictions in percent", "error")
+def _():
+    pool(b=100 * member(12))
+
+
+@mistake("logits, and nothing says so", "error")
+def _():
+    pool(a=3 * np.log(member(11)) + 1, b=3 * np.log(member(12)) + 1, c=3 * np.log(member(13)) + 1)
+
+
+@mistake("log-probabilities, and nothing says so", "error")
+def _():
+    pool(b=np.log(member(12)))
+
+
+@mistake("probabilities that are declared to be logits", "error", (*FIT, "--values", "logit"))
+def _():
+    pool()
+
+
+@mistake("percentages that are declared to be logits", "error", (*FIT, "--values", "logit"))
+def _():
+    pool(a=100 * member(11), b=100 * member(12), c=100 * member(13))
+
+
+@mistake("predicted classes instead of probabilities", "error")
+def _():
+    pool(b=member(12).argmax(axis=1))
+
+
+@mistake("independent scores between 0 and 1 that do not sum to 1", "error")
+def _():
+    pool(b=np.sqrt(member(12)))
+
+
+@mistake("rows of NaN, where a model failed", "error")
+def _():
+    p = member(12)
+    p[[7, 80]] = np.nan
+    pool(b=p)
+
+
+@mistake("rows of NaN with `--missing allow`", "notice", (*FIT, "--missing", "allow"))
+def _():
+    p = member(12)
+    p[[7, 80]] = np.nan
+    pool(b=p)
+
+
+@mistake("predictions of the test rows instead of the out-of-fold rows", "error")
+def _():
+    pool(b=member(12)[:90])
+
+
+@mistake("an id column with a name of its own, in a regression", "right", (*FIT_CSV, *VALUES), CLEAN_VALUES)
+def _():
+    value_tables(**{n: (["customer_id", "prediction"], ids(), values(s)) for s, n in enumerate("abc", 11)})
+
+
+@mistake("a column of numbers with an unknown name next to the predictions of a regression", "error", (*FIT_CSV, *VALUES))
+def _():
+    value_tables(**{n: (["customer", "amount"], np.arange(1000, 1000 + ROWS), values(s)) for s, n in enumerate("abc", 11)})
+
+
+@mistake("files of `fold,y_true,y_pred`", "right", (*FIT_CSV, *VALUES), same_as(value_pool, (*FIT, *VALUES)))
+def _():
+    value_tables(y=(["target"], targets()), **{n: (["fold", "y_true", "y_pred"], np.arange(ROWS) % 5, targets(), values(s)) for s, n in enumerate("abc", 11)})
+
+
+@mistake("a table of several columns as labels", "error", (*FIT_CSV, *VALUES))
+def _():
+    value_tables(y=(["id", "age", "price", "rooms"], ids(), np.arange(ROWS) % 40, targets(), np.arange(ROWS) % 5))
+
+
+@mistake("the same with `--label-column price`", "right", (*FIT_CSV, *VALUES, "--label-column", "price"), CLEAN_VALUES)
+def _():
+    value_tables(y=(["id", "age", "price", "rooms"], ids(), np.arange(ROWS) % 40, targets(), np.arange(ROWS) % 5))
+
+
+@mistake("a first column of ids without a header", "error", FIT_CSV)
+def _():
+    tables(b=(None, np.arange(5000, 5000 + ROWS), member(12)))
+    table("y.csv", ["label"], labels())
+    table("a.csv", None, member(11))
+    table("c.csv", None, member(13))
+
+
+@mistake("the classes are in another order in one csv file", "right", FIT_CSV, CLEAN)
+def _():
+    tables(b=(["id", "newt", "cat", "dog"], ids(), member(12)[:, [2, 0, 1]]))
+
+
+@mistake("one csv file names other classes", "error", FIT_CSV)
+def _():
+    tables(b=(["id", "cat", "dog", "bird"], ids(), member(12)))
+
+
+@mistake("the rows of one csv file are in another order, with ids", "right", FIT_CSV, CLEAN)
+def _():
+    order = np.random.default_rng(4).permutation(ROWS)
+    tables(b=(["id", *CLASSES], [ids()[i] for i in order], member(12)[order]))
+
+
+@mistake("a csv file lacks some ids", "error", FIT_CSV)
+def _():
+    tables(b=(["id", *CLASSES], ids()[:-20], member(12)[:-20]))
+
+
+@mistake("an id is there twice", "error", FIT_CSV)
+def _():
+    tables(b=(["id", *CLASSES], [*ids()[:-1], "s0007"], member(12)))
+
+
+@mistake("a spreadsheet cut the zeros at the front of the ids", "error", FIT_CSV)
+def _():
+    tables(b=(["id", *CLASSES], np.arange(ROWS), member(12)))
+    table("y.csv", ["id", "label"], [f"{i:05d}" for i in range(ROWS)], labels())
+    for seed, name in ((11, "a"), (13, "c")):
+        table(f"{name}.csv", ["id", *CLASSES], [f"{i:05d}" for i in range(ROWS)], member(seed))
+
+
+@mistake("semicolons and decimal commas", "error", FIT_CSV)
+def _():
+    tables()
+    table("b.csv", ["id", *CLASSES], ids(), [[f"{v:.6f}".replace(".", ",") for v in row] for row in member(12)], separator=";")
+
+
+@mistake("a byte order mark and the line ends of Windows", "right", FIT_CSV, CLEAN)
+def _():
+    tables()
+    table("b.csv", ["\ufeffid", *CLASSES], ids(), member(12), end="\r\n")
+
+
+@mistake("a last line with a total", "error", FIT_CSV)
+def _():
+    tables()
+    with open("b.csv", "a", encoding="utf-8") as file:
+        file.write("total," + ",".join(repr(float(v)) for v in member(12).sum(axis=0)) + "\n")
+
+
+@mistake("one wide file with all models", "right", ("fit", "wide.csv", *VALUES, "-o", "m.cstack", "--set", "evaluate.nested=false"), CLEAN_VALUES)
+def _():
+    table("wide.csv", ["id", "y", "a", "b", "c"], ids(), targets(), values(11), values(12), values(13))
+
+
+@mistake("a csv.gz file", "right", ("fit", "--labels", "y.csv", "a.csv", "b.csv.gz", "c.csv", *FIT_CSV[6:]), CLEAN)
+def _():
+    tables()
+    with open("b.csv", "rb") as file, gzip.open("b.csv.gz", "wb") as packed:
+        packed.write(file.read())
+
+
+@mistake("a parquet file", "error", ("fit", "--labels", "y.npy", "a.npy", "b.parquet", *FIT[6:]))
+def _():
+    pool()
+    with open("b.parquet", "wb") as file:
+        file.write(b"PAR1" + bytes(64) + b"PAR1")
+
+
+@mistake("a pickle file", "error", ("fit", "--labels", "y.npy", "a.npy", "b.pkl", *FIT[6:]))
+def _():
+    pool()
+    with open("b.pkl", "wb") as file:
+        file.write(b"\x80\x04\x95" + bytes(64))
+
+
+@mistake("a member that saw the labels in training: right on every row", "notice")
+def _():
+    pool(b=member(12, skill=9))
+
+
+@mistake("a member that is the labels", "error")
+def _():
+    pool(b=np.eye(3)[labels()])
+
+
+@mistake("a member that is the target, in a regression", "error", (*FIT, *VALUES))
+def _():
+    value_pool(b=targets())
+
+
+@mistake("a member that is the row number, in a regression", "notice", (*FIT, *VALUES))
+def _():
+    value_pool(b=np.arange(ROWS, dtype=float))
+
+
+@mistake("two class columns of a member are swapped", "notice")
+def _():
+    pool(b=member(12)[:, [1, 0, 2]])
+
+
+@mistake("the rows of a member are in another order", "notice")
+def _():
+    pool(b=np.random.default_rng(6).permutation(member(12)))
+
+
+@mistake("a member predicts the other class of two", "notice", ("fit", "--labels", "y.npy", "a.npy", "b.npy", "c.npy", *FIT[6:]))
+def _():
+    truth = np.minimum(labels(), 1)
+    pool(y=truth, a=member(11, truth=truth)[:, 1], b=member(12, truth=truth)[:, 0], c=member(13, truth=truth)[:, 1])
+
+
+@mistake("the same predictions under two names", "notice")
+def _():
+    pool(c=member(12))
+
+
+@mistake("a member with one prediction for all rows", "notice")
+def _():
+    pool(b=np.tile([0.2, 0.5, 0.3], (ROWS, 1)))
+
+
+@mistake("a member predicts the logarithm of the target", "notice", (*FIT, *VALUES))
+def _():
+    value_pool(b=np.log(np.maximum(values(12), 1)))
+
+
+@mistake("the targets of a regression are shuffled", "error", (*FIT, *VALUES))
+def _():
+    value_pool(y=np.random.default_rng(7).permutation(targets()))
+
+
+@mistake("folds that split groups", "notice", (*FIT, "--folds", "folds.npy", "--groups", "groups.npy"))
+def _():
+    pool(folds=np.arange(ROWS) % 5, groups=np.arange(ROWS) // 3)
+
+
+@mistake("folds of -1 for rows without out-of-fold predictions", "error", (*FIT, "--folds", "folds.npy"))
+def _():
+    pool(folds=np.maximum(np.arange(ROWS) // 50 - 1, -1))
+
+
+@mistake("the same with `--missing allow`", "notice", (*FIT, "--folds", "folds.npy", "--missing", "allow"))
+def _():
+    pool(folds=np.maximum(np.arange(ROWS) // 50 - 1, -1))
+
+
+@mistake("a budget that no member meets", "error", ("fit", "pool.json", "-o", "m.cstack", "--set", "keep.max_latency=1"))
+def _():
+    manifest()
+
+
+@mistake("a budget, and no member has a cost", "error", (*FIT, "--set", "keep.max_latency=1"))
+def _():
+    pool()
+
+
+@mistake("a split with a misspelt name", "error", ("predict", "m.cstack", "pool.json", "--split", "tset", "-o", "out.npy"))
+def _():
+    manifest()
+    run("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false")
+
+
+@mistake("a prediction without a member that the model needs", "error", ("predict", "m.cstack", "b.npy", "c.npy", "-o", "out.npy"))
+def _():
+    pool()
+    run(*FIT, "--set", "refit.drop=false")
+
+
+@mistake("the same with `--missing allow`", "notice", ("predict", "m.cstack", "b.npy", "c.npy", "-o", "out.npy", "--missing", "allow"))
+def _():
+    pool()
+    run(*FIT, "--set", "refit.drop=false")
+
+
+@mistake("scores on the rows of the fit", "notice", ("evaluate", "m.cstack", "pool.json", "--split", "oof"))
+def _():
+    manifest()
+    run("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false")
+
+
+@mistake("an output with the name of an input", "error", (*FIT[:-3], "a.npy", *FIT[-2:]))
+def _():
+    pool()
+
+
+# ---- what happens ----
+
+
+def runs():
+    """For each mistake: title, expected outcome, actual outcome, what was said, and whether a right result is right."""
+    before = os.getcwd()
+    for title, expected, command, make, check in LIST:
+        with tempfile.TemporaryDirectory(prefix="corestack-mistake-") as folder:
+            os.chdir(folder)
+            try:
+                make()
+                done = run(*command, "--json", env={"OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"})
+                document = json.loads(done.out) if done.code == 0 else {}
+                said = document.get("notices", [])
+                said += [line.partition(": ")[2].removeprefix("notice: ") for line in done.err.splitlines()]
+                actual = "error" if done.code == 2 else f"exit status {done.code}" if done.code else "notice" if said else "right"
+                good = True
+                if check and done.code == 0:
+                    actual = "right"
+                    good = check(document)
+            finally:
+                os.chdir(before)
+        yield title, expected, actual, said, good
+
+
+def cell(said):
+    return "<br>".join(line.replace("|", "\\|").replace("<", "&lt;") for line in said)
+
+
+def page(found):
+    return HEAD + "".join(
+        f"| {i} | {title} | {actual} | {cell(said)} |\n" for i, (title, _, actual, said, _) in enumerate(found, 1)
+    )
+
+
+def stored():
+    try:
+        with open(PAGE, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+if __name__ == "__main__":
+    results = list(runs())
+    text = page(results)
+    for title, expected, actual, _, good in results:
+        if actual != expected or not good:
+            print(f"{title}: expected {expected}, found {actual}{'' if good else ', with another result'}", file=sys.stderr)
+    if sys.argv[1:] == ["--write"]:
+        if difference("mistakes.md", stored(), text):
+            with open(PAGE, "w", encoding="utf-8") as file:
+                file.write(text)
+    else:
+        print(text)

@@ -148,7 +148,7 @@ typedef struct cst_pool_arrays {
     const double *params;     /* [members] number of parameters, the same */
     const int32_t *labels;    /* [rows] in 0..classes-1, or NULL */
     const double *targets;    /* [rows][outputs] of a regression, or NULL */
-    const int64_t *folds;     /* [rows], at least 0, numbered anew in increasing order; or NULL */
+    const int64_t *folds;     /* [rows], at least 0, renumbered in increasing order; or NULL */
     const int64_t *groups;    /* [rows], any numbers, or NULL */
     const double *weights;    /* [rows] row weights as cst_pool_weights describes them, or NULL */
     int missing;              /* non-zero: members may lack predictions (cst_pool_present) */

@@ -28,7 +28,7 @@ cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fi
     return CST_OK;
 }
 
-/* The linear mixture that a baseline without a prediction of its own is. */
+/* The linear mixture that a baseline without its own prediction is. */
 static cst_status mixture(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
                           cst_model *out) {
     out->map = CST_PROBABILITY_MIXTURE;

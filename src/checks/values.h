@@ -6,7 +6,7 @@
 
 #include "checks/parts.h"
 
-/* What is known of a member's values, beside cst_member_facts. */
+/* What is known of a member's values, besides cst_member_facts. */
 typedef struct cst_value_facts {
     bool equal;      /* to the target in every row */
     bool row_number; /* of one output: the number of the row, from 0 or 1 */

@@ -101,7 +101,7 @@ cst_status cst_finish_report(cst_context *context, cst_status status, cst_report
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                             cst_pool *pool, const cst_evaluate_options *options,
                             cst_report **report);
-/* A fit of any method, which is no preset by itself, behind the public function. */
+/* A fit of any method of `compare`, for the public function. */
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report);

@@ -121,27 +121,27 @@ static void put_fit(cst_report *report, const cst_model *model) {
 static cst_status put_changed(cst_context *context, cst_report *report, const cst_model *model) {
     json_t *changed = cst_report_object(report, cst_report_root(report), "changed");
     const char *preset = cst_model_value(model, "preset");
-    cst_options *usual = NULL;
+    cst_options *defaults = NULL;
     cst_options *own = NULL;
-    cst_status status = cst_options_create(context, &usual);
+    cst_status status = cst_options_create(context, &defaults);
     CST_TRY(cst_options_create(context, &own));
-    if (status == CST_OK && preset && cst_options_preset(context, usual, preset) != CST_OK)
+    if (status == CST_OK && preset && cst_options_preset(context, defaults, preset) != CST_OK)
         preset = NULL; /* of another version */
     for (size_t i = 0; status == CST_OK && preset && i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_model_value(model, key);
-        if (!value || strcmp(value, cst_options_get(usual, key)) == 0 || strcmp(key, "seed") == 0)
+        if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 || strcmp(key, "seed") == 0)
             continue;
         cst_option_id id = (cst_option_id)i;
         bool known = cst_options_restore(context, own, key, value) == CST_OK;
-        double difference = cst_option_real(own, id) - cst_option_real(usual, id);
+        double difference = cst_option_real(own, id) - cst_option_real(defaults, id);
         if (known && difference >= 0 && difference <= 0)
             continue;
         json_t *entry = cst_report_object(report, changed, key);
         cst_report_string(report, entry, "value", value);
-        cst_report_string(report, entry, "preset", cst_options_get(usual, key));
+        cst_report_string(report, entry, "preset", cst_options_get(defaults, key));
     }
-    cst_options_free(context, usual);
+    cst_options_free(context, defaults);
     cst_options_free(context, own);
     return status;
 }

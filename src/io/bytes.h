@@ -21,7 +21,7 @@ typedef struct cst_bytes cst_bytes;
 /* Opens `path`. What ends in ".gz" is inflated. "a.npz#name" and "a.npz:name" choose a member of an
  * archive ("name" finds "name.npy" as well); "a.npz" alone is its only member. Of
  * "a.safetensors#name" the whole file is opened and keeps that name for messages; of "a.csv#column"
- * the file. An empty file is an error of its own. `zip_limit` caps the declared uncompressed size
+ * the file. An empty file is a separate error. `zip_limit` caps the declared uncompressed size
  * of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
  * meant, and nothing else. A source serves one thread at a time.
  */
@@ -65,7 +65,7 @@ cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned
 /* Splits "a.npz#name" and "a.safetensors#name" (or with ':'), and "a.csv#column": returns the
  * position of the separator, or 0 where there is none. */
 CST_PRIVATE_API size_t cst_path_member(const char *path);
-/* The same of "a.csv#column" alone (also .tsv and .txt, and what ends in .gz behind that). */
+/* The same of "a.csv#column" alone (also .tsv and .txt, and any of these with .gz at the end). */
 size_t cst_path_column(const char *path);
 /* Whether the name of a file ends so, whatever the case. */
 bool cst_path_ends(const char *path, const char *extension);

@@ -139,7 +139,7 @@ bool cst_column_same(const char *a, const char *b) {
 
 /* ---- classes ---- */
 
-/* Bytes of the known word that `name` begins with (with the mark behind it, or before a number), or
+/* Bytes of the known word that `name` begins with (with the mark after it, or before a number), or
  * 0. */
 static size_t known_start(const char *name) {
     static const char *const words[] = {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much is looked at: enough to tell ids from values, little beside the reading of a file. */
+/* How much is looked at: enough to tell ids from values, little compared with reading a file. */
 enum { ROWS_MAX = 256, CELLS_MAX = 1 << 14, BYTES_MAX = 1 << 20 };
 
 static const char *cell_at(const cst_sheet *sheet, int64_t row, int32_t column) {
@@ -131,7 +131,7 @@ static bool has_header(const cst_sheet *s, const char *const *wanted, bool numer
     bool first = texts == 1 && !is_number_at(s, 0, 0); /* an id and its numbers? */
     if (first && s->columns > 1)
         return counts_columns(s, 1);
-    return s->rows < 2 || texts == s->columns; /* numbers beside text in both rows are data */
+    return s->rows < 2 || texts == s->columns; /* numbers next to text in both rows are data */
 }
 
 /* ---- reading ---- */

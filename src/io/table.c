@@ -56,7 +56,7 @@ static cst_status no_such_column(const choice *c, const char *key) {
                     path_of(c), cst_quote(quoted, key), cst_sheet_list(c->sheet, list));
 }
 
-/* Several columns, and nothing says which one is meant. A column of distinct integers beside others
+/* Several columns, and nothing says which one is meant. A column of distinct integers next to others
  * is most likely the ids. */
 static cst_status several_columns(const choice *c, const int32_t *columns, int32_t count) {
     char list[CST_LISTED_CHARS];
@@ -348,7 +348,7 @@ static cst_status take_numbers(choice *c, int32_t *columns) {
     return take(c, columns, count);
 }
 
-/* One value per sample: by name, or what is left beside the ids. */
+/* One value per sample: by name, or what is left besides the ids. */
 static cst_status take_one(choice *c, int32_t *columns) {
     int32_t found = -1;
     for (const char *const *w = c->ask->wanted; found < 0 && w && *w; w++)
@@ -368,7 +368,7 @@ static cst_status take_one(choice *c, int32_t *columns) {
         count = candidates(c, columns, false);
     }
     if (found < 0) {
-        int32_t left = 0; /* beside columns of other uses */
+        int32_t left = 0; /* besides columns of other uses */
         for (int32_t i = 0; i < count; i++)
             if (!has_role(c, columns[i]) || c->sheet->hints[columns[i]] == c->ask->kind)
                 columns[left++] = columns[i];
@@ -395,7 +395,7 @@ static cst_status take_ids(choice *c, int32_t *columns) {
 
 /* ---- what is said of it ---- */
 
-/* Adds a sentence to what is said: `text`, and `more` behind it. */
+/* Adds a sentence to what is said: `text`, then `more`. */
 static cst_status append(const choice *c, const char *text, const char *more) {
     const char *before = c->table->said;
     char *all =

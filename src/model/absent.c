@@ -479,5 +479,5 @@ void cst_absent_tell(cst_context *context, const cst_model *model, const char *s
     cst_notice(context, "split '%s': %d of the model's %d members %s absent (%s%s)%s", split,
                (int)absent, (int)model->members, absent == 1 ? "is" : "are", names,
                absent > NAMED ? ", ..." : "",
-               model->refits ? "; the weights of the others were computed anew" : "");
+               model->refits ? "; the weights of the others were computed again" : "");
 }

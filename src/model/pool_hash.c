@@ -56,7 +56,7 @@ static uint64_t of_double(double value) {
     return bits;
 }
 
-/* What stands beside the predictions of row `i`. */
+/* Everything but the predictions of row `i`. */
 static uint64_t hash_beside(const hash_job *job, int64_t i, uint64_t row) {
     const cst_view *view = &job->view;
     uint64_t sum = 0;

@@ -117,7 +117,7 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
     if (rows > 0)
         cst_notice(context, "split '%s': %lld of %lld rows were not predicted by every member%s",
                    split, (long long)rows, (long long)view->rows,
-                   model->refits ? "; for them the weights of the others were computed anew" : "");
+                   model->refits ? "; for them the weights of the others were computed again" : "");
     cst_free(context, there);
     cst_free(context, present);
     return status;

@@ -1,5 +1,5 @@
 /*
- * The model of some of the members as one of its own. Between a fit and prediction.
+ * The model of some of the members as a separate model. Between a fit and prediction.
  * docs/prediction.md#absent-members.
  */
 #include "model/absent.h"

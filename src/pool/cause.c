@@ -118,7 +118,7 @@ static bool others_sum_to_one(const cst_convert *c, int32_t column) {
     return c->width > 2;
 }
 
-/* The first or last column, where it is that of ids: integers, no two of them the same, beside
+/* The first or last column, where it is that of ids: integers, no two of them the same, next to
  * columns of fractions. */
 static int32_t id_column(const cst_convert *c) {
     int64_t rows = seen_rows(c);
@@ -135,7 +135,7 @@ static int32_t id_column(const cst_convert *c) {
     return -1;
 }
 
-/* The column of labels or folds beside probabilities. */
+/* The column of labels or folds next to probabilities. */
 static int32_t label_column(const cst_convert *c) {
     const int32_t places[] = {0, c->width - 1};
     for (int k = 0; seen_rows(c) > 2 && k < 2; k++)
@@ -216,7 +216,7 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
                            option);
     else if (labels >= 0)
         (void)cst_snprintf(out, CST_CAUSE_CHARS,
-                           "%s looks like labels or folds beside probabilities: remove it", name);
+                           "%s looks like labels or folds next to probabilities: remove it", name);
     return column >= 0 || labels >= 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Labels that a member's table holds beside its predictions, compared with those of the split: a
+ * Labels that a member's table holds next to its predictions, compared with those of the split: a
  * file of other rows, or in another order, shows there. While a member is loaded.
  * docs/method.md#s0-rows-folds-ids.
  */

@@ -1,5 +1,5 @@
 /*
- * One table that holds several members: ids, labels, folds, groups and weights beside a column for
+ * One table that holds several members: ids, labels, folds, groups and weights next to a column for
  * each member, or several for each. When a pool is opened. docs/pool.md.
  */
 #include "pool/wide.h"
@@ -254,7 +254,7 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
     }
     if (*several || w->rest_count - texts < 1)
         return CST_OK;
-    if (w->rest_count == 1) { /* one member, which the column names if it has a name of its own */
+    if (w->rest_count == 1) { /* one member, named by the column if that is a name */
         *several = w->labels >= 0 && w->sheet->hints[w->rest[0]] != CST_COLUMN_PREDICTION;
         return CST_OK;
     }

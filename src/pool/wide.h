@@ -1,5 +1,5 @@
 /*
- * One table that holds several members: ids, labels, folds, groups and weights beside a column for
+ * One table that holds several members: ids, labels, folds, groups and weights next to a column for
  * each member, or several for each. When a pool is opened. docs/pool.md.
  */
 #ifndef CST_POOL_WIDE_H

@@ -267,7 +267,7 @@ def _():
     pool(b=member(12)[:90])
 
 
-@mistake("an id column with a name of its own, in a regression", "right", (*FIT_CSV, *VALUES), CLEAN_VALUES)
+@mistake("an id column with another name than id, in a regression", "right", (*FIT_CSV, *VALUES), CLEAN_VALUES)
 def _():
     value_tables(**{n: (["customer_id", "prediction"], ids(), values(s)) for s, n in enumerate("abc", 11)})
 

@@ -241,7 +241,7 @@ class Missing(PoolCase):
         self.write_manifest()
         self.fails("predict", self.model, self.pool, "-o", self.path("out.npy"), says=["'bob'", "--missing allow"])
         np.testing.assert_array_equal(as_rows, self.predict("--missing", "allow"))
-        told = "split 'test': 1 of the model's 3 members is absent ('bob'); the weights of the others were computed anew"
+        told = "split 'test': 1 of the model's 3 members is absent ('bob'); the weights of the others were computed again"
         self.assertIn(told, self.works("predict", self.model, self.pool, "-o", self.path("out.npy"), "--missing", "allow").err)
         scored = self.works("evaluate", self.model, self.pool, "--missing", "allow", "--json").json()
         self.assertIn(told, scored["notices"])

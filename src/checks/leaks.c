@@ -94,7 +94,7 @@ static cst_status is_labels(cst_context *context, const leak_search *s, int32_t 
         "'%.60s' gives probability %.4g to the label in every one of %lld rows%s: %s",
         cst_pool_member_name(s->sample->source->pool, k), s->of[k].label_most,
         (long long)s->sample->rows, next,
-        fatal ? "it is the labels themselves, and no prediction; remove it from the pool"
+        fatal ? "it is the labels themselves, not a prediction; remove it from the pool"
               : "make sure that it does not hold the labels");
 }
 
@@ -117,7 +117,7 @@ static cst_status not_misled(cst_context *context, const leak_search *s, int32_t
         context, s->findings, "leak", false, &k, 1,
         "'%.60s' may be too good to be true: of %.0f rows where the other members are wrong "
         "together it is right in %.0f; other members err there %.1f times as often "
-        "as elsewhere, it does not. Make sure that it has not seen these labels and that its "
+        "as elsewhere, but it does not. Make sure that it has not seen these labels and that its "
         "predictions are out-of-fold",
         cst_pool_member_name(s->sample->source->pool, k), t->hard, t->hard - t->hard_wrong, lift);
 }

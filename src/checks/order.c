@@ -81,7 +81,7 @@ static cst_status no_order(cst_context *context, situation *s, int32_t asked, bo
     if (agree)
         return cst_findings_add(
             context, s->findings, "order", true, s->list, asked,
-            "split '%.60s': the %s do not go with the predictions: no member is better than "
+            "split '%.60s': the %s do not match the predictions: no member is better than "
             "chance, although the members agree with one another (correlation %.2f); the %s are "
             "probably in another row order; %s",
             split_of(s), word, agreement, word, cure(s));
@@ -130,7 +130,7 @@ static cst_status nobody_is_good(cst_context *context, situation *s) {
             continue;
         return cst_findings_add(
             context, s->findings, "order", true, s->list, asked,
-            "split '%.60s': the %s do not go with the predictions: no member is better than "
+            "split '%.60s': the %s do not match the predictions: no member is better than "
             "chance, but %d of %d fit the %s if the predictions are %s: %s",
             split_of(s), label_word(s), (int)fits[o], (int)asked, label_word(s),
             s->sample->order_words[o], cure(s));

@@ -107,7 +107,7 @@ cst_status cst_check_value_scale(cst_context *context, const cst_check_sample *s
             status = cst_findings_add(
                 context, findings, "scale", false, list, count,
                 "%s %s to predict the %s of the target (correlation %.2f, slope %.2f): apply %s "
-                "before the fit, a stack cannot",
+                "before the fit; a stack cannot do this",
                 who, count == 1 ? "seems" : "seem",
                 which == LOG_TARGET ? "logarithm" : "exponential", of[list[0]].log_r[which],
                 of[list[0]].log_slope[which], which == LOG_TARGET ? "exp" : "log");
@@ -195,7 +195,7 @@ cst_status cst_check_outputs(cst_context *context, const cst_check_sample *sampl
         status = cst_findings_add(
             context, findings, "classes", most, list, count,
             "split '%.60s': the outputs of %s are in another order than the targets%s: %s. Save "
-            "both in one order",
+            "both in the same order",
             sample->source->split, who, count > 1 ? " (figures of the first)" : "", what);
     }
     cst_free(context, r);

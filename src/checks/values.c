@@ -255,14 +255,14 @@ static cst_status is_target(cst_context *context, const reading *r) {
             m->association.explained = true;
             status = cst_findings_add(
                 context, r->findings, "leak", s->rows >= FEWEST_FATAL && only_one(r, k), &k, 1,
-                "'%.60s' is the target itself%s in every one of %lld rows, and no prediction; "
+                "'%.60s' is the target itself%s in every one of %lld rows, not a prediction; "
                 "remove it from the pool",
                 cst_pool_member_name(pool, k), of->equal ? "" : " times a factor",
                 (long long)s->rows);
         } else if (of->row_number || of->ids) {
             m->association.explained = true;
             status = cst_findings_add(context, r->findings, "ids", false, &k, 1,
-                                      "'%.60s' is the %s, and no prediction; remove it from the "
+                                      "'%.60s' is the %s, not a prediction; remove it from the "
                                       "pool",
                                       cst_pool_member_name(pool, k),
                                       of->ids ? "id of each row" : "number of each row");

@@ -266,7 +266,7 @@ static cst_status check_copies(cst_context *context, const box_check *c, int32_t
         if (truth)
             status = cst_findings_add(context, findings, "leak", true, &k, 1,
                                       "'%.60s' has every one of %.0f true boxes, edge by edge: it "
-                                      "is the annotations, and no prediction; remove it from the "
+                                      "is the annotations, not a prediction; remove it from the "
                                       "pool",
                                       cst_pool_member_name(c->pool, k), c->truth);
         for (int32_t j = 0; j < c->files->members; j++)

@@ -105,10 +105,10 @@ class Orders(Checks):
         self.clean(members={"a": self.members["a"]})
 
     def test_labels_in_another_order(self):
-        self.refused("the labels do not go with the predictions", "agree with one another", labels=self.rng.permutation(self.labels))
-        self.refused("the labels do not go with the predictions", "row i + 1", labels=np.roll(self.labels, 1))
-        self.refused("the labels do not go with the predictions", "row i - 1", labels=np.roll(self.labels, -1))
-        self.refused("the labels do not go with the predictions", "reverse order", labels=self.labels[::-1])
+        self.refused("the labels do not match the predictions", "agree with one another", labels=self.rng.permutation(self.labels))
+        self.refused("the labels do not match the predictions", "row i + 1", labels=np.roll(self.labels, 1))
+        self.refused("the labels do not match the predictions", "row i - 1", labels=np.roll(self.labels, -1))
+        self.refused("the labels do not match the predictions", "reverse order", labels=self.labels[::-1])
 
     def test_agreement(self):
         labels = self.rng.permutation(self.labels)
@@ -194,7 +194,7 @@ class Orders(Checks):
             np.save(os.path.join(folder, "test_labels.npy"), labels)
             found = run("compare", folder, "--split", "test", "--methods", "average", "--json").json()
             self.assertEqual(found["findings"], [])
-            self.assertEqual(sum("split 'test': the labels do not go" in n for n in found["notices"]), count)
+            self.assertEqual(sum("split 'test': the labels do not match" in n for n in found["notices"]), count)
 
 
 class TwoClasses(Checks):
@@ -386,8 +386,8 @@ class Values(Checks):
 
     def test_orders(self):
         self.clean()
-        self.refused("the targets do not go with the predictions", labels=self.rng.permutation(self.labels))
-        self.refused("the targets do not go with the predictions", "row i + 1", labels=np.roll(self.labels, 1))
+        self.refused("the targets do not match the predictions", labels=self.rng.permutation(self.labels))
+        self.refused("the targets do not match the predictions", "row i + 1", labels=np.roll(self.labels, 1))
         self.refused("the sign of the targets", labels=-self.labels)
         self.finds("order", "'b'", "row i - 1", members={**self.members, "b": np.roll(self.members["b"], 1)}, among=["b"])
         self.finds("order", "'b'", "no other member", members={**self.members, "b": self.rng.permutation(self.members["b"])}, among=["b"])

@@ -566,7 +566,8 @@ cst_status cst_value_select(cst_context *context, const cst_view *view, const cs
         status =
             cst_selection_finish(context, options, total, view->rows, job.set[fold_count], out);
     if (status == CST_OK && front)
-        status = make_front(context, &job, out, front);
+        status = cst_limited(&options->limits) ? make_front(context, &job, out, front)
+                                               : cst_front_of_path(context, options, out, front);
     job_free(context, &job);
     cst_free(context, total);
     if (status != CST_OK)

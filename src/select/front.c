@@ -21,6 +21,17 @@ static bool same(const cst_judged_set *set, const int32_t *members, int32_t coun
            memcmp(set->members, members, (size_t)count * sizeof *members) == 0;
 }
 
+/* Adds a point and its costs; points stay sorted by loss. */
+static void put_point(const cst_select_options *options, cst_front_point point, cst_front *out) {
+    int32_t at = out->count++;
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        point.cost[c] = cst_cost_of(&options->costs, options->limits.parallel, (cst_cost)c,
+                                    point.members, point.size);
+    for (; at > 0 && out->point[at - 1].loss > point.loss; at--)
+        out->point[at] = out->point[at - 1];
+    out->point[at] = point;
+}
+
 /* Takes the sets that were judged as points. */
 static cst_status take_points(cst_context *context, const cst_select_options *options,
                               int32_t *const *path, int32_t chosen, int64_t rows,
@@ -30,18 +41,13 @@ static cst_status take_points(cst_context *context, const cst_select_options *op
         return CST_ERROR_MEMORY;
     for (int32_t i = 0; i < sets->count; i++) {
         cst_judged_set *set = &sets->set[i];
-        int32_t at = out->count++;
-        cst_front_point p = {.size = set->count,
-                             .members = set->members,
-                             .loss = set->loss / (double)rows,
-                             .chosen = same(set, path[chosen], chosen + 1)};
+        put_point(options,
+                  (cst_front_point){.size = set->count,
+                                    .members = set->members,
+                                    .loss = set->loss / (double)rows,
+                                    .chosen = same(set, path[chosen], chosen + 1)},
+                  out);
         set->members = NULL;
-        for (int c = 0; c < CST_COST_COUNT; c++)
-            p.cost[c] = cst_cost_of(&options->costs, options->limits.parallel, (cst_cost)c,
-                                    p.members, p.size);
-        for (; at > 0 && out->point[at - 1].loss > p.loss; at--)
-            out->point[at] = out->point[at - 1];
-        out->point[at] = p;
     }
     return CST_OK;
 }
@@ -86,6 +92,37 @@ cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, in
         cst_front_free(context, out);
     cst_judged_sets_free(context, &sets);
     return status;
+}
+
+cst_status cst_front_of_path(cst_context *context, const cst_select_options *options,
+                             const cst_selection *selection, cst_front *out) {
+    int32_t members = selection->members;
+    bool known = false;
+    *out = (cst_front){0};
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        known = known || cst_cost_known(&options->costs, (cst_cost)c, members);
+    if (!known)
+        return CST_OK;
+    out->point = cst_alloc(context, (size_t)members, sizeof *out->point);
+    if (!out->point)
+        return CST_ERROR_MEMORY;
+    for (int32_t i = 0; i < members; i++) {
+        const cst_select_step *step = &selection->path[i];
+        int32_t *set = cst_alloc(context, (size_t)step->size, sizeof *set);
+        if (!set) {
+            cst_front_free(context, out);
+            return CST_ERROR_MEMORY;
+        }
+        memcpy(set, step->members, (size_t)step->size * sizeof *set);
+        put_point(options,
+                  (cst_front_point){.size = step->size,
+                                    .members = set,
+                                    .loss = step->loss,
+                                    .chosen = i == selection->chosen},
+                  out);
+    }
+    keep_best(context, options, members, out);
+    return CST_OK;
 }
 
 /* ---- of a log-linear pool ---- */
@@ -147,6 +184,8 @@ cst_status cst_select_front(cst_context *context, const cst_view *view, const in
                             const cst_selection *selection, cst_front *out) {
     cst_logtable table = {0};
     *out = (cst_front){0};
+    if (!cst_limited(&options->limits))
+        return cst_front_of_path(context, options, selection, out);
     cst_status status =
         cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
     CST_TRY(cst_logtable_mix(context, &table));

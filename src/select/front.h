@@ -31,6 +31,12 @@ cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, in
                           const cst_select_options *options, int32_t *const *path, int32_t chosen,
                           int64_t rows, cst_front *out);
 
+/* The front of the sets on the path of a selection, with the path's losses: of a fit without limits
+ * on cost, where a search would take as long as the selection. Empty where no cost is known of
+ * every member. */
+cst_status cst_front_of_path(cst_context *context, const cst_select_options *options,
+                             const cst_selection *selection, cst_front *out);
+
 /* The front of a selection from a view, whose folds and options are those of the selection. */
 cst_status cst_select_front(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_select_options *options,

@@ -71,7 +71,7 @@ static int read_class_names(cli_call *call, cst_pool_config *config) {
     call->class_names = calloc(count + 1, sizeof *call->class_names);
     if (!call->class_text || !call->class_names)
         return cli_check(call, CST_ERROR_MEMORY);
-    (void)strcpy(call->class_text, text);
+    memcpy(call->class_text, text, strlen(text) + 1);
     char *at = call->class_text;
     for (size_t c = 0; c < count; c++) {
         call->class_names[c] = at + strspn(at, " ");

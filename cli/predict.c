@@ -127,8 +127,11 @@ static int write_column(cli_call *call, prediction *p, const char *const *ids,
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         length += strlen(parts[i]);
     p->columns = calloc(length, 1);
-    for (size_t i = 0; p->columns && i < sizeof parts / sizeof parts[0]; i++)
-        (void)strcat(p->columns, parts[i]);
+    size_t used = 0;
+    for (size_t i = 0; p->columns && i < sizeof parts / sizeof parts[0]; i++) {
+        memcpy(p->columns + used, parts[i], strlen(parts[i]));
+        used += strlen(parts[i]);
+    }
     return code;
 }
 

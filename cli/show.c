@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* A model has no time in it, so that the same fit gives the same bytes: the report has the file's. */
+/* A model has no time in it, so that the same fit gives the same bytes: the report has the file's.
+ */
 static int put_time(cli_call *call, const char *path, cst_report *report) {
     char text[32];
     struct stat info;

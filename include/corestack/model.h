@@ -75,10 +75,10 @@ CST_API cst_status cst_model_predict(cst_context *context, const cst_model *mode
 
 /* Predicts like cst_model_predict when some members are absent. present: [members], 0 for an absent
  * member, whose predictions[k] is not read and may be NULL; NULL: all are present. The weights of
- * the others are computed again for this set of members from what the fit stored about its loss: the
- * same as a fit without the absent members for linear learners with the same penalty, and close to
- * it for the log-linear pool. A gate is left out. For models without this information (older files)
- * weights are only scaled, with a notice. CST_ERROR_INPUT if every member is absent. */
+ * the others are computed again for this set of members from what the fit stored about its loss:
+ * the same as a fit without the absent members for linear learners with the same penalty, and close
+ * to it for the log-linear pool. A gate is left out. For models without this information (older
+ * files) weights are only scaled, with a notice. CST_ERROR_INPUT if every member is absent. */
 CST_API cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
                                              const float *const *predictions,
                                              const uint8_t *present, int64_t rows, float *out);

@@ -6,7 +6,8 @@
 
 #include "checks/parts.h"
 
-/* What is known of a member's probabilities, besides cst_member_facts. Sums over the rows looked at.
+/* What is known of a member's probabilities, besides cst_member_facts. Sums over the rows looked
+ * at.
  */
 typedef struct cst_class_facts {
     double nll, nll2; /* sum and sum of squares */

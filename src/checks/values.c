@@ -340,7 +340,7 @@ cst_status cst_check_values(cst_context *context, const cst_check_sample *sample
         } else {
             CST_TRY(known_outputs(context, &r));
         }
-        for (size_t k = 0; unknown && k < members; k++)
+        for (size_t k = 0; r.facts && unknown && k < members; k++)
             r.facts[k].association.explained = true;
         CST_TRY(together(context, &r));
         CST_TRY(cst_check_outputs(context, sample, r.facts, findings));

@@ -130,7 +130,8 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
     for (size_t i = 0; status == CST_OK && preset && i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_model_value(model, key);
-        if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 || strcmp(key, "seed") == 0)
+        if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 ||
+            strcmp(key, "seed") == 0)
             continue;
         cst_option_id id = (cst_option_id)i;
         bool known = cst_options_restore(context, own, key, value) == CST_OK;

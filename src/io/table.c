@@ -56,8 +56,8 @@ static cst_status no_such_column(const choice *c, const char *key) {
                     path_of(c), cst_quote(quoted, key), cst_sheet_list(c->sheet, list));
 }
 
-/* Several columns, and nothing says which one is meant. A column of distinct integers next to others
- * is most likely the ids. */
+/* Several columns, and nothing says which one is meant. A column of distinct integers next to
+ * others is most likely the ids. */
 static cst_status several_columns(const choice *c, const int32_t *columns, int32_t count) {
     char list[CST_LISTED_CHARS];
     char column[CST_COLUMN_CHARS];

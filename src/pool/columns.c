@@ -230,10 +230,8 @@ static cst_status look_at_files(cst_context *context, const cst_pool *pool, cst_
             CST_TRY(cst_row_file_open_as(context, &rows, path, &ask, pool->zip_limit));
             if (status != CST_OK && pool->classes == 0 && !*first)
                 return status;
-            if (is_for_later(status)) {
-                status = CST_OK;
+            if (is_for_later(status))
                 continue;
-            }
             if (status != CST_OK)
                 return status;
             if (rows->table && rows->table->value_names && rows->width > 1) {

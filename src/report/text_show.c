@@ -156,8 +156,9 @@ void cst_text_show(cst_page *page, const json_t *root, bool full) {
         const char *key = NULL;
         json_t *value = NULL;
         cst_page_heading(page, "Settings");
-        json_object_foreach(json_object_get(root, "settings"), key, value)
+        json_object_foreach(json_object_get(root, "settings"), key, value) {
             cst_page_print(page, "  %s = %s\n", key, json_string_value(value));
+        }
     }
     print_pool(page, root);
     cst_text_bullets(page, root, "notices", "Notices");

@@ -25,13 +25,6 @@ typedef struct sums {
     float *least;
 } sums;
 
-static uint64_t mix(uint64_t hash, float value) {
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    hash = (hash ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 static void add_columns(const float *p, int32_t classes, cst_class_facts *of, cst_member_facts *m,
                         sums *s) {
     for (int32_t c = 0; c < classes; c++) {
@@ -40,8 +33,8 @@ static void add_columns(const float *p, int32_t classes, cst_class_facts *of, cs
         s->squares[c] += v * v;
         of->most[c] = p[c] > of->most[c] ? p[c] : of->most[c];
         s->least[c] = p[c] < s->least[c] ? p[c] : s->least[c];
-        of->hash[c] = mix(of->hash[c], p[c]);
-        m->hash = mix(m->hash, p[c]);
+        of->hash[c] = cst_check_mix(of->hash[c], p[c]);
+        m->hash = cst_check_mix(m->hash, p[c]);
     }
 }
 

@@ -157,12 +157,8 @@ cst_status cst_check_leaks(cst_context *context, const cst_check_sample *sample,
     s.good = cst_alloc(context, 2 * members, sizeof *s.good);
     s.together = cst_alloc(context, 2 * members, sizeof *s.together);
     cst_status status = s.good && s.together ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
-        const cst_association *a = &facts[k].association;
-        if (!a->constant && !a->copy && !a->explained && a->z >= 4)
-            s.good[s.count++] = k;
-    }
     if (status == CST_OK) {
+        s.count = cst_check_good(sample, facts, s.good);
         s.rest = s.good + members;
         s.without = s.together + members;
         status = cst_check_together(context, sample, facts, s.good, s.count, false, s.together);

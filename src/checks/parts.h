@@ -7,6 +7,8 @@
 
 #include "checks/checks.h"
 
+#include <string.h>
+
 enum {
     CST_CHECK_ORDERS = 8,  /* other orders of the rows that are tried, at most */
     CST_CHECK_FEWEST = 30, /* rows below which nothing is said about statistics */
@@ -86,6 +88,17 @@ cst_status cst_check_together(cst_context *context, const cst_check_sample *samp
  * [members], with agreement. */
 cst_status cst_check_order(cst_context *context, const cst_check_sample *sample,
                            cst_member_facts *facts, cst_findings *findings);
+
+/* Members that predict the labels, with nothing else wrong: out [members]. Returns how many. */
+int32_t cst_check_good(const cst_check_sample *sample, const cst_member_facts *facts, int32_t *out);
+
+/* The hash of a member's numbers so far with one more. */
+static inline uint64_t cst_check_mix(uint64_t hash, float value) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    hash = (hash ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
 
 /* Members that are constant or the same as another. */
 cst_status cst_check_copies(cst_context *context, const cst_check_sample *sample,

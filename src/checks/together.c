@@ -131,3 +131,14 @@ cst_status cst_check_together(cst_context *context, const cst_check_sample *samp
     cst_free(context, total);
     return status;
 }
+
+int32_t cst_check_good(const cst_check_sample *sample, const cst_member_facts *facts,
+                       int32_t *out) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < sample->view->members; k++) {
+        const cst_association *a = &facts[k].association;
+        if (!a->constant && !a->copy && !a->explained && a->z >= 4)
+            out[count++] = k;
+    }
+    return count;
+}

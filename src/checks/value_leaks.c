@@ -101,12 +101,8 @@ cst_status cst_check_value_leaks(cst_context *context, const cst_check_sample *s
     s.values = cst_alloc(context, members, sizeof *s.values);
     s.together = cst_alloc(context, 2 * members, sizeof *s.together);
     cst_status status = s.good && s.values && s.together ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
-        const cst_association *a = &facts[k].association;
-        if (!a->constant && !a->copy && !a->explained && a->z >= 4)
-            s.good[s.count++] = k;
-    }
     if (status == CST_OK) {
+        s.count = cst_check_good(sample, facts, s.good);
         s.rest = s.good + members;
         s.without = s.together + members;
         status = cst_check_together(context, sample, facts, s.good, s.count, true, s.together);

@@ -17,13 +17,6 @@ typedef struct reading {
     cst_findings *findings;
 } reading;
 
-static uint64_t mix(uint64_t hash, float value) {
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    hash = (hash ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 static double standard_target(const cst_check_sample *s, int64_t row, int32_t d) {
     return (cst_view_target(s->view, row)[d] - s->label_mean[d]) * s->label_scale[d];
 }
@@ -165,7 +158,7 @@ static cst_status read_member(cst_context *worker, void *user, int64_t k) {
         for (size_t i = 0; i < cells; i++) {
             double y = cst_view_target(s->view, s->position[i / outputs])[i % outputs];
             double off = (double)rows[i] - y;
-            m->hash = mix(m->hash, rows[i]);
+            m->hash = cst_check_mix(m->hash, rows[i]);
             of->equal = of->equal && fabs(off) <= 2e-7 * fabs(y);
         }
         for (int32_t d = 0; d < s->view->classes; d++) {

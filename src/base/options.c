@@ -31,6 +31,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_KEEP_FRACTION, "0"},
     {"paper", CST_OPT_SELECT_DIRECTION, "none"},
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
+    {"paper", CST_OPT_BLEND_RULE, "laplace"},
     {"paper", CST_OPT_LAMBDA_RULE, "star"},
     {"paper", CST_OPT_REFIT_DROP, "true"},
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
@@ -44,7 +45,7 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
 };
 
-enum { VALUE_CHARS = 128 };
+enum { VALUE_CHARS = 256 };
 
 struct cst_options {
     cst_mark mark;

@@ -76,8 +76,12 @@
     X(SELECT_MAX_ROWS, "select.max_rows", INTEGER, "100000", 0, 9007199254740992.0, "",            \
       "Maximum number of samples for selection and for cross-validating the prior, thinned "       \
       "evenly within each fold; fits use all samples. 0 = no limit.")                              \
-    X(META_LEARNERS, "meta.learners", LIST, "log-linear", 0, 0,                                    \
-      "ridge|elastic-net|lasso|log-linear", "Meta-learners to fit and blend (S3).")                \
+    X(META_LEARNERS, "meta.learners", LIST,                                                        \
+      "log-linear,log-linear-nonnegative,greedy+temperature,average+vector,greedy+vector", 0, 0,   \
+      "ridge|elastic-net|lasso|log-linear|log-linear-nonnegative|greedy+temperature|"              \
+      "greedy+vector|average+temperature|average+vector|ridge+temperature|"                        \
+      "hill-climbing+temperature",                                                                 \
+      "Meta-learners to fit and blend (S3, S4).")                                                  \
     X(GATE_MODE, "gate.mode", CHOICE, "learned", 0, 0, "learned|prototype|none",                   \
       "Meta-features for the linear meta-learners: the learned gate, the six features of the "     \
       "prototype, or none (S2).")                                                                  \
@@ -116,11 +120,15 @@
       "With more than 64 classes, classes whose mean probability in a sample is below this value " \
       "are grouped while the log-linear pool is fitted; the last steps use every class. 0 = "      \
       "never group.")                                                                              \
-    X(BLEND_RULE, "blend.rule", CHOICE, "laplace", 0, 0,                                           \
+    X(BLEND_RULE, "blend.rule", CHOICE, "stacking", 0, 0,                                           \
       "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
       "How the meta-learners are blended (S4).")                                                   \
     X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \
       "Temperature of the Laplace weights; 1 as in the paper.")                                    \
+    X(BLEND_PRIOR, "blend.prior", REAL, "5", 0, 1e9, "",                                           \
+      "Stacking: strength of the prior on the log-linear pool, in samples.")                       \
+    X(BLEND_LEAST, "blend.least", REAL, "0.01", 0, 0.5, "",                                        \
+      "Stacking: meta-learners with a lower weight are left out.")                                 \
     X(BLEND_LOSS, "blend.loss", CHOICE, "total", 0, 0, "total|mean",                               \
       "Use the total or the mean loss and curvature in the Laplace weights.")                      \
     X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \

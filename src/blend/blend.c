@@ -249,9 +249,12 @@ static cst_status from_view(cst_context *context, const cst_view *oof,
 /* Greedy and stacking see the true class and, as one class, the others: the loss needs no more. */
 static cst_status from_truth(cst_context *context, const cst_blend_evidence *evidence,
                              const cst_blend_options *options, double *out) {
-    size_t rows = (size_t)evidence->rows;
+    size_t given = (size_t)evidence->rows;
     size_t members = (size_t)evidence->members;
     size_t cells = 0;
+    bool prior =
+        options->rule == CST_BLEND_STACKING && options->prior > 0 && options->first >= 0;
+    size_t rows = given + prior;
     if (!cst_size_mul(rows, 2 * members, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
                         members);
@@ -259,20 +262,24 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
     const float **data = cst_alloc(context, members, sizeof *data);
     const cst_view *weighted = evidence->weighted;
-    bool weighs = weighted && weighted->weights;
+    bool weighs = prior || (weighted && weighted->weights);
     double *weights = cst_alloc(context, weighs ? rows : 0, sizeof *weights);
     cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && weighs && i < rows; i++)
-        weights[i] = cst_view_weight(weighted, (int64_t)i);
+    for (size_t i = 0; status == CST_OK && weighs && i < given; i++)
+        weights[i] = weighted ? cst_view_weight(weighted, (int64_t)i) : 1;
+    if (status == CST_OK && prior)
+        weights[given] = options->prior;
     for (size_t m = 0; status == CST_OK && m < members; m++) {
         data[m] = pairs + m * rows * 2;
         for (size_t i = 0; i < rows; i++) {
-            float p = evidence->truth[m * rows + i];
+            float p = i < given                     ? evidence->truth[m * given + i]
+                      : (int32_t)m == options->first ? 1.0F
+                                                     : 0.0F;
             pairs[(m * rows + i) * 2] = p;
             pairs[(m * rows + i) * 2 + 1] = 1 - p;
         }
     }
-    cst_view view = {.rows = evidence->rows,
+    cst_view view = {.rows = (int64_t)rows,
                      .classes = 2,
                      .members = evidence->members,
                      .data = data,

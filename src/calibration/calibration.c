@@ -147,6 +147,25 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
     return status;
 }
 
+cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
+                                   const cst_view *view, const float *probabilities,
+                                   cst_calibrator *out) {
+    *out = (cst_calibrator){0};
+    int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
+    double *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof *weights);
+    cst_status status = labels && weights ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
+        labels[i] = cst_view_label(view, i);
+        if (view->weights)
+            weights[i] = cst_view_weight(view, i);
+    }
+    CST_TRY(cst_calibrator_fit_weighted(context, kind, probabilities, view->rows, view->classes,
+                                        labels, view->weights ? weights : NULL, out));
+    cst_free(context, weights);
+    cst_free(context, labels);
+    return status;
+}
+
 /* ---- application ---- */
 
 void cst_calibrator_rows(const cst_calibrator *map, int64_t count, double *values) {

@@ -6,6 +6,7 @@
 #define CST_CALIBRATION_H
 
 #include "base/base.h"
+#include "pool/view.h"
 
 typedef enum cst_calibrator_kind {
     CST_CALIBRATOR_NONE = 0,
@@ -51,6 +52,11 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
                                        const float *probabilities, int64_t rows, int32_t classes,
                                        const int32_t *labels, const double *weights,
                                        cst_calibrator *out);
+
+/* The same of a labelled view's rows, with their weights: probabilities [view->rows][classes]. */
+cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
+                                   const cst_view *view, const float *probabilities,
+                                   cst_calibrator *out);
 
 /* Maps probabilities [rows][classes] in place; rows sum to 1 afterwards. The same bytes for any
  * number of threads. */

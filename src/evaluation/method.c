@@ -222,10 +222,7 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
     float *own = cst_alloc(context, cells, sizeof *own);
-    int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
-    double *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof *weights);
-    cst_calibrator_kind kind = out->method.calibrator;
-    cst_status status = own && labels && weights ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = own ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && out->mix != CST_MIX_OTHER) {
         status = cst_method_fit_predict(context, out, view, own);
     } else if (status == CST_OK) {
@@ -233,16 +230,8 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
         plain.calibrator = CST_CALIBRATOR_NONE;
         status = cst_method_nested(context, &plain, source, seed, own);
     }
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
-        labels[i] = cst_view_label(view, i);
-        if (view->weights)
-            weights[i] = cst_view_weight(view, i);
-    }
-    CST_TRY(cst_calibrator_fit_weighted(context, kind, own, view->rows, view->classes, labels,
-                                        view->weights ? weights : NULL, &out->calibrator));
-    cst_free(context, weights);
+    CST_TRY(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
     cst_free(context, own);
-    cst_free(context, labels);
     return status;
 }
 

@@ -54,7 +54,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
     for (int32_t l = 0; l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
         json_t *entry = cst_report_add_object(report, list);
-        cst_report_string(report, entry, "name", cst_learner_name(learner->kind));
+        cst_report_string(report, entry, "name", cst_learner_title(learner));
         cst_report_number(report, entry, "weight", learner->blend);
         linear = linear || cst_learner_is_linear(learner->kind);
     }

@@ -13,6 +13,19 @@
 
 /* ---- memory ---- */
 
+/* A learner's own parts: the name and the calibration map are borrowed. */
+static cst_status make_own(cst_context *context, const cst_learner_own *from, size_t members,
+                           cst_learner *to) {
+    if (!from)
+        return CST_OK;
+    to->own = cst_alloc(context, 1, sizeof *to->own);
+    if (!to->own)
+        return CST_ERROR_MEMORY;
+    *to->own = *from;
+    to->own->mix = from->mix ? cst_alloc(context, members, sizeof *to->own->mix) : NULL;
+    return to->own->mix || !from->mix ? CST_OK : CST_ERROR_MEMORY;
+}
+
 /* Arrays of the room's own, for as many members as the whole model has. Every pointer of
  * room->model that is not among them is borrowed. */
 static cst_status make_learners(cst_context *context, const cst_model *whole, cst_model *model) {
@@ -25,6 +38,9 @@ static cst_status make_learners(cst_context *context, const cst_model *whole, cs
         cst_learner *to = &model->learner[l];
         size_t outputs = whole->task == CST_TASK_REGRESSION ? (size_t)whole->classes : 1;
         *to = (cst_learner){.kind = from->kind, .blend = from->blend, .biases = from->biases};
+        cst_status status = make_own(context, from->own, (size_t)whole->members, to);
+        if (status != CST_OK)
+            return status;
         to->weights = cst_alloc(context, outputs * (size_t)whole->members, sizeof *to->weights);
         to->bias = cst_alloc(context, (size_t)from->biases, sizeof *to->bias);
         if (!to->weights || !to->bias)
@@ -97,6 +113,9 @@ void cst_room_free(cst_context *context, cst_room *room) {
     for (int32_t l = 0; model->learner && l < model->learners; l++) {
         cst_free(context, model->learner[l].weights);
         cst_free(context, model->learner[l].bias);
+        if (model->learner[l].own)
+            cst_free(context, model->learner[l].own->mix);
+        cst_free(context, model->learner[l].own);
     }
     cst_free(context, model->learner);
     if (room->values)
@@ -258,7 +277,7 @@ static void add_refit(cst_room *room, const cst_refit *refit) {
 
 /* Weights [n] of those present, scaled to the sum that all had: 1 for a mixture. Where
  * weights of opposite signs would be magnified far, the negative ones are left out. */
-static void rescale(const cst_room *room, const double *all, double *weights) {
+static void rescale(const cst_room *room, bool mixture, const double *all, double *weights) {
     double total = 0;
     double size = 0;
     double left = 0;
@@ -271,7 +290,7 @@ static void rescale(const cst_room *room, const double *all, double *weights) {
         left += all[room->place[i]];
         left_size += fabs(all[room->place[i]]);
     }
-    if (room->whole->map == CST_PROBABILITY_MIXTURE)
+    if (mixture)
         total = 1;
     bool magnified = left_size * total > 1.5 * left * size; /* also where left <= 0 */
     left = magnified ? (left + left_size) / 2 : left;
@@ -288,6 +307,8 @@ static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t 
     cst_learner *to = &room->model.learner[index];
     int32_t outputs = whole->task == CST_TASK_REGRESSION ? whole->classes : 1;
     int32_t width = from->coefficients / outputs;
+    bool mixture = cst_learner_is_linear(from->kind) &&
+                   cst_learner_map(whole, from) == CST_PROBABILITY_MIXTURE;
     int32_t absent = 0;
     while (room->present[absent])
         absent++;
@@ -298,9 +319,10 @@ static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t 
                             "fitted by a version that kept nothing to solve it again; fit it again",
                             whole->member_names ? whole->member_names[absent] : "(none)");
     for (int32_t d = 0; d < outputs; d++)
-        rescale(room, from->weights + d * width, to->weights + d * room->model.members);
+        rescale(room, mixture, from->weights + d * width, to->weights + d * room->model.members);
     memcpy(to->bias, from->bias, (size_t)from->biases * sizeof *to->bias);
-    room->rescaled = true;
+    /* Scaling is all there is to do for a mixture; it is told of a model that is nothing else. */
+    room->rescaled = room->rescaled || !mixture || !whole->refits;
     return CST_OK;
 }
 
@@ -389,6 +411,8 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
                             "the model is a neural network of all members, which cannot predict "
                             "without some of them");
         learner->coefficients = outputs * room->model.members;
+        for (int32_t i = 0; learner->own && learner->own->mix && i < room->model.members; i++)
+            learner->own->mix[i] = room->whole->learner[l].own->mix[room->place[i]];
         memset(learner->weights, 0, (size_t)learner->coefficients * sizeof *learner->weights);
         memset(learner->bias, 0, (size_t)learner->biases * sizeof *learner->bias);
         for (int32_t i = 0; refits && i < refits->count; i++)

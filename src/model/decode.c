@@ -353,12 +353,9 @@ static void get_steps(reader *r, cst_calibrator *map) {
     }
 }
 
-static void get_calibration(reader *r, cst_model *model) {
-    size_t at = r->at;
+static void get_calibrator(reader *r, const cst_model *model, cst_calibrator *map) {
     cst_calibrator_kind kind =
         (cst_calibrator_kind)get_int(r, "the kind of calibration map", 0, CST_CALIBRATOR_PLATT);
-    if (r->status == CST_OK && model->task == CST_TASK_REGRESSION)
-        refuse(r, at, "section CALI is in a model of a regression");
     /* What the map takes is bounded by the bytes that are left. */
     size_t least = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT ? 16
                    : kind == CST_CALIBRATOR_ISOTONIC                             ? 20
@@ -368,8 +365,6 @@ static void get_calibration(reader *r, cst_model *model) {
                model->classes, r->end - r->at);
     if (r->status != CST_OK)
         return;
-    r->mapped = true;
-    cst_calibrator *map = &model->calibrator;
     size_t classes = (size_t)model->classes;
     if (kind == CST_CALIBRATOR_TEMPERATURE)
         map->temperature = get_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
@@ -387,6 +382,57 @@ static void get_calibration(reader *r, cst_model *model) {
     }
     if (r->status == CST_OK)
         cst_calibrator_describe(map);
+}
+
+static void refuse_values(reader *r, const cst_model *model, const char *section) {
+    if (model->task == CST_TASK_REGRESSION)
+        refuse(r, r->at, "section %s is in a model of a regression", section);
+}
+
+static void get_calibration(reader *r, cst_model *model) {
+    refuse_values(r, model, "CALI");
+    get_calibrator(r, model, &model->calibrator);
+    r->mapped = true;
+}
+
+static void get_own(reader *r, const cst_model *model, size_t index, cst_learner *learner) {
+    size_t at = r->at;
+    if (get_int(r, "whether a meta-learner has parts of its own", 0, 1) == 0)
+        return;
+    cst_learner_own *own = r->status == CST_OK ? cst_alloc(r->context, 1, sizeof *own) : NULL;
+    learner->own = own;
+    if (!own) {
+        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
+        return;
+    }
+    own->name = get_string(r, "name of a meta-learner", index);
+    if (r->status == CST_OK && strlen(own->name) > CST_MODEL_TITLE_MAX)
+        refuse(r, at, "the name of meta-learner %zu has more than %zu bytes", index,
+               CST_MODEL_TITLE_MAX);
+    own->map = (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
+                                            CST_PROBABILITY_FINE);
+    if (get_int(r, "whether a meta-learner has a mixing", 0, 1) == 1) {
+        at = r->at;
+        own->mix = get_f64s(r, (size_t)model->members, "a share of the uniform distribution", 1);
+        for (int32_t k = 0; k < model->members && r->status == CST_OK; k++)
+            if (!(own->mix[k] >= CST_MODEL_MIX_MIN && own->mix[k] < 1))
+                refuse(r, at + 8 * (size_t)k,
+                       "a share of the uniform distribution is %g, which is not from %g to 1",
+                       own->mix[k], CST_MODEL_MIX_MIN);
+    }
+    get_calibrator(r, model, &own->calibrator);
+}
+
+/* The learners themselves follow in LEAR. */
+static void get_owns(reader *r, cst_model *model) {
+    refuse_values(r, model, "OWNS");
+    size_t at = r->at;
+    int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
+    model->learner = get_room(r, (size_t)count, sizeof *model->learner, 4, "meta-learners");
+    check_cells(r, at, "meta-learners", count, model->classes);
+    model->learners = model->learner ? count : 0;
+    for (int32_t l = 0; l < model->learners && r->status == CST_OK; l++)
+        get_own(r, model, (size_t)l, &model->learner[l]);
 }
 
 static void get_network(reader *r, cst_model *model) {
@@ -480,7 +526,7 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
         refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
                index);
     if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION &&
-        model->map <= CST_PROBABILITY_SIMPLEX)
+        cst_learner_map(model, learner) <= CST_PROBABILITY_SIMPLEX)
         refuse(r, at, "meta-learner %" PRId32 " is of a kind for regression only", index);
     if (learner->kind == CST_LEARNER_NETWORK && !model->network)
         refuse(r, at, "meta-learner %" PRId32 " is a network, but section NETW is missing", index);
@@ -488,7 +534,8 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
     learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
     learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
     check_lengths(r, at, model, learner, index);
-    for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && k < model->members; k++)
+    bool mixes = learner->own && learner->own->mix;
+    for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && !mixes && k < model->members; k++)
         if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
             refuse(r, at,
                    "meta-learner %" PRId32
@@ -500,7 +547,8 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
     learner->weights =
         get_f64s(r, (size_t)learner->coefficients, "a coefficient", CST_MODEL_COEFFICIENT_MAX);
     learner->bias = get_f64s(r, (size_t)learner->biases, "a bias", CST_MODEL_COEFFICIENT_MAX);
-    if (model->map == CST_PROBABILITY_MIXTURE && cst_learner_is_linear(learner->kind))
+    if (cst_learner_map(model, learner) == CST_PROBABILITY_MIXTURE &&
+        cst_learner_is_linear(learner->kind))
         check_mixture(r, at, model, learner, index);
 }
 
@@ -510,9 +558,13 @@ static void get_learners(reader *r, cst_model *model) {
                                      r->mapped ? CST_PROBABILITY_FINE : CST_PROBABILITY_SIMPLEX);
     size_t at = r->at;
     int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
-    model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
-    check_cells(r, at, "meta-learners", count, model->classes);
+    if (model->learner && r->status == CST_OK && count != model->learners)
+        refuse(r, at, "there are %" PRId32 " meta-learners, but %" PRId32 " in section OWNS", count,
+               model->learners);
     if (!model->learner)
+        model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
+    check_cells(r, at, "meta-learners", count, model->classes);
+    if (!model->learner || r->status != CST_OK)
         return;
     model->learners = count;
     double sum = 0;
@@ -701,8 +753,9 @@ static void get_payload(reader *r, cst_model *model, cst_section section, size_t
         [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
         [CST_SECTION_VALUES] = get_values,     [CST_SECTION_CALIBRATION] = get_calibration,
         [CST_SECTION_NETWORK] = get_network,   [CST_SECTION_RULE] = get_rule,
-        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
-        [CST_SECTION_REFITS] = get_refits,     [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_OWN] = get_owns,          [CST_SECTION_LEARNERS] = get_learners,
+        [CST_SECTION_FUSION] = get_fusion,     [CST_SECTION_REFITS] = get_refits,
+        [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

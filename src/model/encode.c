@@ -134,8 +134,7 @@ static void put_f64s(cst_buffer *w, const double *values, size_t count) {
         put_f64(w, values[i]);
 }
 
-static void put_calibration(cst_buffer *w, const cst_model *model) {
-    const cst_calibrator *map = &model->calibrator;
+static void put_calibrator(cst_buffer *w, const cst_model *model, const cst_calibrator *map) {
     size_t classes = (size_t)model->classes;
     put_u32(w, (uint32_t)map->kind);
     if (map->kind == CST_CALIBRATOR_TEMPERATURE)
@@ -148,6 +147,26 @@ static void put_calibration(cst_buffer *w, const cst_model *model) {
         put_u32(w, (uint32_t)map->steps[c].count);
         put_f64s(w, map->steps[c].x, (size_t)map->steps[c].count);
         put_f64s(w, map->steps[c].y, (size_t)map->steps[c].count);
+    }
+}
+
+static void put_calibration(cst_buffer *w, const cst_model *model) {
+    put_calibrator(w, model, &model->calibrator);
+}
+
+static void put_own(cst_buffer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->learners);
+    for (int32_t l = 0; l < model->learners; l++) {
+        const cst_learner_own *own = model->learner[l].own;
+        put_u32(w, own != NULL);
+        if (!own)
+            continue;
+        put_string(w, own->name);
+        put_u32(w, (uint32_t)own->map);
+        put_u32(w, own->mix != NULL);
+        if (own->mix)
+            put_f64s(w, own->mix, (size_t)model->members);
+        put_calibrator(w, model, &own->calibrator);
     }
 }
 
@@ -227,6 +246,12 @@ static void put_section(cst_buffer *w, const cst_model *model, const cst_section
 
 /* ---- the file ---- */
 
+static bool is_whole(const cst_model *model, const cst_calibrator *map) {
+    if (map->kind == CST_CALIBRATOR_VECTOR || map->kind == CST_CALIBRATOR_PLATT)
+        return map->classes == model->classes && map->slopes && map->intercepts;
+    return map->kind != CST_CALIBRATOR_ISOTONIC || (map->classes == model->classes && map->steps);
+}
+
 /* Whether every array the writer reads is there. What the numbers may be is the reader's to say. */
 static bool complete(const cst_model *model) {
     const cst_gate *gate = &model->gate;
@@ -246,6 +271,8 @@ static bool complete(const cst_model *model) {
                 (learner->bias || learner->biases == 0);
         if (whole && learner->kind != CST_LEARNER_LOGLINEAR)
             whole = gate->inputs == model->members;
+        if (whole && learner->own)
+            whole = learner->own->name && is_whole(model, &learner->own->calibrator);
     }
     if (whole && gate->mode != CST_GATE_NONE)
         whole = gate->inputs == model->members && gate->best >= 0;
@@ -256,16 +283,19 @@ static bool complete(const cst_model *model) {
         whole = net->members == model->members && net->classes == model->classes && net->mean &&
                 net->scale && net->theta &&
                 cst_network_size(net->members, net->classes, net->hidden) > 0;
-    const cst_calibrator *map = &model->calibrator;
-    if (whole && (map->kind == CST_CALIBRATOR_VECTOR || map->kind == CST_CALIBRATOR_PLATT))
-        whole = map->classes == model->classes && map->slopes && map->intercepts;
-    if (whole && map->kind == CST_CALIBRATOR_ISOTONIC)
-        whole = map->classes == model->classes && map->steps;
+    whole = whole && is_whole(model, &model->calibrator);
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
                 fusion->weights;
     return whole;
+}
+
+static bool has_own(const cst_model *model) {
+    for (int32_t l = 0; l < model->learners; l++)
+        if (model->learner[l].own)
+            return true;
+    return false;
 }
 
 /* Whether a section is written. */
@@ -278,6 +308,8 @@ static bool wanted(const cst_model *model, int section) {
     case CST_SECTION_CALIBRATION:
         return model->calibrator.kind != CST_CALIBRATOR_NONE ||
                model->map > CST_PROBABILITY_SIMPLEX;
+    case CST_SECTION_OWN:
+        return has_own(model);
     case CST_SECTION_NETWORK:
         return model->network != NULL;
     case CST_SECTION_RULE:
@@ -297,8 +329,9 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
         [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
         [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
-        [CST_SECTION_REFITS] = put_refits,     [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

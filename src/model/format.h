@@ -31,6 +31,7 @@ enum {
     X(CALIBRATION, "CALI", CST_MODEL_REQUIRED, 0)                                                  \
     X(NETWORK, "NETW", CST_MODEL_REQUIRED, 0)                                                      \
     X(RULE, "RULE", CST_MODEL_REQUIRED, 0)                                                         \
+    X(OWN, "OWNS", CST_MODEL_REQUIRED, 0)                                                          \
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
     X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
     X(REFITS, "ABSE", 0, 0)                                                                        \
@@ -64,6 +65,7 @@ static const size_t CST_MODEL_SAMPLE_BYTES = (size_t)128 << 20;
 static const size_t CST_MODEL_SAMPLE_RATIO = 8;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
 static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
+static const size_t CST_MODEL_TITLE_MAX = 64; /* bytes of a meta-learner's name */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */
 static const double CST_MODEL_REFIT_MAX = 1e30;       /* sums of products stay finite */
 static const double CST_MODEL_GATE_MAX = 1e12;        /* two layers of floats stay finite */

@@ -211,7 +211,9 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
         if (job->blend[l] == 0 || !cst_learner_is_linear(model->learner[l].kind))
             continue;
         if (model->task != CST_TASK_REGRESSION)
-            cst_probability_rows(model->map, count, model->classes, scores);
+            cst_probability_rows(cst_learner_map(model, &model->learner[l]), count, model->classes,
+                                 scores);
+        cst_learner_calibrate(&model->learner[l], count, scores);
         cst_add_scaled_f64(scores, cells, job->blend[l], s->mixture);
         scores += job->chunk * model->classes;
     }
@@ -220,6 +222,7 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
 static void add_loglinear(const predict_job *job, const predict_scratch *s,
                           const cst_learner *learner, double blend, int64_t count) {
     const cst_model *model = job->model;
+    const double *mix = cst_learner_mix(model, learner);
     size_t classes = (size_t)model->classes;
     int64_t cells = count * model->classes;
     double *scores = s->scores;
@@ -232,10 +235,11 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(s->members[k], cells, model->mix[k], model->classes,
-                               learner->weights[k], scores);
+            cst_add_mixed_logs(s->members[k], cells, mix[k], model->classes, learner->weights[k],
+                               scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
+    cst_learner_calibrate(learner, count, scores);
     cst_add_scaled_f64(scores, cells, blend, s->mixture);
 }
 

@@ -15,6 +15,27 @@ const char *cst_learner_name(cst_learner_kind kind) {
     return names[kind];
 }
 
+void cst_learner_own_free(cst_context *context, cst_learner_own *own) {
+    if (!own)
+        return;
+    cst_free(context, own->name);
+    cst_free(context, own->mix);
+    cst_calibrator_free(context, &own->calibrator);
+    cst_free(context, own);
+}
+
+void cst_learner_free(cst_context *context, cst_learner *learner) {
+    cst_free(context, learner->weights);
+    cst_free(context, learner->bias);
+    cst_learner_own_free(context, learner->own);
+    *learner = (cst_learner){0};
+}
+
+void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *probabilities) {
+    if (learner->own && learner->own->calibrator.kind != CST_CALIBRATOR_NONE)
+        cst_calibrator_rows(&learner->own->calibrator, count, probabilities);
+}
+
 cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
@@ -48,10 +69,8 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_free(context, model->mix);
     cst_gate_free(context, &model->gate);
     cst_values_free(context, model->values);
-    for (int32_t l = 0; model->learner && l < model->learners; l++) {
-        cst_free(context, model->learner[l].weights);
-        cst_free(context, model->learner[l].bias);
-    }
+    for (int32_t l = 0; model->learner && l < model->learners; l++)
+        cst_learner_free(context, &model->learner[l]);
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
     cst_network_free(context, model->network);

@@ -33,6 +33,14 @@ static inline bool cst_learner_is_linear(cst_learner_kind kind) {
     return kind != CST_LEARNER_LOGLINEAR && kind != CST_LEARNER_NETWORK;
 }
 
+/* What a meta-learner has that the other learners of its model do not share. */
+typedef struct cst_learner_own {
+    char *name; /* as in a report, such as "greedy+temperature" */
+    cst_probability_map map;
+    double *mix;               /* [members] of a log-linear pool; NULL: the model's */
+    cst_calibrator calibrator; /* of its probabilities; mostly none */
+} cst_learner_own;
+
 /* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
  * [design columns] in raw units, and one intercept in bias[0]; in a regression [outputs][design
  * columns] and bias [outputs]. The log-linear pool has weights [members] and bias [classes], or no
@@ -44,7 +52,12 @@ typedef struct cst_learner {
     int32_t biases;       /* length of `bias` */
     double *weights;
     double *bias;
+    cst_learner_own *own; /* NULL: all as the model has it */
 } cst_learner;
+
+/* Frees what a learner holds and empties it. */
+void cst_learner_free(cst_context *context, cst_learner *learner);
+void cst_learner_own_free(cst_context *context, cst_learner_own *own);
 
 /* How a detection predicts: by its learners on clusters of boxes, or by a rule for boxes alone. */
 typedef enum cst_box_rule { /* values are stored in files: pinned */
@@ -114,6 +127,20 @@ struct cst_model {
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };
+
+/* The name of a meta-learner of a model, its map, and the mixing of a log-linear one. Borrowed. */
+static inline const char *cst_learner_title(const cst_learner *learner) {
+    return learner->own ? learner->own->name : cst_learner_name(learner->kind);
+}
+static inline cst_probability_map cst_learner_map(const cst_model *model,
+                                                  const cst_learner *learner) {
+    return learner->own ? learner->own->map : model->map;
+}
+static inline const double *cst_learner_mix(const cst_model *model, const cst_learner *learner) {
+    return learner->own && learner->own->mix ? learner->own->mix : model->mix;
+}
+/* Takes `count` rows of a learner's probabilities through its calibration map, in place. */
+void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *probabilities);
 
 /* What follows "key=" in the model's settings, or NULL. Borrowed. */
 const char *cst_model_value(const cst_model *model, const char *key);

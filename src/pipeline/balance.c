@@ -32,7 +32,7 @@ static cst_status class_weights(cst_context *context, const cst_view *view, doub
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings) {
     if (settings->balance <= 0)
         return CST_OK;
-    if (settings->learners != 1U << CST_LEARNER_LOGLINEAR)
+    if (settings->learners != CST_META_LOGLINEAR)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
             "fit.balance weights the rows of the log-linear pool and of selection, and has no "

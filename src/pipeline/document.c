@@ -295,14 +295,14 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     json_t *learners = cst_report_list(report, root, "learners");
     for (int32_t m = 0; m < fit->learners; m++) {
         json_t *entry = cst_report_add_object(report, learners);
-        cst_report_string(report, entry, "name", cst_learner_name(fit->kind[m]));
+        cst_report_string(report, entry, "name", fit->name[m]);
         cst_report_number(report, entry, "nll", fit->nll[m]);
         cst_report_number(report, entry, "half_logdet", fit->half_logdet[m]);
         cst_report_number(report, entry, "weight", fit->weight[m]);
     }
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
-        cst_report_number(report, blend, cst_learner_name(fit->kind[m]), fit->weight[m]);
+        cst_report_number(report, blend, fit->name[m], fit->weight[m]);
     json_t *weights = cst_report_object(report, root, "weights");
     for (int32_t m = 0; m < fit->model->learners; m++) {
         const cst_learner *learner = &fit->model->learner[m];

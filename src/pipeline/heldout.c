@@ -107,6 +107,7 @@ static void linear_scores(const pass *p, const cst_model *model, buffers *b, int
 /* Probabilities of a log-linear learner for the picked rows. */
 static void loglinear_rows(const cst_model *model, const cst_learner *learner, const buffers *b,
                            int64_t count, double *scores) {
+    const double *mix = cst_learner_mix(model, learner);
     size_t classes = (size_t)model->classes;
     for (int64_t i = 0; i < count; i++) {
         double *row = scores + (size_t)i * classes;
@@ -117,8 +118,8 @@ static void loglinear_rows(const cst_model *model, const cst_learner *learner, c
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(b->slab.members[k], count * model->classes, model->mix[k],
-                               model->classes, learner->weights[k], scores);
+            cst_add_mixed_logs(b->slab.members[k], count * model->classes, mix[k], model->classes,
+                               learner->weights[k], scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
 }
@@ -134,9 +135,11 @@ static void add_chunk(const pass *p, const cst_model *model, buffers *b, const i
     for (int32_t m = 0; m < h->learners; m++) {
         double *scores = b->scores + m * stride;
         if (is_linear(&model->learner[m]))
-            cst_probability_rows(model->map, count, model->classes, scores);
+            cst_probability_rows(cst_learner_map(model, &model->learner[m]), count, model->classes,
+                                 scores);
         else
             loglinear_rows(model, &model->learner[m], b, count, scores);
+        cst_learner_calibrate(&model->learner[m], count, scores);
         for (int64_t i = 0; i < count; i++)
             h->truth[m * h->view->rows + rows[i]] =
                 (float)scores[i * classes + cst_view_label(h->view, rows[i])];

@@ -10,6 +10,7 @@
 #include "metrics/risk.h"
 #include "pipeline/heldout.h"
 #include "pipeline/refits.h"
+#include "pipeline/whole.h"
 #include "pool/folds.h"
 
 #include <math.h>
@@ -20,8 +21,24 @@ static const double NEGLIGIBLE_WEIGHT = 1e-6;
 
 /* ---- one fit on one set of rows ---- */
 
+/* Number `index` of the option's choices, where it is wanted; else NULL. */
+static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
+    return settings->learners >> index & 1U ? cst_meta_spec_at(index) : NULL;
+}
+
+/* Whether it is wanted and can be fitted on the rows of the view. */
+static bool applies(const cst_settings *settings, int index, const cst_view *view) {
+    const cst_meta_spec *spec = wanted(settings, index);
+    return spec && (!spec->baseline || cst_whole_applies(spec, view));
+}
+
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {
-    return (settings->learners >> kind & 1U) != 0;
+    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
+        const cst_meta_spec *spec = wanted(settings, i);
+        if (spec && !spec->baseline && spec->kind == kind)
+            return true;
+    }
+    return false;
 }
 
 static bool wants_linear(const cst_settings *settings) {
@@ -85,6 +102,7 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
         CST_TRY(
             cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio, &linear));
         int32_t at = fit->learners++;
+        fit->name[at] = cst_learner_name(learners[i]);
         CST_TRY(keep_linear(context, &linear, &fit->model->learner[at]));
         if (status == CST_OK && fit->refits)
             status = cst_refits_add_linear(context, fit->model->refits, standardised, &linear,
@@ -136,16 +154,39 @@ static cst_status keep_loglinear(cst_context *context, const cst_loglinear *pool
     return CST_OK;
 }
 
-static cst_status fit_loglinear(cst_context *context, const cst_view *view, const int32_t *folds,
-                                int32_t fold_count, const cst_settings *settings,
-                                cst_meta_fit *fit) {
+/* The first log-linear pool has the model's mixing, a further one its own. */
+static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
+                         const cst_settings *settings, cst_model *model, cst_learner *learner,
+                         double **mix) {
+    *mix = model->mix;
+    if (!spec->nonnegative || !(settings->learners & CST_META_LOGLINEAR))
+        return CST_OK;
+    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
+    learner->own = own;
+    if (!own)
+        return CST_ERROR_MEMORY;
+    own->map = model->map;
+    own->name = cst_strdup(context, spec->name);
+    own->mix = cst_alloc(context, (size_t)model->members, sizeof *own->mix);
+    *mix = own->mix;
+    return own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
+                                const cst_view *view, const int32_t *folds, int32_t fold_count,
+                                const cst_settings *settings, cst_meta_fit *fit) {
     double start = cst_seconds();
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     int32_t at = fit->learners++;
     double logdet = 0;
-    cst_status status = cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv,
-                                           &options, fit->model->mix, &pool, &logdet);
+    double *mix = NULL;
+    fit->name[at] = spec->name;
+    options.nonnegative = options.nonnegative || spec->nonnegative;
+    cst_status status =
+        mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
+    CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv, &options, mix,
+                               &pool, &logdet));
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(keep_loglinear(context, &pool, &fit->model->learner[at]));
     if (status == CST_OK && fit->refits)
@@ -153,6 +194,15 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
     cst_loglinear_free(context, &pool);
     fit->seconds_ridge += cst_seconds() - start;
     return status;
+}
+
+static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
+                            const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                            cst_meta_fit *fit) {
+    int32_t at = fit->learners++;
+    fit->name[at] = spec->name;
+    return cst_whole_fit(context, spec, view, folds, fold_count, settings->seed,
+                         &fit->model->learner[at]);
 }
 
 /* ---- fits on all rows and without each fold ---- */
@@ -354,12 +404,26 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
     return status;
 }
 
-/* ---- the log-linear learner of every part ---- */
+/* ---- the log-linear pools and whole methods of every part ---- */
 
-static cst_status loglinear_task(cst_context *context, void *user, int64_t task) {
+static cst_status other_learners(cst_context *context, const crossfit *job, part *p) {
+    cst_status status = CST_OK;
+    for (int i = 0; status == CST_OK && i < CST_LEARNERS_MAX; i++) {
+        const cst_meta_spec *spec =
+            applies(job->settings, i, job->view) ? cst_meta_spec_at(i) : NULL;
+        if (spec && spec->baseline)
+            status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
+                               &p->fit);
+        else if (spec && !spec->baseline && spec->kind == CST_LEARNER_LOGLINEAR)
+            status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
+                                   &p->fit);
+    }
+    return status;
+}
+
+static cst_status other_task(cst_context *context, void *user, int64_t task) {
     const crossfit *job = user;
-    part *p = &job->parts[task + 1];
-    return fit_loglinear(context, &p->view, p->folds, p->fold_count, job->settings, &p->fit);
+    return other_learners(context, job, &job->parts[task + 1]);
 }
 
 static cst_status fit_parts(cst_context *context, crossfit *job) {
@@ -367,20 +431,15 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
     part *all = &job->parts[0];
     if (wants_linear(job->settings))
         status = fit_linear_parts(context, job);
-    if (status == CST_OK && wants(job->settings, CST_LEARNER_LOGLINEAR)) {
-        status = fit_loglinear(context, &all->view, all->folds, all->fold_count, job->settings,
-                               &all->fit);
-        double start = cst_seconds();
-        CST_TRY(cst_parallel_for(context, job->count - 1, loglinear_task, job));
-        all->fit.seconds_blend = cst_seconds() - start;
-    }
+    CST_TRY(other_learners(context, job, all));
+    double start = cst_seconds();
+    CST_TRY(cst_parallel_for(context, job->count - 1, other_task, job));
+    all->fit.seconds_blend = cst_seconds() - start;
     for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
         cst_meta_fit *fit = &job->parts[i].fit;
         fit->model->learners = fit->learners;
-        for (int32_t m = 0; m < fit->learners; m++) {
-            fit->kind[m] = fit->model->learner[m].kind;
+        for (int32_t m = 0; m < fit->learners; m++)
             fit->weight[m] = fit->model->learner[m].blend = 1.0 / (double)fit->learners;
-        }
     }
     return status;
 }
@@ -422,6 +481,54 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
+/* The learner that the prior of stacking is for. */
+static int32_t first_choice(const cst_meta_fit *fit) {
+    for (int32_t m = 0; m < fit->learners; m++)
+        if (fit->model->learner[m].kind == CST_LEARNER_LOGLINEAR)
+            return m;
+    return 0;
+}
+
+/* Weights of stacking. Learners below the least weight leave and the rest is weighed again. */
+static cst_status stack(cst_context *context, const crossfit *job, const float *truth,
+                        const cst_meta_fit *fit, double *weights) {
+    size_t rows = (size_t)job->view->rows;
+    int32_t place[CST_LEARNERS_MAX];
+    double share[CST_LEARNERS_MAX];
+    int32_t count = fit->learners;
+    float *left = cst_alloc(context, rows * (size_t)count, sizeof *left);
+    cst_status status = left ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t m = 0; m < count; m++)
+        place[m] = m;
+    for (bool stay = false; status == CST_OK && !stay;) {
+        cst_blend_options options = job->settings->blend;
+        options.first = -1;
+        for (int32_t m = 0; m < count; m++) {
+            memcpy(left + (size_t)m * rows, truth + (size_t)place[m] * rows, rows * sizeof *left);
+            if (place[m] == first_choice(fit))
+                options.first = m;
+        }
+        cst_blend_evidence evidence = {.rows = job->view->rows,
+                                       .members = count,
+                                       .truth = left,
+                                       .weighted = job->view};
+        status = cst_blend_weights_from(context, &evidence, &options, share);
+        int32_t kept = 0;
+        for (int32_t m = 0; status == CST_OK && m < count; m++)
+            if (share[m] >= options.least) {
+                share[kept] = share[m];
+                place[kept++] = place[m];
+            }
+        stay = kept == count;
+        count = kept;
+    }
+    memset(weights, 0, (size_t)fit->learners * sizeof *weights);
+    for (int32_t m = 0; status == CST_OK && m < count; m++)
+        weights[place[m]] = share[m];
+    cst_free(context, left);
+    return status;
+}
+
 /* Weights of the learners from what they say of the rows they have not seen: truth
  * [learners][rows], moments of the residuals where the rule reads them. */
 static cst_status blend(cst_context *context, const crossfit *job, const float *truth,
@@ -443,7 +550,10 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
                                    .truth = truth,
                                    .weighted = job->view,
                                    .moments = moments};
-    cst_status status = cst_blend_weights_from(context, &evidence, &job->settings->blend, weights);
+    bool stacked = job->settings->blend.rule == CST_BLEND_STACKING;
+    cst_status status =
+        stacked ? stack(context, job, truth, fit, weights)
+                : cst_blend_weights_from(context, &evidence, &job->settings->blend, weights);
     for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
     for (int64_t i = 0; status == CST_OK && fit->row_loss && i < rows; i++) {
@@ -491,10 +601,14 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
                             int32_t fold_count, const cst_settings *settings, bool losses,
                             cst_meta_fit *out) {
     *out = (cst_meta_fit){0};
-    int32_t wanted = 0;
-    for (int kind = 0; kind < CST_LEARNERS_MAX; kind++)
-        wanted += wants(settings, (cst_learner_kind)kind);
-    bool cross = wanted > 1 || losses;
+    int32_t count = 0;
+    for (int i = 0; i < CST_LEARNERS_MAX; i++)
+        count += applies(settings, i, view);
+    if (count == 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "none of the methods in meta.learners takes row weights; add log-linear, "
+                        "or remove the weights");
+    bool cross = count > 1 || losses;
     crossfit job = {.view = view,
                     .folds = folds,
                     .fold_count = fold_count,
@@ -528,9 +642,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
         cst_learner *learner = &model->learner[m];
         place[m] = -1;
         if (fabs(learner->blend) < NEGLIGIBLE_WEIGHT) {
-            cst_free(context, learner->weights);
-            cst_free(context, learner->bias);
-            *learner = (cst_learner){0};
+            cst_learner_free(context, learner);
             continue;
         }
         total += learner->blend;

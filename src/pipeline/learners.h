@@ -10,14 +10,14 @@
 #include "pipeline/settings.h"
 #include "pool/folds.h"
 
-enum { CST_LEARNERS_MAX = 4 };
+enum { CST_LEARNERS_MAX = 16 };
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
     cst_model *model; /* every learner with its blend weight; no names */
     bool refits;      /* the model is to keep what its weights are solved again from */
     int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
-    cst_learner_kind kind[CST_LEARNERS_MAX];
+    const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
     double weight[CST_LEARNERS_MAX]; /* in the blend */
     double nll[CST_LEARNERS_MAX]; /* L_m: total categorical NLL on the held-out folds; NaN when one
                                      learner */

@@ -62,6 +62,8 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
     out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
     out->balance = cst_option_real(o, CST_OPT_FIT_BALANCE);
+    if (out->balance > 0 && !cst_option_given(o, CST_OPT_META_LEARNERS))
+        out->learners &= CST_META_LOGLINEAR;
     out->selection.nonnegative = cst_option_flag(o, CST_OPT_LOGLINEAR_NONNEGATIVE);
     int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
     out->prior_cv = prior == 0;
@@ -74,6 +76,8 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->loglinear.prior_bias = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_BIAS);
     out->blend = cst_blend_defaults();
     out->blend.rule = (cst_blend_rule)cst_option_choice(o, CST_OPT_BLEND_RULE);
+    out->blend.prior = cst_option_real(o, CST_OPT_BLEND_PRIOR);
+    out->blend.least = cst_option_real(o, CST_OPT_BLEND_LEAST);
     out->blend.temperature = cst_option_real(o, CST_OPT_BLEND_TEMPERATURE);
     out->blend.mean_loss = cst_option_choice(o, CST_OPT_BLEND_LOSS) == 1;
     out->map = (cst_probability_map)cst_option_choice(o, CST_OPT_PROBABILITY_MAP);

@@ -26,6 +26,9 @@ typedef enum cst_threshold_rule {
     CST_THRESHOLD_CV = 2
 } cst_threshold_rule;
 
+/* The log-linear pool among cst_settings.learners; in a regression, the linear pool. */
+#define CST_META_LOGLINEAR (1U << 3)
+
 typedef struct cst_settings {
     uint64_t seed;
     int32_t folds;
@@ -42,7 +45,7 @@ typedef struct cst_settings {
     bool front;        /* find the front of loss against cost, for a report */
     bool select;
     cst_select_options selection; /* limits and costs are set for each view */
-    unsigned learners;            /* bit per cst_learner_kind */
+    unsigned learners;            /* bit i: choice i of meta.learners */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
     cst_noise_rule noise_rule;

@@ -546,7 +546,7 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
     double *weights = NULL;
     *out = (cst_stages){0};
     if (settings->loglinear.nonnegative && !settings->select &&
-        !(settings->learners & (1U << CST_LEARNER_LOGLINEAR)))
+        !(settings->learners & CST_META_LOGLINEAR))
         cst_notice(context,
                    "loglinear.nonnegative=true has no effect: there is neither selection nor a "
                    "log-linear pool, and the weights of linear meta-learners may be negative");
@@ -561,7 +561,7 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
     const cst_compact_options *options = &settings->selection.compact;
     *out = NULL;
     if (view->members < 2 || cst_compact_of(view) ||
-        (!settings->select && !(settings->learners & (1U << CST_LEARNER_LOGLINEAR))))
+        (!settings->select && !(settings->learners & CST_META_LOGLINEAR)))
         return CST_OK;
     cst_status status = cst_stage(context, "table of the classes that matter");
     CST_TRY(cst_logtable_share(context, view, folds, fold_count, options, out));

@@ -14,7 +14,7 @@ cst_status cst_predict_by_method(cst_context *context, const void *fit, const cs
 }
 
 bool cst_method_takes_balance(const cst_method *method) {
-    return method->preset && method->settings.learners == 1U << CST_LEARNER_LOGLINEAR &&
+    return method->preset && method->settings.learners == CST_META_LOGLINEAR &&
            method->calibrator == CST_CALIBRATOR_NONE;
 }
 

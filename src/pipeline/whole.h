@@ -1,0 +1,32 @@
+/*
+ * Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
+ * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend.
+ */
+#ifndef CST_PIPELINE_WHOLE_H
+#define CST_PIPELINE_WHOLE_H
+
+#include "baselines/baselines.h"
+#include "pipeline/settings.h"
+
+/* One choice of the option meta.learners; bit i of cst_settings.learners is number i. */
+typedef struct cst_meta_spec {
+    const char *name;
+    cst_learner_kind kind;
+    const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool of the pipeline */
+    cst_calibrator_kind calibrator;
+    bool nonnegative; /* of a log-linear pool */
+} cst_meta_spec;
+
+/* In the order of the option's choices: at most CST_LEARNERS_MAX. */
+const cst_meta_spec *cst_meta_spec_at(int index); /* NULL beyond the last */
+
+/* Whether a whole method can be fitted on the rows of a view: not all of them take weights. */
+bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view);
+
+/* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
+ * of more than 2^22 (sample, class) pairs on a sample spread evenly over the folds. folds:
+ * [view->rows]. *out, with its weights for every member, is freed with cst_learner_free. */
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
+                         const int32_t *folds, int32_t fold_count, uint64_t seed, cst_learner *out);
+
+#endif

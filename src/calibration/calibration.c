@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Of vector scaling inside a blend: with a few hundred rows the map of each class is noise. */
+static const double SHRINK = 10;
+static const double SHRUNK_TOLERANCE = 1e-6;
+
 typedef struct calibrator_text {
     cst_calibrator_kind kind;
     const char *name;
@@ -133,7 +137,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
         status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,
                                               weights, &out->temperature, NULL);
     if (status == CST_OK && kind == CST_CALIBRATOR_VECTOR)
-        status = cst_vector_fit(context, probabilities, rows, classes, labels, out->slopes,
+        status = cst_vector_fit(context, probabilities, rows, classes, labels, NULL, out->slopes,
                                 out->intercepts);
     if (status == CST_OK && kind == CST_CALIBRATOR_ISOTONIC)
         status = cst_isotonic_fit(context, probabilities, rows, classes, labels, out->steps);
@@ -147,18 +151,47 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
     return status;
 }
 
+/* Labels and, of a view that has some, weights of the rows. */
+static cst_status gather(cst_context *context, const cst_view *view, int32_t **labels,
+                         double **weights) {
+    *labels = cst_alloc(context, (size_t)view->rows, sizeof **labels);
+    *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof **weights);
+    if (!*labels || !*weights)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < view->rows; i++) {
+        (*labels)[i] = cst_view_label(view, i);
+        if (view->weights)
+            (*weights)[i] = cst_view_weight(view, i);
+    }
+    return CST_OK;
+}
+
+cst_status cst_vector_fit_view(cst_context *context, const cst_view *view,
+                               const float *probabilities, cst_calibrator *out) {
+    int32_t *labels = NULL;
+    double *weights = NULL;
+    cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE};
+    cst_status status = gather(context, view, &labels, &weights);
+    CST_TRY(cst_calibrator_alloc(context, CST_CALIBRATOR_VECTOR, view->classes, out));
+    options.weights = view->weights ? weights : NULL;
+    CST_TRY(cst_vector_fit(context, probabilities, view->rows, view->classes, labels, &options,
+                           out->slopes, out->intercepts));
+    if (status == CST_OK)
+        cst_calibrator_describe(out);
+    else
+        cst_calibrator_free(context, out);
+    cst_free(context, weights);
+    cst_free(context, labels);
+    return status;
+}
+
 cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
                                    const cst_view *view, const float *probabilities,
                                    cst_calibrator *out) {
     *out = (cst_calibrator){0};
-    int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
-    double *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof *weights);
-    cst_status status = labels && weights ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
-        labels[i] = cst_view_label(view, i);
-        if (view->weights)
-            weights[i] = cst_view_weight(view, i);
-    }
+    int32_t *labels = NULL;
+    double *weights = NULL;
+    cst_status status = gather(context, view, &labels, &weights);
     CST_TRY(cst_calibrator_fit_weighted(context, kind, probabilities, view->rows, view->classes,
                                         labels, view->weights ? weights : NULL, out));
     cst_free(context, weights);

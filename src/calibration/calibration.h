@@ -105,12 +105,26 @@ void cst_normalise_rows(int64_t count, int32_t classes, double *values);
  */
 #define CST_VECTOR_PRIOR 1.0
 
-/* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus half the prior
- * precision times the squared distance from slopes 1 and intercepts 0, at its one minimum, by
- * L-BFGS. slopes, intercepts: [classes]. */
+/* What vector scaling is drawn to, and how far it is taken. */
+typedef struct cst_vector_options {
+    double shrink;         /* precision of the slopes around their mean and of the intercepts around
+                              0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes
+                              around 1 */
+    double tolerance;      /* half the squared decrement, in nats, from which on a step is not taken */
+    const double *weights; /* [rows]: how much each counts; NULL: all alike */
+} cst_vector_options;
+
+/* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus the prior's half
+ * squared distances, at its one minimum, by L-BFGS. slopes, intercepts: [classes]. options: NULL for
+ * those of the map `vector`. */
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
-                          int32_t classes, const int32_t *labels, double *slopes,
-                          double *intercepts);
+                          int32_t classes, const int32_t *labels,
+                          const cst_vector_options *options, double *slopes, double *intercepts);
+
+/* Vector scaling of a labelled view's rows, with their weights, shrunk to a temperature with
+ * precision 10. */
+cst_status cst_vector_fit_view(cst_context *context, const cst_view *view,
+                               const float *probabilities, cst_calibrator *out);
 
 /* The map itself in place; probabilities: [count][classes]. */
 void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,

@@ -21,7 +21,8 @@ typedef struct vector_job {
     const int32_t *labels;
     int64_t rows;
     int32_t classes;
-    const double *theta; /* [2C]: slopes, then intercepts */
+    const double *weights; /* [rows]; NULL: all alike */
+    const double *theta;   /* [2C]: slopes, then intercepts */
 } vector_job;
 
 /* A point and what is known there. `all`: theta, gradient [2C], blocks [3C] (slope twice, mixed,
@@ -33,6 +34,8 @@ typedef struct point {
 
 typedef struct descent {
     vector_job job;
+    double shrink;
+    double tolerance;
     size_t size; /* 2C */
     point at;
     point trial;
@@ -81,15 +84,18 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
     for (int64_t i = first; i < end; i++) {
         const float *row = job->logs + (size_t)i * (size_t)classes;
         int32_t label = job->labels[i];
-        sum[0] += softmax_row(job, row, q);
-        sum[0] -= job->theta[label] * (double)row[label] + job->theta[classes + label];
-        by_slope[label] -= (double)row[label];
-        by_intercept[label] -= 1;
+        double weight = job->weights ? job->weights[i] : 1;
+        double normaliser = softmax_row(job, row, q);
+        sum[0] += weight * (normaliser - job->theta[label] * (double)row[label] -
+                            job->theta[classes + label]);
+        by_slope[label] -= weight * (double)row[label];
+        by_intercept[label] -= weight;
         for (int32_t c = 0; c < classes; c++) {
             double x = (double)row[c];
-            double spread = q[c] * (1 - q[c]);
-            by_slope[c] += q[c] * x;
-            by_intercept[c] += q[c];
+            double share = weight * q[c];
+            double spread = share * (1 - q[c]);
+            by_slope[c] += share * x;
+            by_intercept[c] += share;
             slope_twice[c] += spread * x * x;
             mixed[c] += spread * x;
             intercept_twice[c] += spread;
@@ -105,14 +111,24 @@ static cst_status evaluate(cst_context *context, descent *d, point *p) {
     size_t classes = d->size / 2;
     cst_status status = cst_reduce_blocks(context, cst_block_count(d->job.rows), 1 + 5 * classes,
                                           loss_block, &d->job, p->sums);
+    double precision = d->shrink > 0 ? d->shrink : CST_VECTOR_PRIOR;
+    double center = 1;
+    if (d->shrink > 0) { /* their mean has the weaker prior around 1 */
+        center = 0;
+        for (size_t c = 0; c < classes; c++)
+            center += p->theta[c] / (double)classes;
+        p->sums[0] += 0.5 * CST_VECTOR_PRIOR * (center - 1) * (center - 1);
+        for (size_t c = 0; c < classes; c++)
+            p->sums[1 + c] += CST_VECTOR_PRIOR * (center - 1) / (double)classes;
+    }
     for (size_t j = 0; j < d->size; j++) {
-        double offset = p->theta[j] - (j < classes ? 1 : 0);
-        p->sums[0] += 0.5 * CST_VECTOR_PRIOR * offset * offset;
-        p->sums[1 + j] += CST_VECTOR_PRIOR * offset;
+        double offset = p->theta[j] - (j < classes ? center : 0);
+        p->sums[0] += 0.5 * precision * offset * offset;
+        p->sums[1 + j] += precision * offset;
     }
     for (size_t c = 0; c < classes; c++) {
-        p->sums[1 + d->size + c] += CST_VECTOR_PRIOR;
-        p->sums[1 + d->size + 2 * classes + c] += CST_VECTOR_PRIOR;
+        p->sums[1 + d->size + c] += precision;
+        p->sums[1 + d->size + 2 * classes + c] += precision;
     }
     return status;
 }
@@ -198,14 +214,14 @@ static void advance(descent *d) {
     d->trial = old;
 }
 
-/* Descends until the next step promises less than 1e-16 nats. */
+/* Descends until the next step promises less than the tolerance. */
 static cst_status descend(cst_context *context, descent *d) {
     cst_status status = evaluate(context, d, &d->at);
     bool moved = true;
     for (int i = 0; status == CST_OK && moved && i < STEPS; i++) {
         find_direction(d);
         double slope = dot(d->at.sums + 1, d->direction, d->size);
-        if (!(slope < -1e-16))
+        if (!(slope < -d->tolerance))
             return CST_OK;
         status = line_search(context, d, slope, &moved);
         if (status == CST_OK && moved)
@@ -218,9 +234,17 @@ static cst_status descend(cst_context *context, descent *d) {
 }
 
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
-                          int32_t classes, const int32_t *labels, double *slopes,
-                          double *intercepts) {
-    descent d = {.job = {.labels = labels, .rows = rows, .classes = classes},
+                          int32_t classes, const int32_t *labels,
+                          const cst_vector_options *options, double *slopes, double *intercepts) {
+    static const cst_vector_options plain = {.tolerance = 1e-16};
+    if (!options)
+        options = &plain;
+    descent d = {.job = {.labels = labels,
+                         .rows = rows,
+                         .classes = classes,
+                         .weights = options->weights},
+                 .shrink = options->shrink,
+                 .tolerance = options->tolerance,
                  .size = 2 * (size_t)classes,
                  .newest = HISTORY - 1};
     float *logs = NULL;

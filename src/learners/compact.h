@@ -38,6 +38,8 @@ typedef struct cst_compact_options {
     int64_t max_rows; /* at most about so many rows, thinned evenly in each fold; 0: no limit */
     const double *class_weights; /* [classes]: how much the loss of a row of the class counts; NULL:
                                     1. Of fits and held-out losses, not of the table itself */
+    double share; /* of the uniform distribution, mixed into every member; 0: a share for each
+                     member by its own NLL. Of fits, not of the table itself */
 } cst_compact_options;
 
 /* cut 1e-3, 100,000 rows. */

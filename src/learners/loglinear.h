@@ -18,6 +18,7 @@ typedef struct cst_logtable {
     int32_t members;   /* of the view it was opened on */
     double weight;     /* rows of the view for each of these: 1 unless they were thinned */
     double *mix;       /* [members] */
+    double share;      /* the options' */
     int32_t *columns;  /* [members]: member of the compact table */
     int64_t *row;      /* [rows]: row of the compact table */
     int64_t *position; /* [rows]: row of the view, ascending */
@@ -60,8 +61,9 @@ void cst_logtable_unshare(cst_context *context, cst_compact *shared);
 cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, const int32_t *folds,
                               int32_t fold, cst_logtable *in, cst_logtable *held);
 
-/* Sets the mixing that gives each member the least mean NLL on the table's rows, from the grid
- * 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1. */
+/* Sets the mixing: the table's share for every member, or else for each member the one with the
+ * least mean NLL on the table's rows, from the grid 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1.
+ */
 cst_status cst_logtable_mix(cst_context *context, cst_logtable *table);
 
 /* A table of every row under given mixing [view->members]. */
@@ -143,14 +145,44 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
                               int32_t fold_count, bool choose_prior, cst_loglinear_options *options,
                               double *mix, cst_loglinear *out, double *logdet);
 
-/* Chooses the prior by held-out NLL over the folds and sets it in `options`: precision 10 of the
- * weights or both precisions by the evidence, whichever is better, unless one of 1, 3, 30, 100 is
- * better by more than two paired standard errors. Above 256 classes the evidence
- * is no candidate and the others are compared without biases. Mixing is refitted without each fold.
+/* What of a pool cross-validation chooses. */
+typedef struct cst_loglinear_choice {
+    double share;     /* as in cst_compact_options */
+    double precision; /* of the weights; 0: both precisions by the evidence */
+    bool nonnegative;
+} cst_loglinear_choice;
+
+/* Held-out NLL of each row of the table under each choice, fitted without the row's fold: loss
+ * [count][table->rows]. Mixing is refitted without each fold. Above 256 classes without biases.
  * folds: of the view's rows, 0..fold_count-1, none without rows of the table. */
+cst_status cst_loglinear_crossfit(cst_context *context, const cst_logtable *table,
+                                  const int32_t *folds, int32_t fold_count,
+                                  const cst_loglinear_options *options,
+                                  const cst_loglinear_choice *choices, int32_t count, double *loss);
+
+/* The precisions that are compared, at one share: 10, by the evidence (up to 256 classes), 1, 3, 30,
+ * 100. */
+#define CST_PRIORS_MAX 6
+int32_t cst_loglinear_priors(const cst_logtable *table, bool nonnegative,
+                             cst_loglinear_choice *out);
+/* Which of them: the better of the first two, or of 10 alone above 256 classes, unless another is
+ * better by more than two paired standard errors. loss: [count][rows]. */
+int32_t cst_loglinear_best_prior(const double *loss, int64_t rows, int32_t count,
+                                 const cst_loglinear_choice *choices);
+/* Options with a choice. */
+void cst_loglinear_choose(const cst_loglinear_choice *choice, cst_loglinear_options *options);
+
+/* Chooses the prior by held-out NLL over the folds and sets it in `options`. */
 cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
                                   const int32_t *folds, int32_t fold_count,
                                   cst_loglinear_options *options);
+
+/* The share of the uniform distribution by held-out NLL over the folds of a view's rows, with the
+ * pool's prior: 0 (each member's own) unless one of 1e-6, 1e-5, 1e-4, 1e-3, 0.01 for every member is
+ * better by more than two paired standard errors. */
+cst_status cst_loglinear_share_cv(cst_context *context, const cst_view *view, const int32_t *folds,
+                                  int32_t fold_count, const cst_loglinear_options *options,
+                                  double *share);
 
 /* Gradient [count] and Hessian (in out->hessian, full) of the total NLL without biases at given
  * weights, each with the prior's curvature `prior` on the Hessian's diagonal: what a score test

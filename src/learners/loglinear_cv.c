@@ -1,62 +1,68 @@
 /*
- * Prior precision of the log-linear weights by cross-validated loss: on small pools the evidence,
+ * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the evidence,
  * which trusts the Laplace approximation, shrinks too much or too little; held-out loss does not.
  * Stage S4.
  */
 #include "learners/loglinear.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Standard errors by which a candidate must beat the default; one lets small pools choose at
  * random. */
 static const double CONFIDENCE = 2;
 
-/* Precisions of the weights; the last candidate, 0, stands for both precisions by the evidence. */
-static const double PRIOR_GRID[] = {1, 3, 10, 30, 100, 0};
-enum {
-    PRIOR_COUNT = sizeof PRIOR_GRID / sizeof PRIOR_GRID[0],
-    PRIOR_MIDDLE = 2,
-    PRIOR_EVIDENCE = 5
-};
+static const double PRECISIONS[CST_PRIORS_MAX] = {10, 0, 1, 3, 30, 100};
+static const double SHARES[] = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2};
+enum { SHARE_COUNT = sizeof SHARES / sizeof SHARES[0] };
+/* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
 enum { EVIDENCE_CLASSES = 256 };
 
-typedef struct prior_job {
+typedef struct crossfit_job {
     const cst_logtable *table;
     const int32_t *folds;
     const cst_loglinear_options *options;
-    double *loss; /* [rows][PRIOR_COUNT]: held-out NLL */
-} prior_job;
+    const cst_loglinear_choice *choices;
+    int32_t count;
+    double *loss; /* [count][rows] */
+} crossfit_job;
 
-/* The evidence re-estimates the precision of the biases tens of times, each for O(C^3): with many
- * classes it is no candidate, and the others, which are about the weights, are compared without
- * biases. */
-static int first_candidate(const cst_logtable *table) {
-    return table->classes > EVIDENCE_CLASSES ? PRIOR_EVIDENCE - 1 : PRIOR_EVIDENCE;
+void cst_loglinear_choose(const cst_loglinear_choice *choice, cst_loglinear_options *options) {
+    options->evidence = choice->precision <= 0;
+    if (!options->evidence)
+        options->prior_weights = choice->precision;
+    options->nonnegative = choice->nonnegative;
+    options->compact.share = choice->share;
 }
 
-static cst_status fold_losses(cst_context *context, const prior_job *job, const cst_logtable *table,
-                              const cst_logtable *held, const int64_t *rows) {
+/* Each fit starts from the weights of the one before. rows: [held->rows] of the table. */
+static cst_status fold_losses(cst_context *context, const crossfit_job *job, cst_logtable *table,
+                              cst_logtable *held, const int64_t *rows) {
     int32_t members = table->members;
     int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
     double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
-    cst_loglinear_options options = *job->options;
-    options.tolerance = 1e-4;
-    options.trusted = table->compact->every_class ? 0 : 0.1;
-    options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
     cst_loglinear fit = {0};
     cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; active && k < members; k++)
         active[k] = k;
-    for (int g = first_candidate(table); status == CST_OK && g >= 0; g--) {
+    for (int32_t g = 0; status == CST_OK && g < job->count; g++) {
         cst_loglinear next = {0};
+        cst_loglinear_options options = *job->options;
         double mean = 0;
-        options.evidence = g == PRIOR_EVIDENCE;
-        options.prior_weights = options.evidence ? job->options->prior_weights : PRIOR_GRID[g];
-        status = cst_loglinear_fit(context, table, active, members, &options, fit.weights, &next);
+        options.tolerance = 1e-4;
+        options.trusted = table->compact->every_class ? 0 : 0.1;
+        options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
+        cst_loglinear_choose(&job->choices[g], &options);
+        if (table->share != options.compact.share) {
+            table->share = options.compact.share;
+            status = cst_logtable_mix(context, table);
+            memcpy(held->mix, table->mix, (size_t)members * sizeof *held->mix);
+        }
+        CST_TRY(cst_loglinear_fit(context, table, active, members, &options, fit.weights, &next));
         CST_TRY(cst_loglinear_loss(context, held, active, members, next.weights, next.bias, &mean,
                                    per_row));
         for (int64_t i = 0; status == CST_OK && i < held->rows; i++)
-            job->loss[rows[i] * PRIOR_COUNT + g] = per_row[i];
+            job->loss[g * job->table->rows + rows[i]] = per_row[i];
         cst_loglinear_free(context, &fit);
         fit = next;
     }
@@ -66,8 +72,8 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     return status;
 }
 
-static cst_status prior_task(cst_context *context, void *user, int64_t task) {
-    const prior_job *job = user;
+static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
+    const crossfit_job *job = user;
     const cst_logtable *whole = job->table;
     cst_logtable table = {0};
     cst_logtable held = {0};
@@ -85,12 +91,23 @@ static cst_status prior_task(cst_context *context, void *user, int64_t task) {
     return status;
 }
 
-/* Mean over rows of the loss at g minus that at `start`, and its standard error. */
-static double paired_gain(const double *loss, int64_t rows, int g, int start, double *se) {
+cst_status cst_loglinear_crossfit(cst_context *context, const cst_logtable *table,
+                                  const int32_t *folds, int32_t fold_count,
+                                  const cst_loglinear_options *options,
+                                  const cst_loglinear_choice *choices, int32_t count,
+                                  double *loss) {
+    crossfit_job job = {table, folds, options, choices, count, loss};
+    return cst_parallel_for(context, fold_count, crossfit_task, &job);
+}
+
+/* ---- choices ---- */
+
+/* Mean over rows of the loss less that of another, and its standard error. */
+static double paired_gain(const double *loss, const double *other, int64_t rows, double *se) {
     double sum = 0;
     double square = 0;
     for (int64_t i = 0; i < rows; i++) {
-        double d = loss[i * PRIOR_COUNT + g] - loss[i * PRIOR_COUNT + start];
+        double d = loss[i] - other[i];
         sum += d;
         square += d * d;
     }
@@ -100,17 +117,13 @@ static double paired_gain(const double *loss, int64_t rows, int g, int start, do
     return mean;
 }
 
-/* The better of the middle of the grid and the evidence, unless another is better by more than a
- * standard error. */
-static int best_prior(const double *loss, int64_t rows, bool evidence) {
-    double se = 0;
-    int start = evidence && paired_gain(loss, rows, PRIOR_EVIDENCE, PRIOR_MIDDLE, &se) < 0
-                    ? PRIOR_EVIDENCE
-                    : PRIOR_MIDDLE;
-    int best = start;
+/* `start`, unless another of the choices is better by more than two standard errors. */
+static int32_t clearly_best(const double *loss, int64_t rows, int32_t count, int32_t start) {
+    int32_t best = start;
     double least = 0;
-    for (int g = 0; g < PRIOR_EVIDENCE + evidence; g++) {
-        double mean = paired_gain(loss, rows, g, start, &se);
+    for (int32_t g = 0; g < count; g++) {
+        double se = 0;
+        double mean = paired_gain(loss + g * rows, loss + start * rows, rows, &se);
         if (mean + CONFIDENCE * se < 0 && mean < least) {
             least = mean;
             best = g;
@@ -119,19 +132,60 @@ static int best_prior(const double *loss, int64_t rows, bool evidence) {
     return best;
 }
 
+int32_t cst_loglinear_priors(const cst_logtable *table, bool nonnegative,
+                             cst_loglinear_choice *out) {
+    int32_t count = 0;
+    for (int g = 0; g < CST_PRIORS_MAX; g++)
+        if (PRECISIONS[g] > 0 || table->classes <= EVIDENCE_CLASSES)
+            out[count++] = (cst_loglinear_choice){
+                .share = table->share, .precision = PRECISIONS[g], .nonnegative = nonnegative};
+    return count;
+}
+
+int32_t cst_loglinear_best_prior(const double *loss, int64_t rows, int32_t count,
+                                 const cst_loglinear_choice *choices) {
+    double se = 0;
+    bool evidence = choices[1].precision <= 0;
+    int32_t start = evidence && paired_gain(loss + rows, loss, rows, &se) < 0;
+    return clearly_best(loss, rows, count, start);
+}
+
 cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
                                   const int32_t *folds, int32_t fold_count,
                                   cst_loglinear_options *options) {
-    prior_job job = {.table = table, .folds = folds, .options = options};
-    job.loss = cst_alloc(context, (size_t)table->rows * PRIOR_COUNT, sizeof *job.loss);
-    cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, fold_count, prior_task, &job));
-    if (status == CST_OK) {
-        int best = best_prior(job.loss, table->rows, table->classes <= EVIDENCE_CLASSES);
-        options->evidence = best == PRIOR_EVIDENCE;
-        if (!options->evidence)
-            options->prior_weights = PRIOR_GRID[best];
-    }
-    cst_free(context, job.loss);
+    cst_loglinear_choice choices[CST_PRIORS_MAX];
+    int32_t count = cst_loglinear_priors(table, options->nonnegative, choices);
+    double *loss = cst_alloc(context, (size_t)table->rows * (size_t)count, sizeof *loss);
+    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_loglinear_crossfit(context, table, folds, fold_count, options, choices, count,
+                                   loss));
+    if (status == CST_OK)
+        cst_loglinear_choose(
+            &choices[cst_loglinear_best_prior(loss, table->rows, count, choices)], options);
+    cst_free(context, loss);
+    return status;
+}
+
+cst_status cst_loglinear_share_cv(cst_context *context, const cst_view *view, const int32_t *folds,
+                                  int32_t fold_count, const cst_loglinear_options *options,
+                                  double *share) {
+    cst_loglinear_choice choices[SHARE_COUNT];
+    cst_logtable table = {0};
+    cst_status status =
+        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
+    for (int g = 0; g < SHARE_COUNT; g++)
+        choices[g] = (cst_loglinear_choice){.share = SHARES[g],
+                                            .precision = options->prior_weights,
+                                            .nonnegative = options->nonnegative};
+    double *loss = cst_alloc(context, (size_t)table.rows * SHARE_COUNT, sizeof *loss);
+    if (!loss)
+        status = CST_ERROR_MEMORY;
+    CST_TRY(cst_logtable_mix(context, &table));
+    CST_TRY(cst_loglinear_crossfit(context, &table, folds, fold_count, options, choices,
+                                   SHARE_COUNT, loss));
+    if (status == CST_OK)
+        *share = SHARES[clearly_best(loss, table.rows, SHARE_COUNT, 0)];
+    cst_free(context, loss);
+    cst_logtable_free(context, &table);
     return status;
 }

@@ -144,6 +144,7 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
         options = &defaults;
     *out = (cst_logtable){.classes = view->classes,
                           .members = view->members,
+                          .share = options->share,
                           .class_weights = options->class_weights};
     cst_status status = table_alloc(context, view->rows, out);
     if (status == CST_OK) {
@@ -168,6 +169,7 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
     *out = (cst_logtable){.classes = whole->classes,
                           .members = whole->members,
                           .weight = whole->weight,
+                          .share = whole->share,
                           .compact = whole->compact,
                           .class_weights = whole->class_weights};
     cst_status status = table_alloc(context, whole->rows, out);
@@ -289,12 +291,16 @@ static cst_status table_mix_block(cst_context *worker, void *user, int64_t block
 
 cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
     size_t width = (size_t)table->members * MIX_COUNT;
+    bool own = table->share <= 0;
     double *loss = cst_alloc(context, width, sizeof *loss);
-    cst_status status = loss ? cst_reduce_blocks(context, cst_block_count(table->rows), width,
-                                                 table_mix_block, table, loss)
-                             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
+    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && own)
+        status = cst_reduce_blocks(context, cst_block_count(table->rows), width, table_mix_block,
+                                   table, loss);
+    if (status == CST_OK && own)
         best_mix(loss, table->members, table->mix);
+    for (int32_t k = 0; !own && k < table->members; k++)
+        table->mix[k] = table->share;
     if (status == CST_OK && table->own)
         status = cst_compact_logs(context, table->mix, table->own);
     cst_free(context, loss);

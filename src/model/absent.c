@@ -13,7 +13,7 @@
 
 /* ---- memory ---- */
 
-/* A learner's own parts: the name and the calibration map are borrowed. */
+/* A learner's own parts: the name and the calibration maps are borrowed. */
 static cst_status make_own(cst_context *context, const cst_learner_own *from, size_t members,
                            cst_learner *to) {
     if (!from)
@@ -23,7 +23,9 @@ static cst_status make_own(cst_context *context, const cst_learner_own *from, si
         return CST_ERROR_MEMORY;
     *to->own = *from;
     to->own->mix = from->mix ? cst_alloc(context, members, sizeof *to->own->mix) : NULL;
-    return to->own->mix || !from->mix ? CST_OK : CST_ERROR_MEMORY;
+    to->own->scaling = from->scaling ? cst_alloc(context, members, sizeof *to->own->scaling) : NULL;
+    return (to->own->mix || !from->mix) && (to->own->scaling || !from->scaling) ? CST_OK
+                                                                                : CST_ERROR_MEMORY;
 }
 
 /* Arrays of the room's own, for as many members as the whole model has. Every pointer of
@@ -113,8 +115,10 @@ void cst_room_free(cst_context *context, cst_room *room) {
     for (int32_t l = 0; model->learner && l < model->learners; l++) {
         cst_free(context, model->learner[l].weights);
         cst_free(context, model->learner[l].bias);
-        if (model->learner[l].own)
+        if (model->learner[l].own) {
             cst_free(context, model->learner[l].own->mix);
+            cst_free(context, model->learner[l].own->scaling);
+        }
         cst_free(context, model->learner[l].own);
     }
     cst_free(context, model->learner);
@@ -398,6 +402,15 @@ static void fill_fusion(cst_room *room) {
                 room->whole->fusion->weights[c * k + (size_t)room->place[i]];
 }
 
+static void fill_own(const cst_room *room, const cst_learner_own *from, cst_learner_own *to) {
+    for (int32_t i = 0; to && to->mix && i < room->model.members; i++)
+        to->mix[i] = from->mix[room->place[i]];
+    for (int32_t i = 0; to && to->scaling && i < room->model.members; i++)
+        to->scaling[i] = from->scaling[room->place[i]];
+    if (to && to->scaling)
+        to->scaled = room->model.members;
+}
+
 /* Every learner from its refits, or scaled where it has none. */
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
@@ -411,8 +424,7 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
                             "the model is a neural network of all members, which cannot predict "
                             "without some of them");
         learner->coefficients = outputs * room->model.members;
-        for (int32_t i = 0; learner->own && learner->own->mix && i < room->model.members; i++)
-            learner->own->mix[i] = room->whole->learner[l].own->mix[room->place[i]];
+        fill_own(room, room->whole->learner[l].own, learner->own);
         memset(learner->weights, 0, (size_t)learner->coefficients * sizeof *learner->weights);
         memset(learner->bias, 0, (size_t)learner->biases * sizeof *learner->bias);
         for (int32_t i = 0; refits && i < refits->count; i++)

@@ -420,6 +420,16 @@ static void get_own(reader *r, const cst_model *model, size_t index, cst_learner
                        "a share of the uniform distribution is %g, which is not from %g to 1",
                        own->mix[k], CST_MODEL_MIX_MIN);
     }
+    at = r->at;
+    if (get_int(r, "whether members are scaled", 0, 1) == 1) {
+        own->scaling = get_room(r, (size_t)model->members, sizeof *own->scaling, 4, "scalings");
+        own->scaled = own->scaling ? model->members : 0;
+    }
+    for (int32_t k = 0; k < own->scaled && r->status == CST_OK; k++) {
+        get_calibrator(r, model, &own->scaling[k]);
+        if (r->status == CST_OK && own->scaling[k].kind != CST_CALIBRATOR_VECTOR)
+            refuse(r, at, "the scaling of a member is not vector scaling");
+    }
     get_calibrator(r, model, &own->calibrator);
 }
 

@@ -166,6 +166,9 @@ static void put_own(cst_buffer *w, const cst_model *model) {
         put_u32(w, own->mix != NULL);
         if (own->mix)
             put_f64s(w, own->mix, (size_t)model->members);
+        put_u32(w, own->scaling != NULL);
+        for (int32_t k = 0; own->scaling && k < model->members; k++)
+            put_calibrator(w, model, &own->scaling[k]);
         put_calibrator(w, model, &own->calibrator);
     }
 }
@@ -272,7 +275,11 @@ static bool complete(const cst_model *model) {
         if (whole && learner->kind != CST_LEARNER_LOGLINEAR)
             whole = gate->inputs == model->members;
         if (whole && learner->own)
-            whole = learner->own->name && is_whole(model, &learner->own->calibrator);
+            whole = learner->own->name && is_whole(model, &learner->own->calibrator) &&
+                    (!learner->own->scaling || learner->own->scaled == model->members);
+        for (int32_t k = 0; whole && learner->own && learner->own->scaling && k < model->members;
+             k++)
+            whole = is_whole(model, &learner->own->scaling[k]);
     }
     if (whole && gate->mode != CST_GATE_NONE)
         whole = gate->inputs == model->members && gate->best >= 0;

@@ -55,6 +55,8 @@ typedef struct predict_scratch {
     const float **inputs;  /* [members], into scaled; or NULL */
     double *design;        /* scratch of cst_design_tile */
     double *network;       /* of cst_network_row */
+    double *work;          /* [chunk * classes], where members are scaled */
+    float *rescaled;       /* the same */
 } predict_scratch;
 
 /* ---- what a caller hands over ---- */
@@ -235,8 +237,9 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(s->members[k], cells, mix[k], model->classes, learner->weights[k],
-                               scores);
+            cst_add_mixed_logs(cst_learner_member(learner, k, s->members[k], count, model->classes,
+                                                  s->work, s->rescaled),
+                               cells, mix[k], model->classes, learner->weights[k], scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
     cst_learner_calibrate(learner, count, scores);
@@ -333,6 +336,7 @@ static cst_status predict_chunks(cst_context *worker, const predict_job *job,
 static void free_scratch(cst_context *worker, predict_scratch *s) {
     cst_free(worker, s->gathered);
     cst_free(worker, s->scaled);
+    cst_free(worker, s->rescaled);
     cst_free(worker, s->inputs);
     cst_free(worker, s->memory);
     cst_free(worker, s->members);
@@ -344,6 +348,8 @@ size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
     size_t floats = (size_t)model->members * (model->task == CST_TASK_REGRESSION ? 2 : 1);
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
+    if (cst_model_scales(model))
+        doubles += 2;
     size_t network = model->network ? cst_network_scratch(model->network) : 0;
     return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double)) +
            network * sizeof(double);
@@ -364,9 +370,10 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     size_t gathered = 0;
     size_t total = 0;
     *s = (predict_scratch){0};
+    size_t scaled = cst_model_scales(model) ? cells : 0;
     if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
-        !cst_size_add(total, tile + 2 * pairs + design + network, &total))
+        !cst_size_add(total, tile + 2 * pairs + design + network + scaled, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)model->members, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
@@ -375,7 +382,8 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     s->batch = cst_alloc(worker, (size_t)model->members, sizeof *s->batch);
     s->memory = cst_alloc(worker, total, sizeof *s->memory);
     s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
-    if (!s->members || !s->batch || !s->memory || !s->gathered)
+    s->rescaled = cst_alloc(worker, scaled, sizeof *s->rescaled);
+    if (!s->members || !s->batch || !s->memory || !s->gathered || !s->rescaled)
         return CST_ERROR_MEMORY;
     if (values && job->gated && model->values) {
         s->scaled = cst_alloc(worker, cells * (size_t)model->members, sizeof *s->scaled);
@@ -389,6 +397,7 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     s->samples = s->columns + tile;
     s->design = s->samples + 2 * pairs;
     s->network = s->design + design;
+    s->work = s->network + network;
     return CST_OK;
 }
 

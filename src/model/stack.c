@@ -20,6 +20,9 @@ void cst_learner_own_free(cst_context *context, cst_learner_own *own) {
         return;
     cst_free(context, own->name);
     cst_free(context, own->mix);
+    for (int32_t k = 0; own->scaling && k < own->scaled; k++)
+        cst_calibrator_free(context, &own->scaling[k]);
+    cst_free(context, own->scaling);
     cst_calibrator_free(context, &own->calibrator);
     cst_free(context, own);
 }
@@ -29,6 +32,26 @@ void cst_learner_free(cst_context *context, cst_learner *learner) {
     cst_free(context, learner->bias);
     cst_learner_own_free(context, learner->own);
     *learner = (cst_learner){0};
+}
+
+const float *cst_learner_member(const cst_learner *learner, int32_t k, const float *rows,
+                                int64_t count, int32_t classes, double *work, float *scaled) {
+    if (!learner->own || !learner->own->scaling)
+        return rows;
+    int64_t cells = count * classes;
+    for (int64_t e = 0; e < cells; e++)
+        work[e] = (double)rows[e];
+    cst_calibrator_rows(&learner->own->scaling[k], count, work);
+    for (int64_t e = 0; e < cells; e++)
+        scaled[e] = (float)work[e];
+    return scaled;
+}
+
+bool cst_model_scales(const cst_model *model) {
+    for (int32_t l = 0; l < model->learners; l++)
+        if (model->learner[l].own && model->learner[l].own->scaling)
+            return true;
+    return false;
 }
 
 void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *probabilities) {

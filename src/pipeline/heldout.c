@@ -26,6 +26,8 @@ typedef struct buffers {
     double *columns;    /* [12][CST_TILE] */
     double *samples;    /* [2][chunk] */
     double *scratch;    /* of a design's tile */
+    double *work;       /* [chunk * classes], where members are scaled */
+    float *scaled;      /* the same */
     float *predictions; /* [learners][chunk * classes] */
     const float **rows; /* [learners] */
 } buffers;
@@ -36,6 +38,8 @@ static void free_buffers(cst_context *context, buffers *b) {
     cst_free(context, b->columns);
     cst_free(context, b->samples);
     cst_free(context, b->scratch);
+    cst_free(context, b->work);
+    cst_free(context, b->scaled);
     cst_free(context, b->predictions);
     cst_free(context, b->rows);
 }
@@ -52,9 +56,13 @@ static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) 
     b->columns = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof *b->columns);
     b->samples = cst_alloc(context, 2 * (size_t)p->chunk, sizeof *b->samples);
     b->scratch = cst_alloc(context, p->scratch, sizeof *b->scratch);
+    size_t scaled = cst_model_scales(h->models[0]) ? pairs : 0;
+    b->work = cst_alloc(context, scaled, sizeof *b->work);
+    b->scaled = cst_alloc(context, scaled, sizeof *b->scaled);
     b->predictions = cst_alloc(context, learners * pairs, sizeof *b->predictions);
     b->rows = cst_alloc(context, learners, sizeof *b->rows);
-    return b->scores && b->columns && b->samples && b->scratch && b->predictions && b->rows
+    return b->scores && b->columns && b->samples && b->scratch && b->predictions && b->rows &&
+                   b->work && b->scaled
                ? CST_OK
                : CST_ERROR_MEMORY;
 }
@@ -118,8 +126,10 @@ static void loglinear_rows(const cst_model *model, const cst_learner *learner, c
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(b->slab.members[k], count * model->classes, mix[k], model->classes,
-                               learner->weights[k], scores);
+            cst_add_mixed_logs(cst_learner_member(learner, k, b->slab.members[k], count,
+                                                  model->classes, b->work, b->scaled),
+                               count * model->classes, mix[k], model->classes, learner->weights[k],
+                               scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
 }

@@ -29,13 +29,13 @@ static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
 /* Whether it is wanted and can be fitted on the rows of the view. */
 static bool applies(const cst_settings *settings, int index, const cst_view *view) {
     const cst_meta_spec *spec = wanted(settings, index);
-    return spec && (!spec->baseline || cst_whole_applies(spec, view));
+    return spec && (!cst_meta_is_whole(spec) || cst_whole_applies(spec, view));
 }
 
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {
     for (int i = 0; i < CST_LEARNERS_MAX; i++) {
         const cst_meta_spec *spec = wanted(settings, i);
-        if (spec && !spec->baseline && spec->kind == kind)
+        if (spec && !cst_meta_is_whole(spec) && spec->kind == kind)
             return true;
     }
     return false;
@@ -140,26 +140,12 @@ cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const i
     return status;
 }
 
-static cst_status keep_loglinear(cst_context *context, const cst_loglinear *pool,
-                                 cst_learner *learner) {
-    learner->kind = CST_LEARNER_LOGLINEAR;
-    learner->coefficients = pool->members;
-    learner->biases = pool->classes;
-    learner->weights = cst_alloc(context, (size_t)pool->members, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, (size_t)pool->classes, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
-    memcpy(learner->weights, pool->weights, (size_t)pool->members * sizeof *learner->weights);
-    memcpy(learner->bias, pool->bias, (size_t)pool->classes * sizeof *learner->bias);
-    return CST_OK;
-}
-
 /* The first log-linear pool has the model's mixing, a further one its own. */
 static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
                          const cst_settings *settings, cst_model *model, cst_learner *learner,
                          double **mix) {
     *mix = model->mix;
-    if (!spec->nonnegative || !(settings->learners & CST_META_LOGLINEAR))
+    if (!(spec->nonnegative || spec->share > 0) || !(settings->learners & CST_META_LOGLINEAR))
         return CST_OK;
     cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
     learner->own = own;
@@ -183,12 +169,14 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     double *mix = NULL;
     fit->name[at] = spec->name;
     options.nonnegative = options.nonnegative || spec->nonnegative;
+    if (spec->share > 0)
+        options.compact.share = spec->share;
     cst_status status =
         mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
     CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv, &options, mix,
                                &pool, &logdet));
     fit->half_logdet[at] = 0.5 * logdet;
-    CST_TRY(keep_loglinear(context, &pool, &fit->model->learner[at]));
+    CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
     if (status == CST_OK && fit->refits)
         status = cst_refits_add_loglinear(context, fit->model->refits, &pool, &options, at);
     cst_loglinear_free(context, &pool);
@@ -201,7 +189,7 @@ static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, con
                             cst_meta_fit *fit) {
     int32_t at = fit->learners++;
     fit->name[at] = spec->name;
-    return cst_whole_fit(context, spec, view, folds, fold_count, settings->seed,
+    return cst_whole_fit(context, spec, view, folds, fold_count, settings,
                          &fit->model->learner[at]);
 }
 
@@ -411,10 +399,10 @@ static cst_status other_learners(cst_context *context, const crossfit *job, part
     for (int i = 0; status == CST_OK && i < CST_LEARNERS_MAX; i++) {
         const cst_meta_spec *spec =
             applies(job->settings, i, job->view) ? cst_meta_spec_at(i) : NULL;
-        if (spec && spec->baseline)
+        if (spec && cst_meta_is_whole(spec))
             status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
                                &p->fit);
-        else if (spec && !spec->baseline && spec->kind == CST_LEARNER_LOGLINEAR)
+        else if (spec && spec->kind == CST_LEARNER_LOGLINEAR)
             status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
                                    &p->fit);
     }

@@ -5,25 +5,27 @@
 
 #include <string.h>
 
-/* A mixture has a weight for each member and its map a few numbers for each class: more rows than
- * make so many (sample, class) pairs, but at least so many rows, change them no more. */
-static const int64_t PAIRS_MAX = (int64_t)1 << 22;
+/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have so
+ * many numbers, but at least so many rows, change them no more. */
+static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
 static const int64_t ROWS_LEAST = 4096;
+
+/* Mixed into members after vector scaling: what their tails then are. */
+static const double SCALED_SHARE = 1e-3;
 
 static const cst_meta_spec SPECS[] = {
     {.name = "ridge", .kind = CST_LEARNER_RIDGE},
     {.name = "elastic-net", .kind = CST_LEARNER_ELASTIC_NET},
     {.name = "lasso", .kind = CST_LEARNER_LASSO},
     {.name = "log-linear", .kind = CST_LEARNER_LOGLINEAR},
-    {.name = "log-linear-nonnegative", .kind = CST_LEARNER_LOGLINEAR, .nonnegative = true},
-    {.name = "greedy+temperature",
+    {.name = "log-linear:nonnegative", .kind = CST_LEARNER_LOGLINEAR, .nonnegative = true},
+    {.name = "log-linear:mix=1e-6", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-6},
+    {.name = "log-linear:mix=1e-3", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-3},
+    {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaled = true},
+    {.name = "best-single+temperature",
      .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baseline_greedy,
+     .baseline = &cst_baseline_best_single,
      .calibrator = CST_CALIBRATOR_TEMPERATURE},
-    {.name = "greedy+vector",
-     .kind = CST_LEARNER_LINEAR,
-     .baseline = &cst_baseline_greedy,
-     .calibrator = CST_CALIBRATOR_VECTOR},
     {.name = "average+temperature",
      .kind = CST_LEARNER_LINEAR,
      .baseline = &cst_baseline_average,
@@ -31,6 +33,14 @@ static const cst_meta_spec SPECS[] = {
     {.name = "average+vector",
      .kind = CST_LEARNER_LINEAR,
      .baseline = &cst_baseline_average,
+     .calibrator = CST_CALIBRATOR_VECTOR},
+    {.name = "greedy+temperature",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_greedy,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "greedy+vector",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_greedy,
      .calibrator = CST_CALIBRATOR_VECTOR},
     {.name = "ridge+temperature",
      .kind = CST_LEARNER_RIDGE,
@@ -47,8 +57,7 @@ const cst_meta_spec *cst_meta_spec_at(int index) {
 }
 
 bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view) {
-    return !view->weights ||
-           (!spec->baseline->rows_alike && spec->calibrator == CST_CALIBRATOR_TEMPERATURE);
+    return !view->weights || !spec->baseline || !spec->baseline->rows_alike;
 }
 
 /* The rows that the method is fitted on, with their folds. */
@@ -64,9 +73,10 @@ static void free_part(cst_context *context, row_part *part) {
     cst_free(context, part->own_folds);
 }
 
+/* width: numbers of a row. */
 static cst_status take_part(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, row_part *out) {
-    int64_t most = PAIRS_MAX / view->classes;
+                            int32_t fold_count, int64_t width, row_part *out) {
+    int64_t most = NUMBERS_MAX / width;
     int64_t count = 0;
     *out = (row_part){.view = *view, .folds = folds};
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
@@ -105,37 +115,154 @@ static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, 
     return own->name ? CST_OK : CST_ERROR_MEMORY;
 }
 
-cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
-                         const int32_t *folds, int32_t fold_count, uint64_t seed,
-                         cst_learner *out) {
-    row_part part;
+static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
+                               const row_part *part, int32_t fold_count, uint64_t seed,
+                               cst_learner *out) {
+    const cst_view *view = &part->view;
     cst_baseline_fit fit = {0};
     cst_model *model = NULL;
     cst_calibrator calibrator = {0};
     int32_t members = view->members;
-    *out = (cst_learner){0};
-    cst_status status = take_part(context, view, folds, fold_count, &part);
-    size_t cells = (size_t)part.view.rows * (size_t)view->classes; /* at most those of a member */
+    size_t cells = (size_t)view->rows * (size_t)view->classes; /* at most those of a member */
     float *own = cst_alloc(context, cells, sizeof *own);
     int32_t *kept = cst_alloc(context, (size_t)members, sizeof *kept);
-    if (!own || !kept)
-        status = CST_ERROR_MEMORY;
+    cst_status status = own && kept ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; kept && k < members; k++)
         kept[k] = k;
     cst_baseline_data data = {
-        .view = &part.view, .folds = part.folds, .fold_count = fold_count, .seed = seed};
+        .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
-    CST_TRY(cst_baseline_fit_predict(context, &fit, &part.view, own));
-    CST_TRY(cst_calibrator_fit_view(context, spec->calibrator, &part.view, own, &calibrator));
+    CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
+    if (status == CST_OK && spec->calibrator == CST_CALIBRATOR_VECTOR)
+        status = cst_vector_fit_view(context, view, own, &calibrator);
+    else if (status == CST_OK)
+        status = cst_calibrator_fit_view(context, spec->calibrator, view, own, &calibrator);
     CST_TRY(cst_baseline_fit_model(context, &fit, kept, members, &model));
     CST_TRY(take_learner(context, spec, model, &calibrator, out));
-    if (status != CST_OK)
-        cst_learner_free(context, out);
     cst_calibrator_free(context, &calibrator);
     cst_model_free(context, model);
     cst_baseline_fit_free(context, &fit);
     cst_free(context, own);
     cst_free(context, kept);
+    return status;
+}
+
+/* ---- the log-linear pool of scaled members ---- */
+
+/* Copies of the members after vector scaling, and the view of them. */
+typedef struct scaled_view {
+    cst_view view;
+    float **copies; /* [members][rows * classes] */
+    int32_t *labels;
+    double *weights;
+} scaled_view;
+
+static void free_scaled(cst_context *context, scaled_view *s, int32_t members) {
+    for (int32_t k = 0; s->copies && k < members; k++)
+        cst_free(context, s->copies[k]);
+    cst_free(context, s->copies);
+    cst_free(context, s->labels);
+    cst_free(context, s->weights);
+}
+
+typedef struct scale_job {
+    const cst_view *view;
+    scaled_view *scaled;
+    cst_calibrator *scaling;
+} scale_job;
+
+static cst_status scale_task(cst_context *context, void *user, int64_t task) {
+    const scale_job *job = user;
+    const cst_view *view = job->view;
+    size_t cells = (size_t)view->rows * (size_t)view->classes;
+    float *copy = cst_alloc(context, cells, sizeof *copy);
+    job->scaled->copies[task] = copy;
+    cst_status status = copy ? cst_view_copy(context, view, (int32_t)task, copy) : CST_ERROR_MEMORY;
+    CST_TRY(cst_vector_fit_view(context, view, copy, &job->scaling[task]));
+    CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
+    return status;
+}
+
+static cst_status make_scaled(cst_context *context, const cst_view *view, cst_calibrator *scaling,
+                              scaled_view *out) {
+    size_t rows = (size_t)view->rows;
+    *out = (scaled_view){0};
+    out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
+    out->labels = cst_alloc(context, rows, sizeof *out->labels);
+    out->weights = cst_alloc(context, view->weights ? rows : 0, sizeof *out->weights);
+    if (!out->copies || !out->labels || !out->weights)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < view->rows; i++) {
+        out->labels[i] = cst_view_label(view, i);
+        if (view->weights)
+            out->weights[i] = cst_view_weight(view, i);
+    }
+    scale_job job = {view, out, scaling};
+    cst_status status = cst_parallel_for(context, view->members, scale_task, &job);
+    out->view = (cst_view){.rows = view->rows,
+                           .classes = view->classes,
+                           .members = view->members,
+                           .data = (const float *const *)out->copies,
+                           .labels = out->labels,
+                           .weights = view->weights ? out->weights : NULL,
+                           .weight_scale = 1};
+    return status;
+}
+
+static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
+                             int32_t fold_count, const cst_settings *settings, cst_learner *out) {
+    const cst_view *view = &part->view;
+    size_t members = (size_t)view->members;
+    scaled_view scaled = {0};
+    cst_loglinear pool = {0};
+    cst_loglinear_options options = settings->loglinear;
+    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
+    if (!own)
+        return CST_ERROR_MEMORY;
+    *out = (cst_learner){.kind = CST_LEARNER_LOGLINEAR, .own = own};
+    own->name = cst_strdup(context, spec->name);
+    own->mix = cst_alloc(context, members, sizeof *own->mix);
+    own->scaling = cst_alloc(context, members, sizeof *own->scaling);
+    own->scaled = own->scaling ? view->members : 0;
+    cst_status status = own->name && own->mix && own->scaling ? CST_OK : CST_ERROR_MEMORY;
+    options.evidence = false;
+    options.compact.share = SCALED_SHARE;
+    CST_TRY(make_scaled(context, view, own->scaling, &scaled));
+    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, false, &options,
+                               own->mix, &pool, NULL));
+    CST_TRY(cst_loglinear_learner(context, &pool, out));
+    cst_loglinear_free(context, &pool);
+    free_scaled(context, &scaled, view->members);
+    return status;
+}
+
+cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
+                                 cst_learner *learner) {
+    learner->kind = CST_LEARNER_LOGLINEAR;
+    learner->coefficients = pool->members;
+    learner->biases = pool->classes;
+    learner->weights = cst_alloc(context, (size_t)pool->members, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, (size_t)pool->classes, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    memcpy(learner->weights, pool->weights, (size_t)pool->members * sizeof *learner->weights);
+    memcpy(learner->bias, pool->bias, (size_t)pool->classes * sizeof *learner->bias);
+    return CST_OK;
+}
+
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
+                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                         cst_learner *out) {
+    row_part part = {0};
+    int64_t width = (int64_t)view->classes * (spec->scaled ? view->members : 1);
+    *out = (cst_learner){0};
+    cst_status status = take_part(context, view, folds, fold_count, width, &part);
+    if (status == CST_OK)
+        status = spec->scaled
+                     ? fit_scaled(context, spec, &part, fold_count, settings, out)
+                     : fit_baseline(context, spec, &part, fold_count, settings->seed, out);
+    if (status != CST_OK)
+        cst_learner_free(context, out);
     free_part(context, &part);
     return status;
 }

@@ -12,10 +12,17 @@
 typedef struct cst_meta_spec {
     const char *name;
     cst_learner_kind kind;
-    const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool of the pipeline */
-    cst_calibrator_kind calibrator;
-    bool nonnegative; /* of a log-linear pool */
+    const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool */
+    cst_calibrator_kind calibrator; /* of a baseline; `vector` is shrunk (cst_vector_fit_view) */
+    bool scaled;                    /* a log-linear pool of members after vector scaling */
+    bool nonnegative;               /* of a log-linear pool of the pipeline */
+    double share;                   /* the same: of the uniform distribution; 0: as settings say */
 } cst_meta_spec;
+
+/* Whether a choice is fitted by cst_whole_fit. */
+static inline bool cst_meta_is_whole(const cst_meta_spec *spec) {
+    return spec->baseline || spec->scaled;
+}
 
 /* In the order of the option's choices: at most CST_LEARNERS_MAX. */
 const cst_meta_spec *cst_meta_spec_at(int index); /* NULL beyond the last */
@@ -23,10 +30,15 @@ const cst_meta_spec *cst_meta_spec_at(int index); /* NULL beyond the last */
 /* Whether a whole method can be fitted on the rows of a view: not all of them take weights. */
 bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view);
 
+/* Gives a learner, whose other parts stay, the weights and biases of a pool. */
+cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
+                                 cst_learner *learner);
+
 /* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
- * of more than 2^22 (sample, class) pairs on a sample spread evenly over the folds. folds:
- * [view->rows]. *out, with its weights for every member, is freed with cst_learner_free. */
+ * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. *out,
+ * with its weights for every member, is freed with cst_learner_free. */
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
-                         const int32_t *folds, int32_t fold_count, uint64_t seed, cst_learner *out);
+                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                         cst_learner *out);
 
 #endif

@@ -77,8 +77,8 @@
       "Maximum number of samples for selection and for cross-validating the prior, thinned "       \
       "evenly within each fold; fits use all samples. 0 = no limit.")                              \
     X(META_LEARNERS, "meta.learners", LIST,                                                        \
-      "log-linear,log-linear:mix=1e-6,vector+log-linear,best-single+temperature,average+vector,"   \
-      "greedy+temperature",                                                                        \
+      "log-linear,vector+log-linear,best-single+temperature,average+vector,greedy+temperature,"    \
+      "ridge+temperature",                                                                         \
       0, 0,                                                                                        \
       "ridge|elastic-net|lasso|log-linear|log-linear:nonnegative|log-linear:mix=1e-6|"             \
       "log-linear:mix=1e-3|vector+log-linear|best-single+temperature|average+temperature|"         \
@@ -112,6 +112,11 @@
       "Fit one bias per class in the log-linear pool.")                                            \
     X(LOGLINEAR_NONNEGATIVE, "loglinear.nonnegative", BOOLEAN, "false", 0, 1, "",                  \
       "Restrict the log-linear pool, and selection, to non-negative weights.")                     \
+    X(LOGLINEAR_MIXING, "loglinear.mixing", CHOICE, "cv", 0, 0, "cv|member|fixed",                 \
+      "Share of the uniform distribution that is mixed into each member before its logarithm: by " \
+      "the held-out loss of the pool (cv), by that of each member, or loglinear.share.")           \
+    X(LOGLINEAR_SHARE, "loglinear.share", REAL, "1e-6", 1e-12, 0.5, "",                            \
+      "That share for all members, with loglinear.mixing=fixed.")                                  \
     X(LOGLINEAR_PRIOR, "loglinear.prior", CHOICE, "cv", 0, 0, "cv|evidence|fixed",                 \
       "How the prior precisions of the log-linear pool are chosen: the one of the weights by "     \
       "held-out loss (cv), both by maximum evidence, or both fixed at the next two options.")      \
@@ -128,8 +133,8 @@
       "How the meta-learners are blended (S4).")                                                   \
     X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \
       "Temperature of the Laplace weights; 1 as in the paper.")                                    \
-    X(BLEND_PRIOR, "blend.prior", REAL, "5", 0, 1e9, "",                                           \
-      "Stacking: strength of the prior on the log-linear pool, in samples.")                       \
+    X(BLEND_PRIOR, "blend.prior", REAL, "3", 0, 1e9, "",                                           \
+      "Stacking: strength of the prior on each log-linear pool, in samples.")                      \
     X(BLEND_LEAST, "blend.least", REAL, "0.01", 0, 0.5, "",                                        \
       "Stacking: meta-learners with a lower weight are left out.")                                 \
     X(BLEND_LOSS, "blend.loss", CHOICE, "total", 0, 0, "total|mean",                               \

@@ -51,7 +51,8 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
         return CST_ERROR_MEMORY;
     out->state = s;
     out->mix = CST_MIX_LOGLINEAR;
-    cst_status status = cst_loglinear_pool(context, view, data->folds, data->fold_count, true,
+    cst_loglinear_cv cv = {.prior = true};
+    cst_status status = cst_loglinear_pool(context, view, data->folds, data->fold_count, &cv,
                                            &options, s->mix, &pool, NULL);
     if (status == CST_OK) {
         memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);

@@ -252,9 +252,12 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     size_t given = (size_t)evidence->rows;
     size_t members = (size_t)evidence->members;
     size_t cells = 0;
-    bool prior =
-        options->rule == CST_BLEND_STACKING && options->prior > 0 && options->first >= 0;
-    size_t rows = given + prior;
+    size_t favoured[32];
+    size_t rows = given;
+    bool prior = options->rule == CST_BLEND_STACKING && options->prior > 0 && options->favoured;
+    for (size_t m = 0; prior && m < members && m < 32; m++)
+        if (options->favoured >> m & 1U)
+            favoured[rows++ - given] = m;
     if (!cst_size_mul(rows, 2 * members, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
                         members);
@@ -267,14 +270,14 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
     for (size_t i = 0; status == CST_OK && weighs && i < given; i++)
         weights[i] = weighted ? cst_view_weight(weighted, (int64_t)i) : 1;
-    if (status == CST_OK && prior)
-        weights[given] = options->prior;
+    for (size_t i = given; status == CST_OK && i < rows; i++)
+        weights[i] = options->prior;
     for (size_t m = 0; status == CST_OK && m < members; m++) {
         data[m] = pairs + m * rows * 2;
         for (size_t i = 0; i < rows; i++) {
-            float p = i < given                     ? evidence->truth[m * given + i]
-                      : (int32_t)m == options->first ? 1.0F
-                                                     : 0.0F;
+            float p = i < given                  ? evidence->truth[m * given + i]
+                      : favoured[i - given] == m ? 1.0F
+                                                 : 0.0F;
             pairs[(m * rows + i) * 2] = p;
             pairs[(m * rows + i) * 2 + 1] = 1 - p;
         }

@@ -138,51 +138,33 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
                                 const cst_loglinear_options *options, cst_loglinear *fit,
                                 double *spread);
 
-/* The whole of it on the rows of a view: compact table, mixing [view->members], with `choose_prior`
- * the prior by cross-validation (set in `options`), the fit, and its polish where the table is a
- * sample of classes or rows. logdet (may be NULL): as cst_loglinear_logdet. */
+/* What cross-validation over the folds chooses before a fit. All zero: nothing. */
+typedef struct cst_loglinear_cv {
+    bool prior; /* the prior of the weights */
+    bool share; /* the mixing: one share for all members instead of each member's own */
+    double *loss; /* out: [view->rows] held-out NLL of each row under the choice, NaN for rows that
+                     the table has not; NULL: not wanted */
+} cst_loglinear_cv;
+
+/* The whole of it on the rows of a view: compact table, mixing [view->members], cross-validation,
+ * whose choices are set in `options`, the fit, and its polish where the table is a sample of classes
+ * or rows. logdet (may be NULL): as cst_loglinear_logdet. */
 cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
-                              int32_t fold_count, bool choose_prior, cst_loglinear_options *options,
-                              double *mix, cst_loglinear *out, double *logdet);
+                              int32_t fold_count, const cst_loglinear_cv *cv,
+                              cst_loglinear_options *options, double *mix, cst_loglinear *out,
+                              double *logdet);
 
-/* What of a pool cross-validation chooses. */
-typedef struct cst_loglinear_choice {
-    double share;     /* as in cst_compact_options */
-    double precision; /* of the weights; 0: both precisions by the evidence */
-    bool nonnegative;
-} cst_loglinear_choice;
-
-/* Held-out NLL of each row of the table under each choice, fitted without the row's fold: loss
- * [count][table->rows]. Mixing is refitted without each fold. Above 256 classes without biases.
- * folds: of the view's rows, 0..fold_count-1, none without rows of the table. */
-cst_status cst_loglinear_crossfit(cst_context *context, const cst_logtable *table,
-                                  const int32_t *folds, int32_t fold_count,
-                                  const cst_loglinear_options *options,
-                                  const cst_loglinear_choice *choices, int32_t count, double *loss);
-
-/* The precisions that are compared, at one share: 10, by the evidence (up to 256 classes), 1, 3, 30,
- * 100. */
-#define CST_PRIORS_MAX 6
-int32_t cst_loglinear_priors(const cst_logtable *table, bool nonnegative,
-                             cst_loglinear_choice *out);
-/* Which of them: the better of the first two, or of 10 alone above 256 classes, unless another is
- * better by more than two paired standard errors. loss: [count][rows]. */
-int32_t cst_loglinear_best_prior(const double *loss, int64_t rows, int32_t count,
-                                 const cst_loglinear_choice *choices);
-/* Options with a choice. */
-void cst_loglinear_choose(const cst_loglinear_choice *choice, cst_loglinear_options *options);
-
-/* Chooses the prior by held-out NLL over the folds and sets it in `options`. */
-cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
-                                  const int32_t *folds, int32_t fold_count,
-                                  cst_loglinear_options *options);
-
-/* The share of the uniform distribution by held-out NLL over the folds of a view's rows, with the
- * pool's prior: 0 (each member's own) unless one of 1e-6, 1e-5, 1e-4, 1e-3, 0.01 for every member is
- * better by more than two paired standard errors. */
-cst_status cst_loglinear_share_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, const cst_loglinear_options *options,
-                                  double *share);
+/* Cross-validation on a table, with the choices set in `options`. loss: [table->rows], of cv->loss.
+ * Prior: precision 10 of the weights or both precisions by the evidence, whichever is better, unless
+ * one of 1, 3, 30, 100 is better by more than two paired standard errors. Share: each member's own
+ * mixing, unless 1e-6, 1e-4 or 0.01 for every member is better by more than two paired standard
+ * errors. Above 256 classes the evidence is no candidate and pools are compared without biases.
+ * Mixing is refitted without each fold. folds: of the view's rows, 0..fold_count-1, none without
+ * rows of the table. */
+cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
+                                const int32_t *folds, int32_t fold_count,
+                                const cst_loglinear_cv *cv, cst_loglinear_options *options,
+                                double *loss);
 
 /* Gradient [count] and Hessian (in out->hessian, full) of the total NLL without biases at given
  * weights, each with the prior's curvature `prior` on the Hessian's diagonal: what a score test

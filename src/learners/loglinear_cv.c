@@ -1,7 +1,7 @@
 /*
- * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the evidence,
- * which trusts the Laplace approximation, shrinks too much or too little; held-out loss does not.
- * Stage S4.
+ * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
+ * evidence, which trusts the Laplace approximation, shrinks too much or too little; held-out loss
+ * does not. Stage S4.
  */
 #include "learners/loglinear.h"
 
@@ -12,27 +12,37 @@
  * random. */
 static const double CONFIDENCE = 2;
 
-static const double PRECISIONS[CST_PRIORS_MAX] = {10, 0, 1, 3, 30, 100};
-static const double SHARES[] = {0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2};
-enum { SHARE_COUNT = sizeof SHARES / sizeof SHARES[0] };
+/* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms. */
+static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
+static const double SHARES[] = {1e-6, 1e-4, 1e-2};
+enum {
+    PRECISION_COUNT = sizeof PRECISIONS / sizeof PRECISIONS[0],
+    SHARE_COUNT = sizeof SHARES / sizeof SHARES[0],
+    CHOICES_MAX = PRECISION_COUNT + SHARE_COUNT
+};
 /* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
 enum { EVIDENCE_CLASSES = 256 };
+
+/* What of a pool is chosen. */
+typedef struct choice {
+    double share;     /* as in cst_compact_options */
+    double precision; /* of the weights; 0: by the evidence */
+} choice;
 
 typedef struct crossfit_job {
     const cst_logtable *table;
     const int32_t *folds;
     const cst_loglinear_options *options;
-    const cst_loglinear_choice *choices;
+    const choice *choices;
     int32_t count;
     double *loss; /* [count][rows] */
 } crossfit_job;
 
-void cst_loglinear_choose(const cst_loglinear_choice *choice, cst_loglinear_options *options) {
-    options->evidence = choice->precision <= 0;
+static void choose(const choice *chosen, cst_loglinear_options *options) {
+    options->evidence = chosen->precision <= 0;
     if (!options->evidence)
-        options->prior_weights = choice->precision;
-    options->nonnegative = choice->nonnegative;
-    options->compact.share = choice->share;
+        options->prior_weights = chosen->precision;
+    options->compact.share = chosen->share;
 }
 
 /* Each fit starts from the weights of the one before. rows: [held->rows] of the table. */
@@ -52,7 +62,7 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job, cst
         options.tolerance = 1e-4;
         options.trusted = table->compact->every_class ? 0 : 0.1;
         options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
-        cst_loglinear_choose(&job->choices[g], &options);
+        choose(&job->choices[g], &options);
         if (table->share != options.compact.share) {
             table->share = options.compact.share;
             status = cst_logtable_mix(context, table);
@@ -91,15 +101,6 @@ static cst_status crossfit_task(cst_context *context, void *user, int64_t task) 
     return status;
 }
 
-cst_status cst_loglinear_crossfit(cst_context *context, const cst_logtable *table,
-                                  const int32_t *folds, int32_t fold_count,
-                                  const cst_loglinear_options *options,
-                                  const cst_loglinear_choice *choices, int32_t count,
-                                  double *loss) {
-    crossfit_job job = {table, folds, options, choices, count, loss};
-    return cst_parallel_for(context, fold_count, crossfit_task, &job);
-}
-
 /* ---- choices ---- */
 
 /* Mean over rows of the loss less that of another, and its standard error. */
@@ -117,11 +118,12 @@ static double paired_gain(const double *loss, const double *other, int64_t rows,
     return mean;
 }
 
-/* `start`, unless another of the choices is better by more than two standard errors. */
-static int32_t clearly_best(const double *loss, int64_t rows, int32_t count, int32_t start) {
+/* `start`, unless another of the choices first..last-1 is better by more than two standard errors. */
+static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int32_t last,
+                            int32_t start) {
     int32_t best = start;
     double least = 0;
-    for (int32_t g = 0; g < count; g++) {
+    for (int32_t g = first; g < last; g++) {
         double se = 0;
         double mean = paired_gain(loss + g * rows, loss + start * rows, rows, &se);
         if (mean + CONFIDENCE * se < 0 && mean < least) {
@@ -132,60 +134,56 @@ static int32_t clearly_best(const double *loss, int64_t rows, int32_t count, int
     return best;
 }
 
-int32_t cst_loglinear_priors(const cst_logtable *table, bool nonnegative,
-                             cst_loglinear_choice *out) {
+/* Candidates at one share: every precision, or the one that is set. */
+static int32_t list_priors(const cst_logtable *table, bool prior, double share,
+                           const cst_loglinear_options *options, choice *out) {
     int32_t count = 0;
-    for (int g = 0; g < CST_PRIORS_MAX; g++)
+    if (!prior)
+        out[count++] = (choice){share, options->evidence ? 0 : options->prior_weights};
+    for (int g = 0; prior && g < PRECISION_COUNT; g++)
         if (PRECISIONS[g] > 0 || table->classes <= EVIDENCE_CLASSES)
-            out[count++] = (cst_loglinear_choice){
-                .share = table->share, .precision = PRECISIONS[g], .nonnegative = nonnegative};
+            out[count++] = (choice){share, PRECISIONS[g]};
     return count;
 }
 
-int32_t cst_loglinear_best_prior(const double *loss, int64_t rows, int32_t count,
-                                 const cst_loglinear_choice *choices) {
+static int32_t best_prior(const double *loss, int64_t rows, const choice *choices, int32_t count) {
     double se = 0;
-    bool evidence = choices[1].precision <= 0;
+    bool evidence = count > 1 && choices[1].precision <= 0;
     int32_t start = evidence && paired_gain(loss + rows, loss, rows, &se) < 0;
-    return clearly_best(loss, rows, count, start);
+    return clearly_best(loss, rows, 0, count, start);
 }
 
-cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
-                                  const int32_t *folds, int32_t fold_count,
-                                  cst_loglinear_options *options) {
-    cst_loglinear_choice choices[CST_PRIORS_MAX];
-    int32_t count = cst_loglinear_priors(table, options->nonnegative, choices);
-    double *loss = cst_alloc(context, (size_t)table->rows * (size_t)count, sizeof *loss);
-    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_loglinear_crossfit(context, table, folds, fold_count, options, choices, count,
-                                   loss));
-    if (status == CST_OK)
-        cst_loglinear_choose(
-            &choices[cst_loglinear_best_prior(loss, table->rows, count, choices)], options);
-    cst_free(context, loss);
-    return status;
-}
-
-cst_status cst_loglinear_share_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, const cst_loglinear_options *options,
-                                  double *share) {
-    cst_loglinear_choice choices[SHARE_COUNT];
-    cst_logtable table = {0};
-    cst_status status =
-        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
-    for (int g = 0; g < SHARE_COUNT; g++)
-        choices[g] = (cst_loglinear_choice){.share = SHARES[g],
-                                            .precision = options->prior_weights,
-                                            .nonnegative = options->nonnegative};
-    double *loss = cst_alloc(context, (size_t)table.rows * SHARE_COUNT, sizeof *loss);
-    if (!loss)
-        status = CST_ERROR_MEMORY;
-    CST_TRY(cst_logtable_mix(context, &table));
-    CST_TRY(cst_loglinear_crossfit(context, &table, folds, fold_count, options, choices,
-                                   SHARE_COUNT, loss));
-    if (status == CST_OK)
-        *share = SHARES[clearly_best(loss, table.rows, SHARE_COUNT, 0)];
-    cst_free(context, loss);
-    cst_logtable_free(context, &table);
+/* Priors at the table's share and other shares with the first of these priors in one go; where
+ * another share is clearly better, priors at that one. */
+cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
+                                const int32_t *folds, int32_t fold_count,
+                                const cst_loglinear_cv *cv, cst_loglinear_options *options,
+                                double *loss) {
+    choice choices[CHOICES_MAX];
+    int64_t rows = table->rows;
+    int32_t priors = list_priors(table, cv->prior, table->share, options, choices);
+    int32_t count = priors;
+    for (int g = 0; cv->share && g < SHARE_COUNT; g++)
+        choices[count++] = (choice){SHARES[g], choices[0].precision};
+    crossfit_job job = {.table = table,
+                        .folds = folds,
+                        .options = options,
+                        .choices = choices,
+                        .count = count};
+    job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
+    cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_parallel_for(context, fold_count, crossfit_task, &job));
+    int32_t share = status == CST_OK ? clearly_best(job.loss, rows, priors, count, 0) : 0;
+    if (share > 0) {
+        job.count = priors = list_priors(table, cv->prior, choices[share].share, options, choices);
+        status = cst_parallel_for(context, fold_count, crossfit_task, &job);
+    }
+    if (status == CST_OK) {
+        int32_t best = best_prior(job.loss, rows, choices, priors);
+        choose(&choices[best], options);
+        if (loss)
+            memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
+    }
+    cst_free(context, job.loss);
     return status;
 }

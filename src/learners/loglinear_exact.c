@@ -348,6 +348,26 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
 
 /* ---- all of it ---- */
 
+/* Cross-validation of a view's table, which is mixed as was chosen. */
+static cst_status cross_validate(cst_context *context, cst_logtable *table, int64_t rows,
+                                 const int32_t *folds, int32_t fold_count,
+                                 const cst_loglinear_cv *cv, cst_loglinear_options *options) {
+    double *loss = cst_alloc(context, cv->loss ? (size_t)table->rows : 0, sizeof *loss);
+    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
+                                 cv->loss ? loss : NULL));
+    for (int64_t i = 0; status == CST_OK && cv->loss && i < rows; i++)
+        cv->loss[i] = NAN;
+    for (int64_t i = 0; status == CST_OK && cv->loss && i < table->rows; i++)
+        cv->loss[table->position[i]] = loss[i];
+    if (status == CST_OK && table->share != options->compact.share) {
+        table->share = options->compact.share;
+        status = cst_logtable_mix(context, table);
+    }
+    cst_free(context, loss);
+    return status;
+}
+
 /* A fit that is polished later need not be exact, and finds its biases, whose
  * steps are dear, from weights that were fitted without them. */
 static cst_status fit_sample(cst_context *context, const cst_logtable *table, const int32_t *active,
@@ -392,9 +412,13 @@ static cst_status fit_view(cst_context *context, const cst_view *view, const cst
 }
 
 cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
-                              int32_t fold_count, bool choose_prior, cst_loglinear_options *options,
-                              double *mix, cst_loglinear *out, double *logdet) {
+                              int32_t fold_count, const cst_loglinear_cv *cv,
+                              cst_loglinear_options *options, double *mix, cst_loglinear *out,
+                              double *logdet) {
     *out = (cst_loglinear){0};
+    cst_loglinear_cv wanted = {.loss = cv->loss};
+    if (view->members > 1)
+        wanted = *cv;
     cst_logtable table = {0};
     int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
     cst_status status =
@@ -403,8 +427,8 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
     for (int32_t k = 0; active && k < view->members; k++)
         active[k] = k;
     CST_TRY(cst_logtable_mix(context, &table));
-    if (status == CST_OK && choose_prior && view->members > 1)
-        status = cst_loglinear_prior_cv(context, &table, folds, fold_count, options);
+    if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
+        status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
     CST_TRY(fit_view(context, view, &table, active, options, out, logdet));
     if (status == CST_OK)
         memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);

@@ -158,23 +158,32 @@ static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
     return own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* held_out: [view->rows] for the held-out loss of its cross-validation, or NULL. */
 static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
                                 const cst_view *view, const int32_t *folds, int32_t fold_count,
-                                const cst_settings *settings, cst_meta_fit *fit) {
+                                const cst_settings *settings, double *held_out,
+                                cst_meta_fit *fit) {
     double start = cst_seconds();
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     int32_t at = fit->learners++;
     double logdet = 0;
     double *mix = NULL;
+    cst_loglinear_cv cv = {.prior = settings->prior_cv,
+                           .share = settings->share_cv && spec->share <= 0,
+                           .loss = held_out};
     fit->name[at] = spec->name;
     options.nonnegative = options.nonnegative || spec->nonnegative;
     if (spec->share > 0)
         options.compact.share = spec->share;
     cst_status status =
         mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
-    CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv, &options, mix,
-                               &pool, &logdet));
+    CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, &cv, &options, mix, &pool,
+                               settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
+    if (status == CST_OK && spec->share <= 0 && !spec->nonnegative) {
+        fit->share = options.compact.share;
+        fit->precision = pool.prior_weights;
+    }
     fit->half_logdet[at] = 0.5 * logdet;
     CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
     if (status == CST_OK && fit->refits)
@@ -215,6 +224,10 @@ typedef struct crossfit {
     const cst_settings *settings;
     int32_t count; /* parts: all rows, and where there is cross-fitting those without each fold */
     part *parts;
+    /* [rows]: held-out loss of the log-linear pool, whose cross-validation has fitted it without
+     * each fold; NULL: the parts fit it */
+    double *pool_loss;
+    int32_t pool_at; /* its number among the learners of all rows */
 } crossfit;
 
 /* An empty model of the view's shape. */
@@ -394,7 +407,8 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
 
 /* ---- the log-linear pools and whole methods of every part ---- */
 
-static cst_status other_learners(cst_context *context, const crossfit *job, part *p) {
+static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
+    bool all = p == &job->parts[0];
     cst_status status = CST_OK;
     for (int i = 0; status == CST_OK && i < CST_LEARNERS_MAX; i++) {
         const cst_meta_spec *spec =
@@ -402,15 +416,17 @@ static cst_status other_learners(cst_context *context, const crossfit *job, part
         if (spec && cst_meta_is_whole(spec))
             status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
                                &p->fit);
-        else if (spec && spec->kind == CST_LEARNER_LOGLINEAR)
+        else if (spec && spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
+            job->pool_at = all ? p->fit.learners : job->pool_at;
             status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
-                                   &p->fit);
+                                   job->pool_loss, &p->fit);
+        }
     }
     return status;
 }
 
 static cst_status other_task(cst_context *context, void *user, int64_t task) {
-    const crossfit *job = user;
+    crossfit *job = user;
     return other_learners(context, job, &job->parts[task + 1]);
 }
 
@@ -469,18 +485,12 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
-/* The learner that the prior of stacking is for. */
-static int32_t first_choice(const cst_meta_fit *fit) {
-    for (int32_t m = 0; m < fit->learners; m++)
-        if (fit->model->learner[m].kind == CST_LEARNER_LOGLINEAR)
-            return m;
-    return 0;
-}
-
-/* Weights of stacking. Learners below the least weight leave and the rest is weighed again. */
-static cst_status stack(cst_context *context, const crossfit *job, const float *truth,
+/* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight leave
+ * and the rest is weighed again. */
+static cst_status stack(cst_context *context, const cst_view *view,
+                        const cst_blend_options *settings, const float *truth,
                         const cst_meta_fit *fit, double *weights) {
-    size_t rows = (size_t)job->view->rows;
+    size_t rows = (size_t)view->rows;
     int32_t place[CST_LEARNERS_MAX];
     double share[CST_LEARNERS_MAX];
     int32_t count = fit->learners;
@@ -489,17 +499,15 @@ static cst_status stack(cst_context *context, const crossfit *job, const float *
     for (int32_t m = 0; m < count; m++)
         place[m] = m;
     for (bool stay = false; status == CST_OK && !stay;) {
-        cst_blend_options options = job->settings->blend;
-        options.first = -1;
+        cst_blend_options options = *settings;
+        options.favoured = 0;
         for (int32_t m = 0; m < count; m++) {
             memcpy(left + (size_t)m * rows, truth + (size_t)place[m] * rows, rows * sizeof *left);
-            if (place[m] == first_choice(fit))
-                options.first = m;
+            if (fit->model->learner[place[m]].kind == CST_LEARNER_LOGLINEAR)
+                options.favoured |= 1U << m;
         }
-        cst_blend_evidence evidence = {.rows = job->view->rows,
-                                       .members = count,
-                                       .truth = left,
-                                       .weighted = job->view};
+        cst_blend_evidence evidence = {
+            .rows = view->rows, .members = count, .truth = left, .weighted = view};
         status = cst_blend_weights_from(context, &evidence, &options, share);
         int32_t kept = 0;
         for (int32_t m = 0; status == CST_OK && m < count; m++)
@@ -519,13 +527,13 @@ static cst_status stack(cst_context *context, const crossfit *job, const float *
 
 /* Weights of the learners from what they say of the rows they have not seen: truth
  * [learners][rows], moments of the residuals where the rule reads them. */
-static cst_status blend(cst_context *context, const crossfit *job, const float *truth,
-                        const double *moments, cst_meta_fit *fit) {
-    int64_t rows = job->view->rows;
+static cst_status blend(cst_context *context, const cst_view *view, const cst_blend_options *options,
+                        const float *truth, const double *moments, cst_meta_fit *fit) {
+    int64_t rows = view->rows;
     double nll[CST_LEARNERS_MAX];
     double logdet[CST_LEARNERS_MAX];
     for (int32_t m = 0; m < fit->learners; m++) {
-        fit->nll[m] = total_nll(job->view, truth + m * rows);
+        fit->nll[m] = total_nll(view, truth + m * rows);
         nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
     }
@@ -536,12 +544,11 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
                                    .nll = nll,
                                    .logdet = logdet,
                                    .truth = truth,
-                                   .weighted = job->view,
+                                   .weighted = view,
                                    .moments = moments};
-    bool stacked = job->settings->blend.rule == CST_BLEND_STACKING;
-    cst_status status =
-        stacked ? stack(context, job, truth, fit, weights)
-                : cst_blend_weights_from(context, &evidence, &job->settings->blend, weights);
+    cst_status status = options->rule == CST_BLEND_STACKING
+                            ? stack(context, view, options, truth, fit, weights)
+                            : cst_blend_weights_from(context, &evidence, options, weights);
     for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
     for (int64_t i = 0; status == CST_OK && fit->row_loss && i < rows; i++) {
@@ -549,40 +556,113 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
         for (int32_t m = 0; m < fit->learners; m++)
             p += weights[m] * (double)truth[m * rows + i];
         fit->row_loss[i] = -log(fmax(p, CST_NLL_FLOOR));
-        if (job->view->weights)
-            fit->row_loss[i] *= cst_view_weight(job->view, i);
+        if (view->weights)
+            fit->row_loss[i] *= cst_view_weight(view, i);
     }
     return status;
+}
+
+/* The rows that the blend is judged on: all, or those of which the held-out loss of the log-linear
+ * pool is known. */
+typedef struct judged {
+    cst_view view;
+    const int32_t *folds;
+    int64_t *position; /* [view.rows] in the fit's view; NULL: every row */
+    int64_t *index;
+    int32_t *own_folds;
+} judged;
+
+static void free_judged(cst_context *context, judged *out) {
+    cst_free(context, out->position);
+    cst_free(context, out->index);
+    cst_free(context, out->own_folds);
+}
+
+static cst_status find_judged(cst_context *context, const crossfit *job, judged *out) {
+    size_t rows = (size_t)job->view->rows;
+    int64_t count = 0;
+    *out = (judged){.view = *job->view, .folds = job->folds};
+    for (size_t i = 0; job->pool_loss && i < rows; i++)
+        count += !isnan(job->pool_loss[i]);
+    if (!job->pool_loss || count == job->view->rows)
+        return CST_OK;
+    out->position = cst_alloc(context, rows, sizeof *out->position);
+    out->index = cst_alloc(context, rows, sizeof *out->index);
+    out->own_folds = cst_alloc(context, rows, sizeof *out->own_folds);
+    if (!out->position || !out->index || !out->own_folds)
+        return CST_ERROR_MEMORY;
+    count = 0;
+    for (int64_t i = 0; i < job->view->rows; i++) {
+        if (isnan(job->pool_loss[i]))
+            continue;
+        out->position[count] = i;
+        out->index[count] = job->view->index ? job->view->index[i] : i;
+        out->own_folds[count++] = job->folds[i];
+    }
+    out->view.rows = count;
+    out->view.index = out->index;
+    out->folds = out->own_folds;
+    return CST_OK;
+}
+
+/* Probabilities of the true class: the log-linear pool's come from its cross-validation where they
+ * are known, before those of the learners that come after it. */
+static void place_truth(const crossfit *job, const judged *rows, int32_t learners, float *truth) {
+    int64_t n = rows->view.rows;
+    if (!job->pool_loss)
+        return;
+    for (int32_t m = learners - 1; m > job->pool_at; m--)
+        memcpy(truth + m * n, truth + (m - 1) * n, (size_t)n * sizeof *truth);
+    for (int64_t i = 0; i < n; i++)
+        truth[job->pool_at * n + i] =
+            (float)exp(-job->pool_loss[rows->position ? rows->position[i] : i]);
 }
 
 /* Predicts every row with the fit that has not seen it, and blends by what comes out. */
 static cst_status blend_heldout(cst_context *context, const crossfit *job, bool losses,
                                 cst_meta_fit *fit) {
-    size_t rows = (size_t)job->view->rows;
     size_t cells = 0;
     double moments[CST_LEARNERS_MAX * CST_LEARNERS_MAX];
-    bool needed = fit->learners > 1 && cst_blend_needs_moments(job->settings->blend.rule);
-    if (!cst_size_mul(rows, (size_t)fit->learners, &cells))
+    const cst_blend_options *options = &job->settings->blend;
+    bool needed = fit->learners > 1 && cst_blend_needs_moments(options->rule);
+    judged rows;
+    cst_status status = find_judged(context, job, &rows);
+    if (!cst_size_mul((size_t)job->view->rows, (size_t)fit->learners, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the cross-fitted predictions overflow");
     float *truth = cst_alloc(context, cells, sizeof *truth);
     const cst_model **models = cst_alloc(context, (size_t)job->fold_count, sizeof *models);
     if (losses)
-        fit->row_loss = cst_alloc(context, rows, sizeof *fit->row_loss);
-    cst_status status = truth && models && (!losses || fit->row_loss) ? CST_OK : CST_ERROR_MEMORY;
+        fit->row_loss = cst_alloc(context, (size_t)job->view->rows, sizeof *fit->row_loss);
+    if (!truth || !models || (losses && !fit->row_loss))
+        status = CST_ERROR_MEMORY;
     for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++)
         models[f] = job->parts[f + 1].fit.model;
-    cst_heldout heldout = {.view = job->view,
-                           .folds = job->folds,
+    cst_heldout heldout = {.view = &rows.view,
+                           .folds = rows.folds,
                            .fold_count = job->fold_count,
                            .models = models,
-                           .learners = fit->learners,
+                           .learners = fit->learners - (job->pool_loss != NULL),
                            .truth = truth,
                            .moments = needed ? moments : NULL};
     CST_TRY(cst_heldout_run(context, &heldout));
-    CST_TRY(blend(context, job, truth, needed ? moments : NULL, fit));
+    if (status == CST_OK)
+        place_truth(job, &rows, fit->learners, truth);
+    CST_TRY(blend(context, &rows.view, options, truth, needed ? moments : NULL, fit));
+    free_judged(context, &rows);
     cst_free(context, truth);
     cst_free(context, models);
     return status;
+}
+
+/* Whether the blend can take the held-out loss of the log-linear pool from its cross-validation: it
+ * asks for nothing else, and there is one such pool. */
+static bool takes_pool_loss(const cst_settings *settings, bool losses) {
+    int32_t pools = 0;
+    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
+        const cst_meta_spec *spec = wanted(settings, i);
+        pools += spec && !cst_meta_is_whole(spec) && spec->kind == CST_LEARNER_LOGLINEAR;
+    }
+    return settings->blend.rule == CST_BLEND_STACKING && !losses && pools == 1;
 }
 
 cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -603,6 +683,10 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
                     .settings = settings,
                     .count = cross ? fold_count + 1 : 1};
     cst_status status = make_parts(context, &job);
+    if (status == CST_OK && cross && takes_pool_loss(settings, losses)) {
+        job.pool_loss = cst_alloc(context, (size_t)view->rows, sizeof *job.pool_loss);
+        status = job.pool_loss ? CST_OK : CST_ERROR_MEMORY;
+    }
     CST_TRY(fit_parts(context, &job));
     if (status == CST_OK) {
         cst_meta_fit *fit = &job.parts[0].fit;
@@ -617,6 +701,7 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
             *fit = (cst_meta_fit){0};
         }
     }
+    cst_free(context, job.pool_loss);
     free_parts(context, &job);
     return status;
 }

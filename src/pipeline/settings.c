@@ -67,6 +67,10 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->selection.nonnegative = cst_option_flag(o, CST_OPT_LOGLINEAR_NONNEGATIVE);
     int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
     out->prior_cv = prior == 0;
+    int mixing = cst_option_choice(o, CST_OPT_LOGLINEAR_MIXING);
+    out->share_cv = mixing == 0;
+    if (mixing == 2)
+        out->selection.compact.share = cst_option_real(o, CST_OPT_LOGLINEAR_SHARE);
     out->loglinear = cst_loglinear_defaults();
     out->loglinear.compact = out->selection.compact;
     out->loglinear.bias = cst_option_flag(o, CST_OPT_LOGLINEAR_BIAS);

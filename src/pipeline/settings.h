@@ -52,6 +52,7 @@ typedef struct cst_settings {
     double l1_ratio;
     cst_loglinear_options loglinear;
     bool prior_cv; /* precision of the log-linear weights by held-out loss */
+    bool share_cv; /* mixing of the log-linear pool by held-out loss */
     cst_blend_options blend;
     cst_probability_map map;
     bool drop;

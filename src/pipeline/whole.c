@@ -216,6 +216,7 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     scaled_view scaled = {0};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
+    static const cst_loglinear_cv none;
     cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
     if (!own)
         return CST_ERROR_MEMORY;
@@ -228,7 +229,7 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     options.evidence = false;
     options.compact.share = SCALED_SHARE;
     CST_TRY(make_scaled(context, view, own->scaling, &scaled));
-    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, false, &options,
+    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &none, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
     cst_loglinear_free(context, &pool);

@@ -220,8 +220,9 @@ static void prior_by_cv_is_the_best_or_a_default(void **state) {
     for (int t = 0; t < 2; t++) {
         chosen[t] = cst_loglinear_defaults();
         assert_int_equal(cst_context_set_threads(f->context, 1 + 2 * t), CST_OK);
-        assert_int_equal(cst_loglinear_prior_cv(f->context, &f->table, folds, 5, &chosen[t]),
-                         CST_OK);
+        cst_loglinear_cv cv = {.prior = true};
+        assert_int_equal(
+            cst_loglinear_cv_run(f->context, &f->table, folds, 5, &cv, &chosen[t], NULL), CST_OK);
     }
     assert_int_equal(chosen[0].evidence, chosen[1].evidence);
     assert_true(chosen[0].prior_weights == chosen[1].prior_weights);

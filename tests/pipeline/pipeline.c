@@ -149,7 +149,7 @@ static void a_planted_leak_is_seen(void **state) {
         f->labels[i] = (int32_t)cst_rng_below(&rng, CLASSES);
     cst_settings settings = settings_of(f, "default");
     settings.loglinear.prior_weights = 0.01; /* free to fit noise, so that a leak would pay */
-    settings.prior_cv = false;
+    settings.prior_cv = settings.share_cv = false;
     settings.loglinear.evidence = false;
     nested(f, &settings, held);
     cst_stages stages;

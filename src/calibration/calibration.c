@@ -9,6 +9,7 @@
 
 /* Of vector scaling inside a blend: with a few hundred rows the map of each class is noise. */
 static const double SHRINK = 10;
+static const double SLOPE_PRIOR = 1;
 static const double SHRUNK_TOLERANCE = 1e-6;
 
 typedef struct calibrator_text {
@@ -135,7 +136,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
     cst_status status = cst_calibrator_alloc(context, kind, classes, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,
-                                              weights, &out->temperature, NULL);
+                                              weights, 0, &out->temperature, NULL);
     if (status == CST_OK && kind == CST_CALIBRATOR_VECTOR)
         status = cst_vector_fit(context, probabilities, rows, classes, labels, NULL, out->slopes,
                                 out->intercepts);
@@ -166,16 +167,22 @@ static cst_status gather(cst_context *context, const cst_view *view, int32_t **l
     return CST_OK;
 }
 
-cst_status cst_vector_fit_view(cst_context *context, const cst_view *view,
-                               const float *probabilities, cst_calibrator *out) {
+cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
+                                     const cst_view *view, const float *probabilities,
+                                     cst_calibrator *out) {
     int32_t *labels = NULL;
     double *weights = NULL;
     cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE};
     cst_status status = gather(context, view, &labels, &weights);
-    CST_TRY(cst_calibrator_alloc(context, CST_CALIBRATOR_VECTOR, view->classes, out));
+    CST_TRY(cst_calibrator_alloc(context, kind, view->classes, out));
     options.weights = view->weights ? weights : NULL;
-    CST_TRY(cst_vector_fit(context, probabilities, view->rows, view->classes, labels, &options,
-                           out->slopes, out->intercepts));
+    if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
+        status =
+            cst_temperature_fit_weighted(context, probabilities, view->rows, view->classes, labels,
+                                         options.weights, SLOPE_PRIOR, &out->temperature, NULL);
+    else if (status == CST_OK)
+        status = cst_vector_fit(context, probabilities, view->rows, view->classes, labels, &options,
+                                out->slopes, out->intercepts);
     if (status == CST_OK)
         cst_calibrator_describe(out);
     else

@@ -84,10 +84,12 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll);
-/* The same of rows that count by weights [rows], or alike (NULL). */
+/* The same of rows that count by weights [rows], or alike (NULL), with a Gaussian prior on the
+ * inverse temperature around 1, of that precision against the total NLL. */
 cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
                                         int64_t rows, int32_t classes, const int32_t *labels,
-                                        const double *weights, double *temperature, double *nll);
+                                        const double *weights, double prior, double *temperature,
+                                        double *nll);
 
 /* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
@@ -121,10 +123,12 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
                           int32_t classes, const int32_t *labels,
                           const cst_vector_options *options, double *slopes, double *intercepts);
 
-/* Vector scaling of a labelled view's rows, with their weights, shrunk to a temperature with
- * precision 10. */
-cst_status cst_vector_fit_view(cst_context *context, const cst_view *view,
-                               const float *probabilities, cst_calibrator *out);
+/* A map of kind temperature or vector of a labelled view's rows, with their weights, as a blend
+ * takes it: the inverse temperature has a prior of precision 1 around 1, and vector scaling is
+ * shrunk to a temperature with precision 10. */
+cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
+                                     const cst_view *view, const float *probabilities,
+                                     cst_calibrator *out);
 
 /* The map itself in place; probabilities: [count][classes]. */
 void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,

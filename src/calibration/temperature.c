@@ -19,6 +19,7 @@ typedef struct temperature_job {
     int32_t classes;
     float *logs; /* [rows][classes] log of the floored probabilities */
     double inverse;
+    double prior; /* precision of the inverse temperature around 1, against the total NLL */
 } temperature_job;
 
 /* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
@@ -58,6 +59,10 @@ static cst_status evaluate(cst_context *context, temperature_job *job, double lo
     job->inverse = exp(log_inverse);
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(job->rows), 3, loss_block, job, sums);
+    double offset = job->inverse - 1;
+    sums[0] += 0.5 * job->prior * offset * offset;
+    sums[1] += job->prior * offset;
+    sums[2] += job->prior;
     for (int j = 0; j < 3; j++)
         sums[j] /= job->total;
     return status;
@@ -117,16 +122,18 @@ static cst_status search(cst_context *context, temperature_job *job, double *tem
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll) {
-    return cst_temperature_fit_weighted(context, probabilities, rows, classes, labels, NULL,
+    return cst_temperature_fit_weighted(context, probabilities, rows, classes, labels, NULL, 0,
                                         temperature, nll);
 }
 
 cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
                                         int64_t rows, int32_t classes, const int32_t *labels,
-                                        const double *weights, double *temperature, double *nll) {
+                                        const double *weights, double prior, double *temperature,
+                                        double *nll) {
     if (rows < 1 || !labels)
         return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
-    temperature_job job = {.labels = labels, .weights = weights, .rows = rows, .classes = classes};
+    temperature_job job = {
+        .labels = labels, .weights = weights, .rows = rows, .classes = classes, .prior = prior};
     job.total = weights ? 0 : (double)rows;
     for (int64_t i = 0; weights && i < rows; i++)
         job.total += weights[i];

@@ -427,8 +427,10 @@ static void get_own(reader *r, const cst_model *model, size_t index, cst_learner
     }
     for (int32_t k = 0; k < own->scaled && r->status == CST_OK; k++) {
         get_calibrator(r, model, &own->scaling[k]);
-        if (r->status == CST_OK && own->scaling[k].kind != CST_CALIBRATOR_VECTOR)
-            refuse(r, at, "the scaling of a member is not vector scaling");
+        cst_calibrator_kind kind = own->scaling[k].kind;
+        if (r->status == CST_OK && kind != CST_CALIBRATOR_VECTOR &&
+            kind != CST_CALIBRATOR_TEMPERATURE)
+            refuse(r, at, "the scaling of a member is neither a temperature nor vector scaling");
     }
     get_calibrator(r, model, &own->calibrator);
 }

@@ -38,8 +38,8 @@ typedef struct cst_learner_own {
     char *name; /* as in a report, such as "greedy+temperature" */
     cst_probability_map map;
     double *mix;               /* [members] of a log-linear pool; NULL: the model's */
-    cst_calibrator *scaling;   /* [members] of a log-linear pool: vector scaling of each member
-                                  before its logarithm is taken; NULL: none */
+    cst_calibrator *scaling;   /* [members] of a log-linear pool: temperature or vector scaling of
+                                  each member before its logarithm is taken; NULL: none */
     int32_t scaled;            /* length of `scaling` */
     cst_calibrator calibrator; /* of its probabilities; mostly none */
 } cst_learner_own;
@@ -142,8 +142,7 @@ static inline cst_probability_map cst_learner_map(const cst_model *model,
 static inline const double *cst_learner_mix(const cst_model *model, const cst_learner *learner) {
     return learner->own && learner->own->mix ? learner->own->mix : model->mix;
 }
-/* `count` rows of member k as a log-linear learner reads them: `rows` itself, or its vector scaling
- * in `scaled` [count * classes], for which `work` has as many doubles. */
+/* `count` rows of member k as a log-linear learner reads them: `rows` itself, or scaled, in `scaled` [count * classes], for which `work` has as many doubles. */
 const float *cst_learner_member(const cst_learner *learner, int32_t k, const float *rows,
                                 int64_t count, int32_t classes, double *work, float *scaled);
 /* Whether some learner of the model needs room for that. */

@@ -10,7 +10,7 @@
 static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
 static const int64_t ROWS_LEAST = 4096;
 
-/* Mixed into members after vector scaling: what their tails then are. */
+/* Mixed into members after scaling: what their tails then are. */
 static const double SCALED_SHARE = 1e-3;
 
 static const cst_meta_spec SPECS[] = {
@@ -21,7 +21,10 @@ static const cst_meta_spec SPECS[] = {
     {.name = "log-linear:nonnegative", .kind = CST_LEARNER_LOGLINEAR, .nonnegative = true},
     {.name = "log-linear:mix=1e-6", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-6},
     {.name = "log-linear:mix=1e-3", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-3},
-    {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaled = true},
+    {.name = "temperature+log-linear",
+     .kind = CST_LEARNER_LOGLINEAR,
+     .scaling = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaling = CST_CALIBRATOR_VECTOR},
     {.name = "best-single+temperature",
      .kind = CST_LEARNER_LINEAR,
      .baseline = &cst_baseline_best_single,
@@ -133,10 +136,7 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
         .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
     CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
-    if (status == CST_OK && spec->calibrator == CST_CALIBRATOR_VECTOR)
-        status = cst_vector_fit_view(context, view, own, &calibrator);
-    else if (status == CST_OK)
-        status = cst_calibrator_fit_view(context, spec->calibrator, view, own, &calibrator);
+    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own, &calibrator));
     CST_TRY(cst_baseline_fit_model(context, &fit, kept, members, &model));
     CST_TRY(take_learner(context, spec, model, &calibrator, out));
     cst_calibrator_free(context, &calibrator);
@@ -149,7 +149,7 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
 
 /* ---- the log-linear pool of scaled members ---- */
 
-/* Copies of the members after vector scaling, and the view of them. */
+/* Copies of the members after scaling, and the view of them. */
 typedef struct scaled_view {
     cst_view view;
     float **copies; /* [members][rows * classes] */
@@ -167,6 +167,7 @@ static void free_scaled(cst_context *context, scaled_view *s, int32_t members) {
 
 typedef struct scale_job {
     const cst_view *view;
+    cst_calibrator_kind kind;
     scaled_view *scaled;
     cst_calibrator *scaling;
 } scale_job;
@@ -178,13 +179,13 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
     float *copy = cst_alloc(context, cells, sizeof *copy);
     job->scaled->copies[task] = copy;
     cst_status status = copy ? cst_view_copy(context, view, (int32_t)task, copy) : CST_ERROR_MEMORY;
-    CST_TRY(cst_vector_fit_view(context, view, copy, &job->scaling[task]));
+    CST_TRY(cst_calibrator_fit_shrunk(context, job->kind, view, copy, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
     return status;
 }
 
-static cst_status make_scaled(cst_context *context, const cst_view *view, cst_calibrator *scaling,
-                              scaled_view *out) {
+static cst_status make_scaled(cst_context *context, const cst_view *view, cst_calibrator_kind kind,
+                              cst_calibrator *scaling, scaled_view *out) {
     size_t rows = (size_t)view->rows;
     *out = (scaled_view){0};
     out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
@@ -197,7 +198,7 @@ static cst_status make_scaled(cst_context *context, const cst_view *view, cst_ca
         if (view->weights)
             out->weights[i] = cst_view_weight(view, i);
     }
-    scale_job job = {view, out, scaling};
+    scale_job job = {view, kind, out, scaling};
     cst_status status = cst_parallel_for(context, view->members, scale_task, &job);
     out->view = (cst_view){.rows = view->rows,
                            .classes = view->classes,
@@ -228,7 +229,7 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     cst_status status = own->name && own->mix && own->scaling ? CST_OK : CST_ERROR_MEMORY;
     options.evidence = false;
     options.compact.share = SCALED_SHARE;
-    CST_TRY(make_scaled(context, view, own->scaling, &scaled));
+    CST_TRY(make_scaled(context, view, spec->scaling, own->scaling, &scaled));
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &none, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
@@ -255,13 +256,13 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                          cst_learner *out) {
     row_part part = {0};
-    int64_t width = (int64_t)view->classes * (spec->scaled ? view->members : 1);
+    int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
     *out = (cst_learner){0};
     cst_status status = take_part(context, view, folds, fold_count, width, &part);
     if (status == CST_OK)
-        status = spec->scaled
-                     ? fit_scaled(context, spec, &part, fold_count, settings, out)
-                     : fit_baseline(context, spec, &part, fold_count, settings->seed, out);
+        status = spec->baseline
+                     ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
+                     : fit_scaled(context, spec, &part, fold_count, settings, out);
     if (status != CST_OK)
         cst_learner_free(context, out);
     free_part(context, &part);

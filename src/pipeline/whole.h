@@ -13,15 +13,15 @@ typedef struct cst_meta_spec {
     const char *name;
     cst_learner_kind kind;
     const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool */
-    cst_calibrator_kind calibrator; /* of a baseline; `vector` is shrunk (cst_vector_fit_view) */
-    bool scaled;                    /* a log-linear pool of members after vector scaling */
+    cst_calibrator_kind calibrator; /* of a baseline: cst_calibrator_fit_shrunk */
+    cst_calibrator_kind scaling;    /* of each member, before a log-linear pool; none: no such pool */
     bool nonnegative;               /* of a log-linear pool of the pipeline */
     double share;                   /* the same: of the uniform distribution; 0: as settings say */
 } cst_meta_spec;
 
 /* Whether a choice is fitted by cst_whole_fit. */
 static inline bool cst_meta_is_whole(const cst_meta_spec *spec) {
-    return spec->baseline || spec->scaled;
+    return spec->baseline || spec->scaling != CST_CALIBRATOR_NONE;
 }
 
 /* In the order of the option's choices: at most CST_LEARNERS_MAX. */

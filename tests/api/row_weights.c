@@ -31,6 +31,8 @@
 
 #include "data/weights.h"
 
+static const cst_loglinear_cv no_cv;
+
 enum { CELLS = RW_ROWS * RW_CLASSES, MAX = 4 * RW_ROWS };
 
 static cst_context *context;
@@ -187,7 +189,7 @@ static void scores_match_numpy(void **state) {
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
         close_to(found[i], rw_scores[i], 1e-9);
     assert_int_equal(cst_temperature_fit_weighted(context, members[2], RW_ROWS, RW_CLASSES,
-                                                  rw_labels, rw_weights, &temperature, NULL),
+                                                  rw_labels, rw_weights, 0, &temperature, NULL),
                      CST_OK);
     close_to(temperature, rw_temperature, 1e-6);
 }
@@ -348,7 +350,7 @@ static void polished_fits_match_repeated_rows(void **state) {
                          .weights = v == 0 ? weights : NULL,
                          .weight_scale = 1};
         assert_int_equal(
-            cst_loglinear_pool(context, &view, NULL, 1, false, &options, mix, &fit, &logdet[v]),
+            cst_loglinear_pool(context, &view, NULL, 1, &no_cv, &options, mix, &fit, &logdet[v]),
             CST_OK);
         memcpy(fitted[v], fit.weights, sizeof fitted[v]);
         cst_loglinear_free(context, &fit);

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+static const cst_loglinear_cv no_cv;
+
 enum { ROWS = 1500, CLASSES = 150, MEMBERS = 4, FEATURES = 12, FOLDS = 3 };
 
 typedef struct fixture {
@@ -223,7 +225,7 @@ static void fit_with(fixture *f, double cut, int64_t max_rows, double polish, do
     options.evidence = false;
     options.polish = polish;
     options.compact = (cst_compact_options){.cut = cut, .max_rows = max_rows};
-    assert_int_equal(cst_loglinear_pool(f->context, &f->view, f->folds, FOLDS, false, &options, mix,
+    assert_int_equal(cst_loglinear_pool(f->context, &f->view, f->folds, FOLDS, &no_cv, &options, mix,
                                         fit, logdet),
                      CST_OK);
 }

@@ -24,6 +24,9 @@
 
 #include "data/loglinear_shift.h"
 
+static const cst_loglinear_cv no_cv;
+static const cst_loglinear_cv prior_cv = {.prior = true};
+
 enum { ROWS = 1500, CLASSES = 90, MEMBERS = 5, FOLDS = 3 };
 
 typedef struct fixture {
@@ -225,7 +228,7 @@ static void polished_fits_are_optimal(void **state) {
         options.compact.cut = cut;
         options.compact.max_rows = t < 2 ? 0 : 800;
         options.compact.class_weights = weighted ? f->class_weights : NULL;
-        assert_int_equal(cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, false, &options,
+        assert_int_equal(cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, &no_cv, &options,
                                             mix, &fit, NULL),
                          CST_OK);
         assert_true(fit.weights[3] == 0); /* or the bound was never met */
@@ -246,7 +249,7 @@ static void prior_is_chosen_under_the_bound(void **state) {
     options.nonnegative = true;
     options.compact.class_weights = f->class_weights;
     assert_int_equal(
-        cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, true, &options, mix, &fit, NULL),
+        cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, &prior_cv, &options, mix, &fit, NULL),
         CST_OK);
     for (int k = 0; k < MEMBERS; k++)
         assert_true(fit.weights[k] >= 0);

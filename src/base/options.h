@@ -50,7 +50,7 @@
       "The same threshold for the Pearson correlation of the flattened predictions.")              \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
       "Maximum number of members to keep; 0 = no limit.")                                          \
-    X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
+    X(KEEP_FRACTION, "keep.fraction", REAL, "0", 0, 1, "",                                       \
       "Maximum fraction of the members to keep; the limit is never below three members. "          \
       "0 or 1 = no limit.")                                                                        \
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \

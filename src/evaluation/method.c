@@ -20,6 +20,8 @@ static const struct preset_text {
                    "cross-validated ridge, inverse-RMSE weights")},
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
               "blend, refit"},
+    {"compact", "as default, with at most 60% of the members"},
+    {"best", "as default, with the members that have the lowest held-out loss, however many"},
     {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool"},
 };
 

@@ -244,9 +244,18 @@ static int32_t smallest_near_best(const cst_selection *selection, double margin)
     return s;
 }
 
-/* The smallest allowed size within the margin. Where none is: the rule that asks for proof keeps
- * the largest allowed size, the others take the size that is least over. With limits on cost the
- * best allowed size has a say. */
+/* The allowed size up to `most` with the least held-out loss; of equal ones the smaller. */
+static int32_t least_up_to(const cst_selection *selection, int32_t most) {
+    int32_t least = most;
+    for (int32_t s = most - 1; s >= 0; s--)
+        if (selection->path[s].allowed && selection->path[s].loss <= selection->path[least].loss)
+            least = s;
+    return least;
+}
+
+/* The smallest allowed size within the margin. Where none is: the rule that asks for proof starts
+ * from the largest allowed size, the others take the size that is least over. With limits on cost
+ * the best allowed size has a say. A size is never kept when a smaller one loses less. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          cst_selection *out) {
     int32_t nearest = -1;
@@ -271,6 +280,7 @@ static cst_status choose(cst_context *context, const cst_select_options *options
         int32_t close = smallest_near_best(out, proven ? options->tolerance : NEGLIGIBLE);
         out->chosen = proven && close < nearest ? nearest : close;
     }
+    out->chosen = least_up_to(out, out->chosen);
     return CST_OK;
 }
 

@@ -28,8 +28,8 @@ static const preset_value PRESET_VALUES[] = {
     {"compact", CST_OPT_KEEP_FRACTION, "0.6"},
     {"compact", CST_OPT_DETECT_SELECT, "true"},
     {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
-    /* The least held-out loss, whatever it takes. */
-    {"best", CST_OPT_SELECT_RULE, "best"},
+    /* Nobody goes without proof that the loss is no higher. */
+    {"best", CST_OPT_SELECT_TOLERANCE, "0"},
     /* CoRe-Stack+ to the letter: tau 0.85 on CKA with sqrt(N) uniform landmarks, learned gate,
        lambda*, Laplace. */
     {"paper", CST_OPT_CKA_THRESHOLD, "0.85"},

@@ -15,14 +15,18 @@
 static const struct preset_text {
     const char *name;
     const char *definition;
+    bool extra; /* a variant of default */
 } PRESETS[] = {
     {"prototype", ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
-                   "cross-validated ridge, inverse-RMSE weights")},
+                   "cross-validated ridge, inverse-RMSE weights"),
+     false},
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-              "blend, refit"},
-    {"compact", "as default, with at most 60% of the members"},
-    {"best", "as default, with the members that have the lowest held-out loss, however many"},
-    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool"},
+              "blend, refit",
+     false},
+    {"compact", "as default, with at most 60% of the members", true},
+    {"best", "as default, with every member that may lower the loss", true},
+    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool",
+     false},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
@@ -62,6 +66,11 @@ static const struct preset_text *find_preset(const char *name) {
 
 bool cst_method_is_preset(const char *name) {
     return find_preset(name) != NULL;
+}
+
+bool cst_method_is_extra(const char *name) {
+    const struct preset_text *preset = find_preset(name);
+    return preset && preset->extra;
 }
 
 static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {

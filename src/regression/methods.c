@@ -23,7 +23,7 @@ static const struct value_preset {
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
               "blend, refit"},
     {"compact", "as default, with at most 60% of the members"},
-    {"best", "as default, with the members that have the lowest held-out error, however many"},
+    {"best", "as default, with every member that may lower the error"},
     {"default", "near-duplicates removed, members selected by held-out error, one linear pool "
                 "shrunk towards the good members"},
 };

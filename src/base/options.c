@@ -235,7 +235,8 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
             known = cst_preset_at(i);
     if (!known)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "unknown preset '%s'; use default, compact, best, paper or prototype", preset);
+                        "unknown preset '%s'; use default, compact, best, paper or prototype",
+                        preset);
     cst_status status = CST_OK;
     for (int id = 0; status == CST_OK && id < CST_OPT_COUNT; id++)
         status = set_id(context, options, (cst_option_id)id, SPECS[id].initial);

@@ -17,11 +17,13 @@ static const struct preset_text {
     const char *definition;
     bool extra; /* a variant of default */
 } PRESETS[] = {
-    {"prototype", ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
-                   "cross-validated ridge, inverse-RMSE weights"),
+    {"prototype",
+     ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
+      "cross-validated ridge, inverse-RMSE weights"),
      false},
-    {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-              "blend, refit",
+    {"paper",
+     "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+     "blend, refit",
      false},
     {"compact", "as default, with at most 60% of the members", true},
     {"best", "as default, with every member that may lower the loss", true},

@@ -60,8 +60,8 @@ static bool limits_hurt(const cst_selection *selection, double tolerance) {
     double all = selection->path[selection->members - 1].loss;
     bool hurt = true;
     for (int32_t s = 0; s < selection->members; s++)
-        hurt = hurt && !(selection->path[s].allowed &&
-                         selection->path[s].against_all <= tolerance * all);
+        hurt = hurt &&
+               !(selection->path[s].allowed && selection->path[s].against_all <= tolerance * all);
     return hurt;
 }
 

@@ -15,8 +15,8 @@ typedef enum cst_select_direction {
     CST_SELECT_BOTH /* both paths; at each size the set with the lower loss on the rows fitted to */
 } cst_select_direction;
 
-/* What each rule finds gives way to a smaller allowed size that has less held-out loss by 3 standard
- * errors. */
+/* What each rule finds gives way to a smaller allowed size that has less held-out loss by 3
+ * standard errors. */
 typedef enum cst_select_rule {
     CST_SELECT_BEST,        /* the size with the least held-out loss */
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */

@@ -256,8 +256,8 @@ static int32_t size_on(fixture *f, double (*losses)[SIZES], int64_t rows,
                 total[SIZES + s * SIZES + t] += losses[i][s] * losses[i][t];
         }
     }
-    assert_int_equal(
-        cst_selection_finish(f->context, options, total, rows, sets, &selection), CST_OK);
+    assert_int_equal(cst_selection_finish(f->context, options, total, rows, sets, &selection),
+                     CST_OK);
     int32_t size = selection.path[selection.chosen].size;
     cst_selection_free(f->context, &selection);
     return size;

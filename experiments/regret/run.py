@@ -4,11 +4,14 @@
     experiments/regret/run.py [--pools DIR]... [--only POOL]... [--divisions N]                   # figures, and the section
     experiments/regret/run.py --table [--divisions 4] [--tools NAME=PATH]... [--set KEY=VALUE]... [--preset-only]  # a table alone
 
+--rows N and --members N look at smaller pools.
+
 Every classification and regression pool that is found takes part. The labelled rows of its `oof` split are divided at random,
 two thirds to fit on and one third to judge on; all methods see the same rows. scikit-learn's stacking gets the same predictions.
 What was measured is kept in --cache and not measured again.
 """
 import concurrent.futures
+import copy
 import hashlib
 import json
 import pathlib
@@ -42,6 +45,8 @@ def more(parser):
     parser.add_argument("--split", default="oof", help="the split whose rows are divided (oof); A+B: the rows of both")
     parser.add_argument("--divisions", type=int, default=10)
     parser.add_argument("--share", type=float, default=2 / 3, help="share of the rows to fit on")
+    parser.add_argument("--rows", type=int, metavar="N", help="at most N rows in every division, drawn at random")
+    parser.add_argument("--members", type=int, metavar="N", help="at most N members in every division, drawn at random")
     parser.add_argument("--methods", help="these methods alone, separated by commas")
     parser.add_argument("--preset-only", action="store_true", help="run the presets alone; the others only where they are cached")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed on to the presets")
@@ -79,6 +84,19 @@ class Pool:
             text.update(np.ascontiguousarray(array))
         self.key = text.hexdigest()[:32]
         self.same = hashlib.sha256(self.rows["labels"].tobytes() + json.dumps([m["name"] for m in self.models]).encode()).hexdigest()
+
+    def sample(self, seed, number, rows, members):
+        """The pool with at most so many random rows and members; None: all."""
+        random = np.random.default_rng([seed, number, 1])
+        out = copy.copy(self)
+        if rows and rows < len(self.rows["labels"]):
+            kept = np.sort(random.permutation(len(self.rows["labels"]))[:rows])
+            out.rows = {key: values[kept] for key, values in self.rows.items()}
+            out.members = [m[kept] for m in self.members]
+        if members and members < len(self.members):
+            kept = np.sort(random.permutation(len(self.members))[:members])
+            out.members, out.models = [out.members[i] for i in kept], [self.models[i] for i in kept]
+        return out
 
     def divide(self, seed, number, share):
         """(rows to fit on, rows to judge on), ascending; each class is divided in proportion, and a single row is fitted on. Groups
@@ -176,6 +194,15 @@ def probabilities(member, logits):
     return p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)
 
 
+def scores(p, y):
+    """NLL, top-1 and ECE of probabilities, as corestack defines them."""
+    confidence, hit = p.max(axis=1), p.argmax(axis=1) == y
+    bins = np.minimum((confidence * 15).astype(int), 14)
+    gaps = [abs(np.sum(confidence[bins == b] - hit[bins == b])) for b in range(15)]
+    return {"nll": float(-np.log(np.maximum(p[np.arange(len(y)), y], FLOOR)).mean()), "top1": float(hit.mean()),
+            "ece": float(sum(gaps) / len(y))}
+
+
 def stacking(pool, parts):
     """Scores of scikit-learn's final estimators on the members' predictions, as StackingClassifier (probabilities, without the
     first of two columns) and StackingRegressor would pass them on."""
@@ -196,12 +223,7 @@ def stacking(pool, parts):
     p = np.zeros((len(judge), pool.columns))
     p[:, model.classes_] = model.predict_proba(x[judge])
     seconds = time.perf_counter() - start
-    y, best = labels[judge], p.argmax(axis=1)
-    confidence, hit = p.max(axis=1), best == y
-    bins = np.minimum((confidence * 15).astype(int), 14)
-    ece = sum(abs(np.sum(confidence[bins == b] - hit[bins == b])) for b in range(15)) / len(y)
-    return {"nll": float(-np.log(np.maximum(p[np.arange(len(y)), y], FLOOR)).mean()), "top1": float(hit.mean()), "ece": float(ece),
-            "models": len(pool.members), "seconds": seconds}
+    return {**scores(p, labels[judge]), "models": len(pool.members), "seconds": seconds}
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------
@@ -224,8 +246,10 @@ def store(file, known):
 
 def measure_division(options, tools, pool, number):
     """{method: scores} of one division of a pool."""
+    pool = pool.sample(options.seed, number, options.rows, options.members)
     parts = pool.divide(options.seed, number, options.share)
     where = [pool.key, options.split, options.seed, number, round(options.share, 6)]
+    where += [options.rows, options.members] if options.rows or options.members else []
     wanted = set(options.methods.split(",")) if options.methods else None
     scores = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -267,7 +291,8 @@ def measure_pools(options):
     pools, tools = pools_of(options), tools_of(options)
     if not pools:
         sys.exit("no pool was found: name folders with --pools")
-    found = {name: {"task": p.task, "rows": len(p.rows["labels"]), "columns": p.columns, "members": len(p.members), "divisions": []}
+    found = {name: {"task": p.task, "rows": min(len(p.rows["labels"]), options.rows or len(p.rows["labels"])), "columns": p.columns,
+                    "members": min(len(p.members), options.members or len(p.members)), "divisions": []}
              for name, p in pools.items()}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
         for name, pool in pools.items():

@@ -503,7 +503,9 @@ def section(figures, page):
              "on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best method on "
              "that pool in hindsight (1 = the best). scikit-learn's stacking is its logistic regression on the members' probabilities, or "
              "its ridge regression, fitted on the same rows. Standard errors are of paired differences over divisions; the divisions "
-             "overlap, so they are somewhat too small.", "", "![Regret on every pool](regret/regret.svg)", ""]
+             "overlap, so they are somewhat too small.", "",
+             "`books`, `exoplanet`, `stellar` and `transients` are other people's saved predictions, `NAME_few` has six members of NAME, and "
+             "[pools/README.md](pools/README.md) describes the rest.", "", "![Regret on every pool](regret/regret.svg)", ""]
     for task, loss in (("classification", "NLL"), ("regression", "RMSE")):
         if not any(f["task"] == task for f in figures.values()):
             continue

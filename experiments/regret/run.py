@@ -187,8 +187,10 @@ class Tool:
 
 
 def probabilities(member, logits):
-    """[rows, classes] float64 whose rows sum to 1."""
-    p = np.asarray(member, np.float64)
+    """[rows, classes] float64 whose rows sum to 1; a single column is that of the second class."""
+    p = np.asarray(member, np.float64).reshape(len(member), -1)
+    if p.shape[1] == 1:
+        p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], axis=1)
     if logits:
         p = np.exp(p - p.max(axis=1, keepdims=True))
     return p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)

@@ -45,6 +45,8 @@ def more(parser):
     parser.add_argument("--split", default="oof", help="the split whose rows are divided (oof); A+B: the rows of both")
     parser.add_argument("--divisions", type=int, default=10)
     parser.add_argument("--share", type=float, default=2 / 3, help="share of the rows to fit on")
+    parser.add_argument("--least-rows", type=int, default=150, metavar="N", help="leave out pools with fewer rows (150): their losses "
+                        "are those of a few rows, and near 0 a ratio says nothing")
     parser.add_argument("--rows", type=int, metavar="N", help="at most N rows in every division, drawn at random")
     parser.add_argument("--members", type=int, metavar="N", help="at most N members in every division, drawn at random")
     parser.add_argument("--methods", help="these methods alone, separated by commas")
@@ -147,7 +149,7 @@ def pools_of(options):
         if any(not document["splits"].get(s, {}).get("labels") or document["splits"][s].get("conditions") for s in splits):
             continue
         pool = Pool(manifest, splits)
-        if pool.same not in seen:
+        if pool.same not in seen and len(pool.rows["labels"]) >= options.least_rows:
             found[name] = pool
             seen.add(pool.same)
     return dict(sorted(found.items(), key=lambda item: (item[1].task, item[0])))
@@ -444,18 +446,17 @@ def pools_table(pools, task):
 
 
 def methods_table(pools, task):
-    """Heads and rows of all methods, by mean ratio: mean, worst, how often the best, members, seconds relative to log-linear's or
-    ridge's."""
+    """Heads and rows of all methods by mean ratio: mean, median and worst ratio, pools on which it is the best, members, seconds."""
     chosen = {n: f for n, f in pools.items() if f["task"] == task}
     methods = [m for m in next(iter(chosen.values()))["ratio"] if all(m in f["ratio"] for f in chosen.values())]
     rows = []
     for m in methods:
         ratios = np.array([f["ratio"][m] for f in chosen.values()])
         worst = list(chosen)[int(ratios.argmax())]
-        rows.append((ratios.mean(), [m, f"{ratios.mean():.4f}", f"{ratios.max():.4f}", worst, sum(f["best"] == m for f in chosen.values()),
+        rows.append((ratios.mean(), [m, f"{ratios.mean():.4f}", f"{np.median(ratios):.4f}", f"{ratios.max():.4f}", worst, sum(f["best"] == m for f in chosen.values()),
                                      f"{100 * np.mean([f['models'][m] / f['members'] for f in chosen.values()]):.0f}",
                                      f"{np.mean([f['seconds'][m] for f in chosen.values()]):.3f}"]))
-    return ["method", "mean", "worst", "on pool", "best on", "members %", "seconds"], [r for _, r in sorted(rows, key=lambda r: r[0])]
+    return ["method", "mean", "median", "worst", "on pool", "best on", "members %", "seconds"], [r for _, r in sorted(rows, key=lambda r: r[0])]
 
 
 def differences_table(pools, preset="default"):
@@ -496,14 +497,14 @@ def measure(options):
     print_tables(pools)
     if options.table:
         sys.exit(0)
-    return pools, {"split": options.split, "divisions": options.divisions, "share": options.share}
+    return pools, {"split": options.split, "divisions": options.divisions, "share": options.share, "least_rows": options.least_rows}
 
 
 def section(figures, page):
     draw(figures, pathlib.Path(__file__).with_name("regret.svg"))
     lines = [f"The labelled rows of `{page['split']}` of every pool are divided {page['divisions']} times at random: {100 * page['share']:.0f}% to fit "
              "on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best method on "
-             "that pool in hindsight (1 = the best). scikit-learn's stacking is its logistic regression on the members' probabilities, or "
+             f"that pool in hindsight (1 = the best). Pools with fewer than {page['least_rows']} rows are left out. scikit-learn's stacking is its logistic regression on the members' probabilities, or "
              "its ridge regression, fitted on the same rows. Standard errors are of paired differences over divisions; the divisions "
              "overlap, so they are somewhat too small.", "",
              "`books`, `exoplanet`, `stellar` and `transients` are other people's saved predictions, `NAME_few` has six members of NAME, and "

@@ -1,7 +1,7 @@
 """Reads data frames out of installed or unpacked R packages without R: the lazy-load database (rdb, rdx), files of saved
 objects (rda), and their serialisation (XDR, versions 2 and 3).
 
-Stands before corestack: regression.py and mlbench.py take the tables of Debian's R packages from here. Needs NumPy only.
+Stands before corestack: regression.py and tables.py take the tables of Debian's R packages from here. Needs NumPy only.
 Paper: the regression task of section "Preliminaries and Pipeline Overview".
 """
 import bz2

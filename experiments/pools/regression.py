@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a regression pool with true out-of-fold predictions: diabetes, concrete, meats, ames, diamonds, boston or ozone.
+"""Makes a regression pool with true out-of-fold predictions: diabetes, concrete, meats, ames, diamonds, boston and others.
 
 Stands before corestack: heterogeneous scikit-learn regressors whose saved predictions it reads; `meats` has three outputs.
 Members that are done are not fitted again. Paper: the regression task of section "Preliminaries and Pipeline Overview".
@@ -125,8 +125,23 @@ def load_ozone():
     return Table(np.delete(rows, 1, axis=1), rows[:, 1:2], ["ozone"])
 
 
+def load_cars():
+    """804 used cars: price in dollars from mileage, size, equipment and make."""
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "car_prices"))
+    price = table.pop("Price")
+    return Table(np.column_stack(list(table.values())).astype(np.float64), price[:, None], ["price"])
+
+
+def load_sacramento():
+    """932 house sales around Sacramento: price in dollars, from size, type and place."""
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "Sacramento"))
+    kinds = np.array([str(v) for v in table["type"]])
+    features = [table[name] for name in ("beds", "baths", "sqft", "latitude", "longitude")] + [kinds == k for k in np.unique(kinds)[1:]]
+    return Table(np.column_stack(features).astype(np.float64), table["price"].astype(np.float64)[:, None], ["price"])
+
+
 POOLS = {"diabetes": load_diabetes_table, "concrete": load_concrete, "meats": load_meats, "ames": load_ames, "diamonds": load_diamonds,
-         "boston": load_boston, "ozone": load_ozone}
+         "boston": load_boston, "ozone": load_ozone, "cars": load_cars, "sacramento": load_sacramento}
 
 
 def scaled(model):

@@ -503,10 +503,11 @@ def measure(options):
 def section(figures, page):
     draw(figures, pathlib.Path(__file__).with_name("regret.svg"))
     lines = [f"The labelled rows of `{page['split']}` of every pool are divided {page['divisions']} times at random: {100 * page['share']:.0f}% to fit "
-             "on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best method on "
-             f"that pool in hindsight (1 = the best). Pools with fewer than {page['least_rows']} rows are left out. scikit-learn's stacking is its logistic regression on the members' probabilities, or "
-             "its ridge regression, fitted on the same rows. Standard errors are of paired differences over divisions; the divisions "
-             "overlap, so they are somewhat too small.", "",
+             "on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best "
+             f"method on that pool in hindsight (1 = the best). Pools with fewer than {page['least_rows']} rows are left out. "
+             "scikit-learn's stacking is its logistic regression on the members' probabilities, or its ridge regression, fitted on the "
+             "same rows. Standard errors are of paired differences over divisions; the divisions overlap, so they are somewhat too "
+             "small.", "",
              "`books`, `exoplanet`, `stellar` and `transients` are other people's saved predictions, `NAME_few` has six members of NAME, and "
              "[pools/README.md](pools/README.md) describes the rest.", "", "![Regret on every pool](regret/regret.svg)", ""]
     for task, loss in (("classification", "NLL"), ("regression", "RMSE")):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes true out-of-fold pools from the classification tables of the R package mlbench: two to 26 classes, 96 to 4,000 rows.
+"""Makes true out-of-fold pools from the classification tables of the R packages mlbench and modeldata: two to 26 classes.
 
-The tables come from Debian's r-cran-mlbench, without R (rdata.py). With --few there is also a pool NAME_few of six members, and
+The tables come from Debian's packages, without R (rdata.py). With --few there is also a pool NAME_few of six members, and
 --members names others. Stands before corestack. Paper: the matrix P_oof of section "Preliminaries and Pipeline Overview".
 """
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ MOST_TEST_ROWS = 2000
 
 @dataclass
 class Table:
-    """A data frame of mlbench: its name, the column of the labels, and what is left out or limited."""
+    """A data frame: its name, the column of the labels, what is left out or limited, and its R package."""
     frame: str
     label: str
     ignored: tuple = ()
     limit: int = None
     without: tuple = ()
+    package: str = "mlbench"
 
 
 BIG = ("gaussian_process",)
@@ -42,6 +43,11 @@ TABLES = {
     "satellite": Table("Satellite", "classes", limit=3000, without=BIG),
     "dna": Table("DNA", "Class", without=BIG),
     "letter": Table("LetterRecognition", "lettr", limit=4000, without=BIG),
+    "attrition": Table("attrition", "Attrition", without=BIG, package="modeldata"),
+    "cells": Table("cells", "class", ignored=("case",), without=BIG, package="modeldata"),
+    "churn": Table("mlc_churn", "churn", ignored=("state",), limit=3000, without=BIG, package="modeldata"),
+    "credit": Table("credit_data", "Status", limit=3000, without=BIG, package="modeldata"),
+    "jobs": Table("hpc_data", "class", limit=3000, without=BIG, package="modeldata"),
 }
 
 
@@ -61,7 +67,7 @@ def numbers(values):
 def load(name):
     """(features, labels, row numbers, class names) of a table, without rows that lack a number and without tiny classes."""
     table = TABLES[name]
-    frame = rdata.columns(rdata.load(rdata.package("mlbench"), table.frame))
+    frame = rdata.columns(rdata.load(rdata.package(table.package), table.frame))
     labels = np.array([str(v) for v in frame.pop(table.label)])
     x = np.column_stack([c for key, values in frame.items() if key not in table.ignored for c in numbers(np.asarray(values))])
     kept = np.isfinite(x).all(axis=1)

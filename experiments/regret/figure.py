@@ -3,7 +3,8 @@ import math
 
 MARKS = [("default", "#c0392b", "circle"), ("autogluon", "#2471a3", "square"), ("log-linear", "#1e8449", "diamond"),
          ("scikit-learn", "#7d3c98", "cross"), ("ridge", "#b9770e", "square"), ("average", "#566573", "diamond")]
-TASKS = {"classification": ("default", "autogluon", "log-linear", "scikit-learn"), "regression": ("default", "ridge", "average", "scikit-learn")}
+TASKS = {"classification": ("default", "autogluon", "log-linear", "scikit-learn"),
+         "regression": ("default", "ridge", "average", "scikit-learn")}
 LEFT, TOP, WIDTH, STEP = 150, 46, 560, 17
 LIMIT = 1.3  # ratios above are drawn at the right end
 
@@ -27,15 +28,17 @@ def draw(pools, path):
     """Writes the figure of {pool: {task, ratio: {method: loss over that of the best method}}}."""
     height = TOP + STEP * len(pools) + 12
     shown = {n: [m for m in TASKS[f["task"]] if m in f["ratio"]] for n, f in pools.items()}
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 24}" height="{height}" font-family="sans-serif" font-size="11">',
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 24}" height="{height}" '
+             'font-family="sans-serif" font-size="11">',
              '<rect width="100%" height="100%" fill="white"/>']
     used = [m for m in MARKS if any(m[0] in methods for methods in shown.values())]
     for i, (name, colour, kind) in enumerate(used):
-        lines += [mark(kind, LEFT + 110 * i, 10, colour), f'<text x="{LEFT + 110 * i + 9}" y="14">{name}</text>']
+        lines += [mark(kind, LEFT + 98 * i, 10, colour), f'<text x="{LEFT + 98 * i + 9}" y="14">{name}</text>']
     for ratio in (1.0, 1.005, 1.02, 1.05, 1.1, 1.2, 1.3):
         x = position(ratio)
         label = f"{ratio:g}" if ratio < LIMIT else f"≥ {LIMIT:g}"
-        lines += [f'<path d="M{x:.1f} {TOP - 10}V{height - 8}" stroke="#ddd"/>', f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle">{label}</text>']
+        lines += [f'<path d="M{x:.1f} {TOP - 10}V{height - 8}" stroke="#ddd"/>',
+                  f'<text x="{x:.1f}" y="{TOP - 14}" text-anchor="middle">{label}</text>']
     for i, (name, f) in enumerate(pools.items()):
         y = TOP + STEP * i
         if i and f["task"] != list(pools.values())[i - 1]["task"]:

@@ -178,8 +178,8 @@ class Tool:
         return names if task == "classification" else [m for m in names if m not in CLASSES_ONLY and "+" not in m]
 
     def compare(self, options, folder, methods):
-        words = ["--split", "test", "--resamples", "0", "--seed", options.seed, "--threads", options.threads, "--methods", ",".join(methods),
-                 *self.words]
+        words = ["--split", "test", "--resamples", "0", "--seed", options.seed, "--threads", options.threads,
+                 "--methods", ",".join(methods), *self.words]
         done = subprocess.run([self.path, "compare", str(folder / "pool.json"), *map(str, words), "--json", "--quiet"],
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -347,7 +347,6 @@ def summarise(found):
                 p["levels"] = divisions[0][preset].get("levels", [])
                 for k in ("coverage", "width"):
                     p[k] = series(divisions, preset, k).mean(axis=0).tolist()
-                p["coverage_error"] = (series(divisions, preset, "coverage").std(axis=0, ddof=1) / np.sqrt(len(divisions))).tolist() if len(divisions) > 1 else []
                 continue
             top = max(own, key=lambda m: series(divisions, m, "top1").mean())
             p["top1"] = {"best": top, **against(divisions, preset, top, "top1")}
@@ -378,7 +377,8 @@ def checks_of(pools, preset="default"):
     if greedy:
         ahead, of = sum(g["ahead"] for g in greedy.values()), sum(g["of"] for g in greedy.values())
         check("NLL at or below autogluon's in at least 95 of 100 divisions", ahead < 0.95 * of, f"{ahead} of {of}, {100 * ahead / of:.1f}%")
-        check("mean NLL at or below autogluon's on every pool", [f"{n} {g['difference']:+.4f}" for n, g in greedy.items() if g["difference"] > 0])
+        check("mean NLL at or below autogluon's on every pool",
+              [f"{n} {g['difference']:+.4f}" for n, g in greedy.items() if g["difference"] > 0])
     if classes:
         mean = float(np.mean([f["ratio"][preset] for f in classes.values()]))
         check("mean over the pools of NLL over that of the best method at most 1.005", mean > 1.005, f"{mean:.4f}")
@@ -453,10 +453,12 @@ def methods_table(pools, task):
     for m in methods:
         ratios = np.array([f["ratio"][m] for f in chosen.values()])
         worst = list(chosen)[int(ratios.argmax())]
-        rows.append((ratios.mean(), [m, f"{ratios.mean():.4f}", f"{np.median(ratios):.4f}", f"{ratios.max():.4f}", worst, sum(f["best"] == m for f in chosen.values()),
-                                     f"{100 * np.mean([f['models'][m] / f['members'] for f in chosen.values()]):.0f}",
-                                     f"{np.mean([f['seconds'][m] for f in chosen.values()]):.3f}"]))
-    return ["method", "mean", "median", "worst", "on pool", "best on", "members %", "seconds"], [r for _, r in sorted(rows, key=lambda r: r[0])]
+        rows.append([m, *(f"{v:.4f}" for v in (ratios.mean(), np.median(ratios), ratios.max())), worst,
+                     sum(f["best"] == m for f in chosen.values()),
+                     f"{100 * np.mean([f['models'][m] / f['members'] for f in chosen.values()]):.0f}",
+                     f"{np.mean([f['seconds'][m] for f in chosen.values()]):.3f}"])
+    heads = ["method", "mean", "median", "worst", "on pool", "best on", "members %", "seconds"]
+    return heads, sorted(rows, key=lambda row: float(row[1]))
 
 
 def differences_table(pools, preset="default"):
@@ -478,7 +480,8 @@ def plain(heads, rows):
 def print_tables(pools):
     for task in ("classification", "regression"):
         if any(f["task"] == task for f in pools.values()):
-            print(f"\n{task}: mean loss over that of the best method in hindsight (divisions: {max(f['divisions'] for f in pools.values())})")
+            divisions = max(f["divisions"] for f in pools.values())
+            print(f"\n{task}: mean loss over that of the best method in hindsight, {divisions} divisions")
             print(plain(*pools_table(pools, task)))
             print()
             print(plain(*methods_table(pools, task)))
@@ -497,13 +500,14 @@ def measure(options):
     print_tables(pools)
     if options.table:
         sys.exit(0)
-    return pools, {"split": options.split, "divisions": options.divisions, "share": options.share, "least_rows": options.least_rows}
+    return pools, {"split": options.split, "divisions": options.divisions, "share": options.share, "least_rows": options.least_rows,
+                   "baselines": bool(options.baselines)}
 
 
 def section(figures, page):
     draw(figures, pathlib.Path(__file__).with_name("regret.svg"))
-    lines = [f"The labelled rows of `{page['split']}` of every pool are divided {page['divisions']} times at random: {100 * page['share']:.0f}% to fit "
-             "on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best "
+    lines = [f"The labelled rows of `{page['split']}` of every pool are divided {page['divisions']} times at random: "
+             f"{100 * page['share']:.0f}% to fit on, stratified by class, the rest to judge on. The figures are mean losses over the divisions, divided by that of the best "
              f"method on that pool in hindsight (1 = the best). Pools with fewer than {page['least_rows']} rows are left out. "
              "scikit-learn's stacking is its logistic regression on the members' probabilities, or its ridge regression, fitted on the "
              "same rows. Standard errors are of paired differences over divisions; the divisions overlap, so they are somewhat too "
@@ -521,6 +525,7 @@ def section(figures, page):
     lines += [*(f"- {'yes' if held else '**no**'}: {what}" + (f" ({text})" if text else "") for what, held, text in checks), "",
               f"{sum(h for _, h, _ in checks)} of {len(checks)} checks hold.", "",
               "The choices of the default were made on the `oof` rows of these pools; other people's pools decide.", "",
+              *(["The baselines were measured with an earlier build.", ""] if page["baselines"] else []),
               common.conditions(page, ["compare DIVISION --split test --methods ..."], resamples=False)]
     return lines
 

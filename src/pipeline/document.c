@@ -10,7 +10,8 @@
 #include <sys/resource.h>
 
 static const char *const REASON_NAMES[] = {"kept", "redundant", "constant",
-                                           "cap",  "selection", "refit"};
+                                           "cap",  "selection", "refit",
+                                           "blend"};
 
 /* ---- member scores ---- */
 
@@ -145,6 +146,9 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         break;
     case CST_REASON_REFIT:
         refit_sentence(s, k, values ? "squared error" : "NLL", text, size);
+        break;
+    case CST_REASON_BLEND:
+        (void)cst_snprintf(text, size, "no meta-learner of the blend gives it a weight");
         break;
     case CST_REASON_KEPT:
         text[0] = '\0';

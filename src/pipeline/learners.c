@@ -16,6 +16,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Most classes of pools for which a preset blends whole methods. */
+static const int32_t WHOLE_CLASSES = 256;
+
 /* Blend weights below this are taken out of the model. */
 static const double NEGLIGIBLE_WEIGHT = 1e-6;
 
@@ -29,7 +32,11 @@ static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
 /* Whether it is wanted and can be fitted on the rows of the view. */
 static bool applies(const cst_settings *settings, int index, const cst_view *view) {
     const cst_meta_spec *spec = wanted(settings, index);
-    return spec && (!cst_meta_is_whole(spec) || cst_whole_applies(spec, view));
+    if (!spec || !cst_meta_is_whole(spec))
+        return spec != NULL;
+    /* With so many classes whole methods cost more than the pool, and their maps are noise. */
+    bool few = view->classes <= WHOLE_CLASSES || settings->learners_given;
+    return few && cst_whole_applies(spec, view);
 }
 
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {

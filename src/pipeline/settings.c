@@ -8,6 +8,11 @@
  * classes, 1,000 of 1,000) they are judged on a sample. */
 static const int64_t JUDGED_PAIRS = 1 << 20;
 
+void cst_settings_pool_only(cst_settings *settings) {
+    if (!settings->learners_given && (settings->learners & CST_META_LOGLINEAR))
+        settings->learners = CST_META_LOGLINEAR;
+}
+
 void cst_settings_read(const cst_options *o, cst_settings *out) {
     *out = (cst_settings){.seed = (uint64_t)cst_option_integer(o, CST_OPT_SEED)};
     out->folds = (int32_t)cst_option_integer(o, CST_OPT_FOLDS_COUNT);
@@ -62,8 +67,9 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
     out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
     out->balance = cst_option_real(o, CST_OPT_FIT_BALANCE);
-    if (out->balance > 0 && !cst_option_given(o, CST_OPT_META_LEARNERS))
-        out->learners &= CST_META_LOGLINEAR;
+    out->learners_given = cst_option_given(o, CST_OPT_META_LEARNERS);
+    if (out->balance > 0)
+        cst_settings_pool_only(out);
     out->selection.nonnegative = cst_option_flag(o, CST_OPT_LOGLINEAR_NONNEGATIVE);
     int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
     out->prior_cv = prior == 0;

@@ -46,6 +46,7 @@ typedef struct cst_settings {
     bool select;
     cst_select_options selection; /* limits and costs are set for each view */
     unsigned learners;            /* bit i: choice i of meta.learners */
+    bool learners_given;          /* the option was set */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
     cst_noise_rule noise_rule;
@@ -65,5 +66,9 @@ typedef struct cst_settings {
 } cst_settings;
 
 void cst_settings_read(const cst_options *options, cst_settings *out);
+
+/* Leaves of a preset's meta-learners the log-linear pool alone, where it is among them and
+ * meta.learners was not set. */
+void cst_settings_pool_only(cst_settings *settings);
 
 #endif

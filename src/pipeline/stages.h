@@ -16,7 +16,8 @@ typedef enum cst_reason {
     CST_REASON_CONSTANT = 2,  /* the same prediction for every sample */
     CST_REASON_CAP = 3,       /* a limit on their number or cost */
     CST_REASON_SELECTION = 4, /* the log-linear pool does as well without it */
-    CST_REASON_REFIT = 5      /* dropped after blending */
+    CST_REASON_REFIT = 5,     /* dropped after blending */
+    CST_REASON_BLEND = 6      /* no meta-learner of the blend reads it */
 } cst_reason;
 
 /* Everything one run found. Positions are those of the view's members. */

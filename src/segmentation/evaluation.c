@@ -158,6 +158,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
         cst_method_parse(context, entry->name, e->options->seed, settings, count, &method->rows);
     if (status != CST_OK)
         return status;
+    cst_settings_pool_only(&method->rows.settings);
     entry->preset = method->rows.preset;
     entry->definition = strcmp(entry->name, "best-single") == 0
                             ? CST_BEST_SINGLE_MIOU

@@ -21,6 +21,7 @@
 /* The caller's options but without the nested scores of the sample: those of all pixels are better.
  */
 static cst_status inner_options(cst_context *context, const cst_options *options,
+                                const cst_settings *settings,
                                 cst_options **out) {
     cst_status status = cst_options_create(context, out);
     CST_TRY(cst_options_preset(context, *out, cst_options_preset_name(options)));
@@ -28,7 +29,10 @@ static cst_status inner_options(cst_context *context, const cst_options *options
         const char *key = cst_option_at(i)->key;
         status = cst_options_set(context, *out, key, cst_options_get(options, key));
     }
-    return status == CST_OK ? cst_options_set(context, *out, "evaluate.nested", "false") : status;
+    CST_TRY(cst_options_set(context, *out, "evaluate.nested", "false"));
+    if (status == CST_OK && settings->learners == CST_META_LOGLINEAR)
+        status = cst_options_set(context, *out, "meta.learners", "log-linear");
+    return status;
 }
 
 cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const char *split,
@@ -140,7 +144,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
                              cst_report **report) {
     cst_options *inner = NULL;
     cst_map_orders orders = {0};
-    cst_status status = inner_options(context, f->options, &inner);
+    cst_status status = inner_options(context, f->options, &f->settings, &inner);
     CST_TRY(cst_map_orders_make(context, f->split, f->cases, f->view.labels, f->view.classes,
                                 &f->sample, &orders));
     CST_TRY(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
@@ -154,6 +158,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
 static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
     double start = cst_seconds();
     cst_settings_read(f->options, &f->settings);
+    cst_settings_pool_only(&f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
     cst_segment_settings_read(f->options, &f->segment);
     cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
     CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));

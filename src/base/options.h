@@ -78,11 +78,11 @@
       "Maximum number of samples for selection and for cross-validating the prior, thinned "       \
       "evenly within each fold; fits use all samples. 0 = no limit.")                              \
     X(META_LEARNERS, "meta.learners", LIST,                                                        \
-      "log-linear,temperature+log-linear,vector+log-linear,best-single+temperature,"               \
-      "average+vector,greedy+temperature",                                                         \
+      "log-linear,temperature+log-linear,vector+log-linear,logistic,best-single+temperature,"      \
+      "average+temperature,average+vector,greedy+temperature",                                     \
       0, 0,                                                                                        \
       "ridge|elastic-net|lasso|log-linear|log-linear:nonnegative|log-linear:mix=1e-6|"             \
-      "log-linear:mix=1e-3|temperature+log-linear|vector+log-linear|best-single+temperature|average+temperature|"         \
+      "log-linear:mix=1e-3|temperature+log-linear|vector+log-linear|logistic|best-single+temperature|average+temperature|"         \
       "average+vector|greedy+temperature|greedy+vector|ridge+temperature|"                         \
       "hill-climbing+temperature",                                                                 \
       "Meta-learners to fit and blend (S3, S4).")                                                  \

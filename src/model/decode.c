@@ -420,6 +420,7 @@ static void get_own(reader *r, const cst_model *model, size_t index, cst_learner
                        "a share of the uniform distribution is %g, which is not from %g to 1",
                        own->mix[k], CST_MODEL_MIX_MIN);
     }
+    own->linear = get_f64(r, "the factor of probabilities", 0, CST_MODEL_SLOPE_MAX);
     at = r->at;
     if (get_int(r, "whether members are scaled", 0, 1) == 1) {
         own->scaling = get_room(r, (size_t)model->members, sizeof *own->scaling, 4, "scalings");

@@ -166,6 +166,7 @@ static void put_own(cst_buffer *w, const cst_model *model) {
         put_u32(w, own->mix != NULL);
         if (own->mix)
             put_f64s(w, own->mix, (size_t)model->members);
+        put_f64(w, own->linear);
         put_u32(w, own->scaling != NULL);
         for (int32_t k = 0; own->scaling && k < model->members; k++)
             put_calibrator(w, model, &own->scaling[k]);

@@ -224,7 +224,6 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
 static void add_loglinear(const predict_job *job, const predict_scratch *s,
                           const cst_learner *learner, double blend, int64_t count) {
     const cst_model *model = job->model;
-    const double *mix = cst_learner_mix(model, learner);
     size_t classes = (size_t)model->classes;
     int64_t cells = count * model->classes;
     double *scores = s->scores;
@@ -237,9 +236,7 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(cst_learner_member(learner, k, s->members[k], count, model->classes,
-                                                  s->work, s->rescaled),
-                               cells, mix[k], model->classes, learner->weights[k], scores);
+            cst_learner_add(model, learner, k, s->members[k], count, s->work, s->rescaled, scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
     cst_learner_calibrate(learner, count, scores);

@@ -4,6 +4,7 @@
  * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
 #include "model/absent.h"
+#include "model/kernels.h"
 #include "model/values.h"
 
 #include <math.h>
@@ -34,17 +35,29 @@ void cst_learner_free(cst_context *context, cst_learner *learner) {
     *learner = (cst_learner){0};
 }
 
-const float *cst_learner_member(const cst_learner *learner, int32_t k, const float *rows,
-                                int64_t count, int32_t classes, double *work, float *scaled) {
-    if (!learner->own || !learner->own->scaling)
-        return rows;
-    int64_t cells = count * classes;
+/* The rows as the learner reads them. */
+static const float *scale_rows(const cst_learner *learner, int32_t k, const float *rows,
+                               int64_t count, int64_t cells, double *work, float *scaled) {
     for (int64_t e = 0; e < cells; e++)
         work[e] = (double)rows[e];
     cst_calibrator_rows(&learner->own->scaling[k], count, work);
     for (int64_t e = 0; e < cells; e++)
         scaled[e] = (float)work[e];
     return scaled;
+}
+
+void cst_learner_add(const cst_model *model, const cst_learner *learner, int32_t k,
+                     const float *rows, int64_t count, double *work, float *scaled, double *z) {
+    const cst_learner_own *own = learner->own;
+    int64_t cells = count * model->classes;
+    if (own && own->linear > 0) {
+        cst_add_scaled_f32(rows, cells, learner->weights[k] * own->linear, z);
+        return;
+    }
+    if (own && own->scaling)
+        rows = scale_rows(learner, k, rows, count, cells, work, scaled);
+    cst_add_mixed_logs(rows, cells, cst_learner_mix(model, learner)[k], model->classes,
+                       learner->weights[k], z);
 }
 
 bool cst_model_scales(const cst_model *model) {

@@ -41,6 +41,8 @@ typedef struct cst_learner_own {
     cst_calibrator *scaling;   /* [members] of a log-linear pool: temperature or vector scaling of
                                   each member before its logarithm is taken; NULL: none */
     int32_t scaled;            /* length of `scaling` */
+    double linear;             /* of a log-linear pool: its scores are sums of the members'
+                                  probabilities times this, not of logarithms; 0: of logarithms */
     cst_calibrator calibrator; /* of its probabilities; mostly none */
 } cst_learner_own;
 
@@ -142,11 +144,12 @@ static inline cst_probability_map cst_learner_map(const cst_model *model,
 static inline const double *cst_learner_mix(const cst_model *model, const cst_learner *learner) {
     return learner->own && learner->own->mix ? learner->own->mix : model->mix;
 }
-/* `count` rows of member k as a log-linear learner reads them: `rows` itself, or scaled, in `scaled` [count * classes], for which `work` has as many doubles. */
-const float *cst_learner_member(const cst_learner *learner, int32_t k, const float *rows,
-                                int64_t count, int32_t classes, double *work, float *scaled);
-/* Whether some learner of the model needs room for that. */
+/* Whether some learner of the model scales members before it reads them. */
 bool cst_model_scales(const cst_model *model);
+/* Adds `count` rows of member k to the scores z [count * classes] of a log-linear learner. work,
+ * scaled: as much room, where the model scales. */
+void cst_learner_add(const cst_model *model, const cst_learner *learner, int32_t k,
+                     const float *rows, int64_t count, double *work, float *scaled, double *z);
 /* Takes `count` rows of a learner's probabilities through its calibration map, in place. */
 void cst_learner_calibrate(const cst_learner *learner, int64_t count, double *probabilities);
 

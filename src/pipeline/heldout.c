@@ -115,7 +115,6 @@ static void linear_scores(const pass *p, const cst_model *model, buffers *b, int
 /* Probabilities of a log-linear learner for the picked rows. */
 static void loglinear_rows(const cst_model *model, const cst_learner *learner, const buffers *b,
                            int64_t count, double *scores) {
-    const double *mix = cst_learner_mix(model, learner);
     size_t classes = (size_t)model->classes;
     for (int64_t i = 0; i < count; i++) {
         double *row = scores + (size_t)i * classes;
@@ -126,10 +125,8 @@ static void loglinear_rows(const cst_model *model, const cst_learner *learner, c
     }
     for (int32_t k = 0; k < model->members; k++)
         if (learner->weights[k] != 0)
-            cst_add_mixed_logs(cst_learner_member(learner, k, b->slab.members[k], count,
-                                                  model->classes, b->work, b->scaled),
-                               count * model->classes, mix[k], model->classes, learner->weights[k],
-                               scores);
+            cst_learner_add(model, learner, k, b->slab.members[k], count, b->work, b->scaled,
+                            scores);
     for (int64_t i = 0; i < count; i++)
         cst_softmax(model->classes, scores + (size_t)i * classes);
 }

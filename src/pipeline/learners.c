@@ -510,7 +510,9 @@ static cst_status stack(cst_context *context, const cst_view *view,
         options.favoured = 0;
         for (int32_t m = 0; m < count; m++) {
             memcpy(left + (size_t)m * rows, truth + (size_t)place[m] * rows, rows * sizeof *left);
-            if (fit->model->learner[place[m]].kind == CST_LEARNER_LOGLINEAR)
+            const cst_learner *learner = &fit->model->learner[place[m]];
+            bool linear = learner->own && learner->own->linear > 0;
+            if (learner->kind == CST_LEARNER_LOGLINEAR && !linear)
                 options.favoured |= 1U << m;
         }
         cst_blend_evidence evidence = {

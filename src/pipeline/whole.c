@@ -3,6 +3,7 @@
  */
 #include "pipeline/whole.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A mixture has a weight for each member, a map a few numbers for each class: more rows than have so
@@ -10,8 +11,12 @@
 static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
 static const int64_t ROWS_LEAST = 4096;
 
+/* Precision of the weights of a pool of probabilities, whose scores are in these times a factor. */
+static const double LINEAR_PRIOR = 100;
+
 /* Mixed into members after scaling: what their tails then are. */
 static const double SCALED_SHARE = 1e-3;
+static const double LEAST_SHARE = 1e-12;
 
 static const cst_meta_spec SPECS[] = {
     {.name = "ridge", .kind = CST_LEARNER_RIDGE},
@@ -25,6 +30,7 @@ static const cst_meta_spec SPECS[] = {
      .kind = CST_LEARNER_LOGLINEAR,
      .scaling = CST_CALIBRATOR_TEMPERATURE},
     {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaling = CST_CALIBRATOR_VECTOR},
+    {.name = "logistic", .kind = CST_LEARNER_LOGLINEAR, .linear = 8},
     {.name = "best-single+temperature",
      .kind = CST_LEARNER_LINEAR,
      .baseline = &cst_baseline_best_single,
@@ -167,10 +173,22 @@ static void free_scaled(cst_context *context, scaled_view *s, int32_t members) {
 
 typedef struct scale_job {
     const cst_view *view;
-    cst_calibrator_kind kind;
+    const cst_meta_spec *spec;
     scaled_view *scaled;
     cst_calibrator *scaling;
 } scale_job;
+
+/* Replaces p by softmax(factor p), whose logarithm is factor p but for a constant of the row. */
+static void exponentiate(double factor, int64_t rows, int32_t classes, float *p) {
+    for (int64_t i = 0; i < rows; i++) {
+        float *row = p + i * classes;
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++)
+            sum += exp(factor * ((double)row[c] - 1));
+        for (int32_t c = 0; c < classes; c++)
+            row[c] = (float)(exp(factor * ((double)row[c] - 1)) / sum);
+    }
+}
 
 static cst_status scale_task(cst_context *context, void *user, int64_t task) {
     const scale_job *job = user;
@@ -179,13 +197,18 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
     float *copy = cst_alloc(context, cells, sizeof *copy);
     job->scaled->copies[task] = copy;
     cst_status status = copy ? cst_view_copy(context, view, (int32_t)task, copy) : CST_ERROR_MEMORY;
-    CST_TRY(cst_calibrator_fit_shrunk(context, job->kind, view, copy, &job->scaling[task]));
+    if (status == CST_OK && job->spec->linear > 0) {
+        exponentiate(job->spec->linear, view->rows, view->classes, copy);
+        return CST_OK;
+    }
+    CST_TRY(
+        cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
     return status;
 }
 
-static cst_status make_scaled(cst_context *context, const cst_view *view, cst_calibrator_kind kind,
-                              cst_calibrator *scaling, scaled_view *out) {
+static cst_status make_scaled(cst_context *context, const cst_view *view,
+                              const cst_meta_spec *spec, cst_calibrator *scaling, scaled_view *out) {
     size_t rows = (size_t)view->rows;
     *out = (scaled_view){0};
     out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
@@ -198,7 +221,7 @@ static cst_status make_scaled(cst_context *context, const cst_view *view, cst_ca
         if (view->weights)
             out->weights[i] = cst_view_weight(view, i);
     }
-    scale_job job = {view, kind, out, scaling};
+    scale_job job = {view, spec, out, scaling};
     cst_status status = cst_parallel_for(context, view->members, scale_task, &job);
     out->view = (cst_view){.rows = view->rows,
                            .classes = view->classes,
@@ -224,12 +247,18 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     *out = (cst_learner){.kind = CST_LEARNER_LOGLINEAR, .own = own};
     own->name = cst_strdup(context, spec->name);
     own->mix = cst_alloc(context, members, sizeof *own->mix);
-    own->scaling = cst_alloc(context, members, sizeof *own->scaling);
-    own->scaled = own->scaling ? view->members : 0;
-    cst_status status = own->name && own->mix && own->scaling ? CST_OK : CST_ERROR_MEMORY;
+    own->linear = spec->linear;
+    cst_status status = own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && spec->linear <= 0) {
+        own->scaling = cst_alloc(context, members, sizeof *own->scaling);
+        own->scaled = own->scaling ? view->members : 0;
+        status = own->scaling ? CST_OK : CST_ERROR_MEMORY;
+    }
     options.evidence = false;
-    options.compact.share = SCALED_SHARE;
-    CST_TRY(make_scaled(context, view, spec->scaling, own->scaling, &scaled));
+    options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
+    if (spec->linear > 0)
+        options.prior_weights = LINEAR_PRIOR;
+    CST_TRY(make_scaled(context, view, spec, own->scaling, &scaled));
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &none, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));

@@ -15,13 +15,14 @@ typedef struct cst_meta_spec {
     const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool */
     cst_calibrator_kind calibrator; /* of a baseline: cst_calibrator_fit_shrunk */
     cst_calibrator_kind scaling;    /* of each member, before a log-linear pool; none: no such pool */
+    double linear;                  /* a pool of probabilities times this; 0: no such pool */
     bool nonnegative;               /* of a log-linear pool of the pipeline */
     double share;                   /* the same: of the uniform distribution; 0: as settings say */
 } cst_meta_spec;
 
 /* Whether a choice is fitted by cst_whole_fit. */
 static inline bool cst_meta_is_whole(const cst_meta_spec *spec) {
-    return spec->baseline || spec->scaling != CST_CALIBRATOR_NONE;
+    return spec->baseline || spec->scaling != CST_CALIBRATOR_NONE || spec->linear > 0;
 }
 
 /* In the order of the option's choices: at most CST_LEARNERS_MAX. */

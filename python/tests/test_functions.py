@@ -421,7 +421,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(table["cka.threshold"]["keyword"], "cka_threshold")
         self.assertEqual((table["cka.threshold"]["least"], table["cka.threshold"]["most"]), (0, 1))
         self.assertIn("probes", table["cka.estimator"]["choices"])
-        self.assertEqual(corestack.presets(), ["default", "paper", "prototype"])
+        self.assertEqual(corestack.presets(), ["default", "compact", "best", "paper", "prototype"])
         self.assertIn("autogluon", corestack.methods())
 
 

@@ -68,8 +68,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
     json_t *root = cst_report_root(report);
     json_t *list = cst_report_list(report, root, "learners");
     bool linear = false;
-    const char *blend =
-        model->task == CST_TASK_REGRESSION ? cst_model_value(model, "blend") : NULL;
+    const char *blend = model->task == CST_TASK_REGRESSION ? cst_model_value(model, "blend") : NULL;
     if (blend)
         put_blended(report, list, blend);
     for (int32_t l = 0; !blend && l < model->learners; l++) {

@@ -49,8 +49,8 @@ typedef struct fit_job {
     const cst_settings *settings;
     const cst_moments *moments; /* [gate_count][outputs], every fold in each */
     cst_value_fit *fit;
-    one_fit *fits;       /* [folds + 1][outputs][learners] */
-    double *covariances; /* [outputs][learners][columns^2], of part 0 */
+    one_fit *fits;                /* [folds + 1][outputs][learners] */
+    double *covariances;          /* [outputs][learners][columns^2], of part 0 */
     double *moments_of_residuals; /* [outputs][learners^2] */
 } fit_job;
 
@@ -389,8 +389,8 @@ static cst_status fit_mixture(cst_context *context, const fit_job *job, const cs
     one_fit *to = fit_of(job, part, output, learner);
     cst_value_learner kind = fit->kind[learner];
     const cst_value_baseline *baseline = cst_value_baseline_find(cst_value_learner_name(kind));
-    cst_status status = cst_value_baseline_fit(context, baseline, NULL, members, to->weights,
-                                               &to->intercept, NULL);
+    cst_status status =
+        cst_value_baseline_fit(context, baseline, NULL, members, to->weights, &to->intercept, NULL);
     if (status == CST_OK && part == 0)
         status = keep_mixture(context, members, kind, to->weights, output, learner, fit->refits);
     return status;
@@ -691,13 +691,13 @@ static cst_status gain_block(cst_context *context, void *user, int64_t index, do
             for (int32_t m = 0; m < fit->learners; m++) {
                 const one_fit *one = fit_of(job, f + 1, d, m);
                 if (prior[m] > 0)
-                    before += prior[m] * held_error(one->weights, one->intercept, &block, e,
-                                                    fit->columns, y);
+                    before += prior[m] *
+                              held_error(one->weights, one->intercept, &block, e, fit->columns, y);
             }
             double blended = held_error(fit->weights + at * (size_t)fit->columns,
                                         fit->intercept[at], &block, e, fit->columns, y);
-            double gain = cst_view_weight(job->view, block.first + i) *
-                          (before * before - blended * blended);
+            double gain =
+                cst_view_weight(job->view, block.first + i) * (before * before - blended * blended);
             sum[2 * d] += gain;
             sum[2 * d + 1] += gain * gain;
         }
@@ -706,8 +706,8 @@ static cst_status gain_block(cst_context *context, void *user, int64_t index, do
     return status;
 }
 
-/* The blend of an output goes back to the prior's by the share of its gain that chance alone brings:
- * 1 / z^2, z the gain over its standard error. */
+/* The blend of an output goes back to the prior's by the share of its gain that chance alone
+ * brings: 1 / z^2, z the gain over its standard error. */
 static cst_status trust(cst_context *context, const fit_job *job, int32_t output,
                         const double *prior, const double *sum) {
     cst_value_fit *fit = job->fit;
@@ -716,9 +716,9 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
     double gain = sum[0] / n;
     double chance = fmax(sum[1] / n - gain * gain, 0) / n;
     double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
-    cst_status status = stack_learners(
-        context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m, m,
-        prior, share, fit->blend + output * m);
+    cst_status status =
+        stack_learners(context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m,
+                       m, prior, share, fit->blend + output * m);
     if (status == CST_OK)
         combine(job, output);
     return status;
@@ -732,8 +732,8 @@ static cst_status trust_all(cst_context *context, fit_job *job) {
     size_t width = 2 * (size_t)fit->outputs;
     double *sums = cst_alloc(context, width, sizeof *sums);
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job,
-                              sums));
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
         status = trust(context, job, d, prior, sums + 2 * (size_t)d);
     cst_free(context, sums);

@@ -124,9 +124,9 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
         double location = scaling->location[refit->output];
         double scale = scaling->scale[refit->output];
         if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
-            refit->least = loss_of(
-                refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
-                (size_t)model->members);
+            refit->least =
+                loss_of(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
+                        (size_t)model->members);
         refit->share = share;
         refit->learner = 0;
         refit->rest[0] = location + scale * refit->rest[0];

@@ -401,7 +401,7 @@ class Errors(unittest.TestCase):
 
     def test_options_and_files(self):
         self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)
-        self.raises([ValueError], "preset", self.preds, self.y, preset="best")
+        self.raises([ValueError], "preset", self.preds, self.y, preset="worst")
         with self.assertRaisesRegex(TypeError, "did you mean cka_threshold?"):
             corestack.fit(self.preds, self.y, cka_treshold=0.9)
         self.raises([OSError, corestack.FileError], "no/such/pool.json", "no/such/pool.json")

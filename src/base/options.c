@@ -28,7 +28,8 @@ static const preset_value PRESET_VALUES[] = {
     {"compact", CST_OPT_KEEP_FRACTION, "0.6"},
     {"compact", CST_OPT_DETECT_SELECT, "true"},
     {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
-    /* Nobody goes without proof that the loss is no higher. */
+    /* Copies go, and who is proven not to lower the loss. */
+    {"best", CST_OPT_CKA_THRESHOLD, "0.9999"},
     {"best", CST_OPT_SELECT_TOLERANCE, "0"},
     /* CoRe-Stack+ to the letter: tau 0.85 on CKA with sqrt(N) uniform landmarks, learned gate,
        lambda*, Laplace. */

@@ -290,7 +290,9 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         out->reason[k] = cst_reason_of_drop(projection.reason[k]);
         out->closest[k] = projection.partner[k];
-        out->closest_value[k] = projection.similarity[k];
+        out->closest_value[k] = out->closest[k] >= 0
+                                    ? out->similarity[k * view->members + out->closest[k]]
+                                    : projection.similarity[k];
         if (out->reason[k] == CST_REASON_KEPT)
             out->kept[out->kept_count++] = k;
     }

@@ -414,6 +414,21 @@ class Blend(PoolCase):
         np.testing.assert_allclose(np.load(out).ravel(), mean, atol=0.02 * scale)
         self.assertGreater(np.abs(mean - np.load(out).ravel()).max(), 0)
 
+    def test_accurate_members_are_no_duplicates(self):
+        # Their values agree because all are near the target; only the copy has the same errors.
+        rng = np.random.default_rng(5)
+        y = 10 * rng.normal(size=400)
+        common = 0.2 * rng.normal(size=400)
+        x = [y + common + 0.2 * rng.normal(size=400) for _ in range(4)]
+        x.append(x[1] + 0.005 * rng.normal(size=400))
+        files = [self.save(f"a{k}.npy", v.astype("f4")) or self.path(f"a{k}.npy") for k, v in enumerate(x)]
+        self.save("y.npy", y)
+        found = self.works("fit", "--task", "regression", "--labels", self.path("y.npy"), *files, "-o", self.model, "--set",
+                           "evaluate.nested=false", "--set", "select.rule=best", "--json").json()
+        dropped = [m["name"] for m in found["dropped"] if m["because"] == "redundant"]
+        self.assertEqual(len(dropped), 1)
+        self.assertIn(dropped[0][-2:], ("a1", "a4"))
+
     def test_one_learner_on_request(self):
         self.make(1, 3.0)
         found = self.works("fit", self.pool, "-o", self.model, *PLAIN, "--set", "meta.learners=log-linear", "--json").json()

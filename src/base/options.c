@@ -26,6 +26,7 @@ typedef struct preset_value {
 static const preset_value PRESET_VALUES[] = {
     /* A smaller stack. */
     {"compact", CST_OPT_KEEP_FRACTION, "0.6"},
+    {"compact", CST_OPT_SELECT_TOLERANCE, "0.005"},
     {"compact", CST_OPT_DETECT_SELECT, "true"},
     {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
     /* Copies go, and who is proven not to lower the loss. */

@@ -70,7 +70,7 @@
       "smallest set within one standard error, or within select.tolerance, of it; non-inferior = " \
       "smallest set that is, with confidence, within select.tolerance of all members. A "          \
       "smaller set that is better with confidence is kept instead.")                               \
-    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
+    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.002", 0, 1, "",                               \
       "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \

@@ -35,7 +35,7 @@ static bool applies(const cst_settings *settings, int index, const cst_view *vie
     if (!spec || !cst_meta_is_whole(spec))
         return spec != NULL;
     /* With so many classes whole methods cost more than the pool, and their maps are noise. */
-    bool few = view->classes <= WHOLE_CLASSES || settings->learners_given;
+    bool few = view->classes <= WHOLE_CLASSES || settings->learners_chosen;
     return few && cst_whole_applies(spec, view);
 }
 

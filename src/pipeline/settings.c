@@ -4,12 +4,14 @@
  */
 #include "pipeline/settings.h"
 
+#include <string.h>
+
 /* Removals cost a refit for each fold and member: on more rows than these (10,000 samples of 100
  * classes, 1,000 of 1,000) they are judged on a sample. */
 static const int64_t JUDGED_PAIRS = 1 << 20;
 
 void cst_settings_pool_only(cst_settings *settings) {
-    if (!settings->learners_given && (settings->learners & CST_META_LOGLINEAR))
+    if (!settings->learners_chosen && (settings->learners & CST_META_LOGLINEAR))
         settings->learners = CST_META_LOGLINEAR;
 }
 
@@ -52,6 +54,9 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
         (cst_compact_options){.cut = cst_option_real(o, CST_OPT_LOGLINEAR_CUT),
                               .max_rows = cst_option_integer(o, CST_OPT_SELECT_MAX_ROWS)};
     out->learners = cst_option_set_of(o, CST_OPT_META_LEARNERS);
+    out->learners_chosen = cst_option_given(o, CST_OPT_META_LEARNERS) ||
+                           strcmp(cst_options_get(o, cst_option_at(CST_OPT_META_LEARNERS)->key),
+                                  cst_option_at(CST_OPT_META_LEARNERS)->initial) != 0;
     static const cst_gate_mode gates[] = {CST_GATE_LEARNED, CST_GATE_PROTOTYPE, CST_GATE_NONE};
     out->gate = cst_gate_options_default();
     out->gate.mode = gates[cst_option_choice(o, CST_OPT_GATE_MODE)];
@@ -67,7 +72,6 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
     out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
     out->balance = cst_option_real(o, CST_OPT_FIT_BALANCE);
-    out->learners_given = cst_option_given(o, CST_OPT_META_LEARNERS);
     if (out->balance > 0)
         cst_settings_pool_only(out);
     out->selection.nonnegative = cst_option_flag(o, CST_OPT_LOGLINEAR_NONNEGATIVE);

@@ -24,8 +24,8 @@ static const struct value_preset {
               "blend, refit"},
     {"compact", "as default, with at most 60% of the members"},
     {"best", "as default, with every member that may lower the error"},
-    {"default", "near-duplicates removed, members selected by held-out error, one linear pool "
-                "shrunk towards the good members"},
+    {"default", "near-duplicates removed, members selected by held-out error, a linear pool shrunk "
+                "towards the good members and blended with bounded mixtures"},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };

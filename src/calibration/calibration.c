@@ -10,7 +10,7 @@
 /* Of vector scaling inside a blend: with a few hundred rows the map of each class is noise. */
 static const double SHRINK = 10;
 static const double SLOPE_PRIOR = 1;
-static const double SHRUNK_TOLERANCE = 1e-6;
+static const double SHRUNK_TOLERANCE = 1e-3;
 
 typedef struct calibrator_text {
     cst_calibrator_kind kind;
@@ -169,10 +169,11 @@ static cst_status gather(cst_context *context, const cst_view *view, int32_t **l
 
 cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
                                      const cst_view *view, const float *probabilities,
-                                     cst_calibrator *out) {
+                                     const cst_calibrator *start, cst_calibrator *out) {
     int32_t *labels = NULL;
     double *weights = NULL;
-    cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE};
+    cst_vector_options options = {
+        .shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE, .start = start};
     cst_status status = gather(context, view, &labels, &weights);
     CST_TRY(cst_calibrator_alloc(context, kind, view->classes, out));
     options.weights = view->weights ? weights : NULL;

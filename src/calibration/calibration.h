@@ -114,6 +114,7 @@ typedef struct cst_vector_options {
                               around 1 */
     double tolerance;      /* half the squared decrement, in nats, from which on a step is not taken */
     const double *weights; /* [rows]: how much each counts; NULL: all alike */
+    const cst_calibrator *start; /* a map near the optimum; NULL: the identity */
 } cst_vector_options;
 
 /* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus the prior's half
@@ -125,10 +126,10 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
 
 /* A map of kind temperature or vector of a labelled view's rows, with their weights, as a blend
  * takes it: the inverse temperature has a prior of precision 1 around 1, and vector scaling is
- * shrunk to a temperature with precision 10. */
+ * shrunk to a temperature with precision 10. start: a map near it, or NULL. */
 cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
                                      const cst_view *view, const float *probabilities,
-                                     cst_calibrator *out);
+                                     const cst_calibrator *start, cst_calibrator *out);
 
 /* The map itself in place; probabilities: [count][classes]. */
 void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,

@@ -261,8 +261,10 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
         d.direction = d.all + 16 * c;
         d.steps = d.direction + 2 * c;
         d.changes = d.steps + HISTORY * 2 * c;
-        for (size_t j = 0; j < c; j++)
-            d.at.theta[j] = 1;
+        for (size_t j = 0; j < c; j++) {
+            d.at.theta[j] = options->start ? options->start->slopes[j] : 1;
+            d.at.theta[c + j] = options->start ? options->start->intercepts[j] : 0;
+        }
         status = descend(context, &d);
     }
     if (status == CST_OK) {

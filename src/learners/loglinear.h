@@ -142,6 +142,7 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
 typedef struct cst_loglinear_cv {
     bool prior; /* the prior of the weights */
     bool share; /* the mixing: one share for all members instead of each member's own */
+    const double *start; /* [view->members]: weights near the optimum; NULL: unknown */
     double *loss; /* out: [view->rows] held-out NLL of each row under the choice, NaN for rows that
                      the table has not; NULL: not wanted */
 } cst_loglinear_cv;
@@ -157,8 +158,8 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
 /* Cross-validation on a table, with the choices set in `options`. loss: [table->rows], of cv->loss.
  * Prior: precision 10 of the weights or both precisions by the evidence, whichever is better, unless
  * one of 1, 3, 30, 100 is better by more than two paired standard errors. Share: each member's own
- * mixing, unless 1e-6, 1e-4 or 0.01 for every member is better by more than two paired standard
- * errors. Above 256 classes the evidence is no candidate and pools are compared without biases.
+ * mixing, unless 1e-6 or 1e-3 for every member, with precision 10, is better by more than two paired
+ * standard errors than the best prior. Above 256 classes the evidence is no candidate and pools are compared without biases.
  * Mixing is refitted without each fold. folds: of the view's rows, 0..fold_count-1, none without
  * rows of the table. */
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,

@@ -14,7 +14,7 @@ static const double CONFIDENCE = 2;
 
 /* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms. */
 static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
-static const double SHARES[] = {1e-6, 1e-4, 1e-2};
+static const double SHARES[] = {1e-6, 1e-3};
 enum {
     PRECISION_COUNT = sizeof PRECISIONS / sizeof PRECISIONS[0],
     SHARE_COUNT = sizeof SHARES / sizeof SHARES[0],
@@ -153,8 +153,7 @@ static int32_t best_prior(const double *loss, int64_t rows, const choice *choice
     return clearly_best(loss, rows, 0, count, start);
 }
 
-/* Priors at the table's share and other shares with the first of these priors in one go; where
- * another share is clearly better, priors at that one. */
+/* Priors at the table's share, and other shares with the first of these priors. */
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 const int32_t *folds, int32_t fold_count,
                                 const cst_loglinear_cv *cv, cst_loglinear_options *options,
@@ -173,13 +172,9 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
     cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, fold_count, crossfit_task, &job));
-    int32_t share = status == CST_OK ? clearly_best(job.loss, rows, priors, count, 0) : 0;
-    if (share > 0) {
-        job.count = priors = list_priors(table, cv->prior, choices[share].share, options, choices);
-        status = cst_parallel_for(context, fold_count, crossfit_task, &job);
-    }
     if (status == CST_OK) {
         int32_t best = best_prior(job.loss, rows, choices, priors);
+        best = clearly_best(job.loss, rows, priors, count, best);
         choose(&choices[best], options);
         if (loss)
             memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);

@@ -392,14 +392,14 @@ static cst_status fit_sample(cst_context *context, const cst_logtable *table, co
 /* Fit on the table, then on the view where the table is a sample of it. */
 static cst_status fit_view(cst_context *context, const cst_view *view, const cst_logtable *table,
                            const int32_t *active, const cst_loglinear_options *options,
-                           cst_loglinear *out, double *logdet) {
+                           const double *start, cst_loglinear *out, double *logdet) {
     bool sample = !table->compact->every_class || table->rows < view->rows;
     double *spread = cst_alloc(context, 2 * (size_t)view->members, sizeof *spread);
     cst_status status = spread ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && sample)
         status = fit_sample(context, table, active, options, out);
     else if (status == CST_OK)
-        status = cst_loglinear_fit(context, table, active, view->members, options, NULL, out);
+        status = cst_loglinear_fit(context, table, active, view->members, options, start, out);
     if (status == CST_OK && sample)
         status =
             cst_loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
@@ -429,7 +429,7 @@ cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const 
     CST_TRY(cst_logtable_mix(context, &table));
     if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
         status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
-    CST_TRY(fit_view(context, view, &table, active, options, out, logdet));
+    CST_TRY(fit_view(context, view, &table, active, options, cv->start, out, logdet));
     if (status == CST_OK)
         memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
     cst_logtable_free(context, &table);

@@ -202,10 +202,10 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
 
 static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                             const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                            cst_meta_fit *fit) {
+                            const cst_learner *near, cst_meta_fit *fit) {
     int32_t at = fit->learners++;
     fit->name[at] = spec->name;
-    return cst_whole_fit(context, spec, view, folds, fold_count, settings,
+    return cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
                          &fit->model->learner[at]);
 }
 
@@ -414,6 +414,15 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
 
 /* ---- the log-linear pools and whole methods of every part ---- */
 
+/* The same learner fitted on all rows, which is done first. */
+static const cst_learner *learner_of_all(const crossfit *job, const cst_meta_spec *spec) {
+    const cst_meta_fit *fit = &job->parts[0].fit;
+    int32_t m = 0;
+    while (fit->name[m] != spec->name)
+        m++;
+    return &fit->model->learner[m];
+}
+
 static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
     bool all = p == &job->parts[0];
     cst_status status = CST_OK;
@@ -422,7 +431,7 @@ static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
             applies(job->settings, i, job->view) ? cst_meta_spec_at(i) : NULL;
         if (spec && cst_meta_is_whole(spec))
             status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
-                               &p->fit);
+                               all ? NULL : learner_of_all(job, spec), &p->fit);
         else if (spec && spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
             job->pool_at = all ? p->fit.learners : job->pool_at;
             status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,

@@ -142,7 +142,7 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
         .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
     CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
-    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own, &calibrator));
+    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own, NULL, &calibrator));
     CST_TRY(cst_baseline_fit_model(context, &fit, kept, members, &model));
     CST_TRY(take_learner(context, spec, model, &calibrator, out));
     cst_calibrator_free(context, &calibrator);
@@ -174,6 +174,7 @@ static void free_scaled(cst_context *context, scaled_view *s, int32_t members) {
 typedef struct scale_job {
     const cst_view *view;
     const cst_meta_spec *spec;
+    const cst_calibrator *near; /* [members], or NULL */
     scaled_view *scaled;
     cst_calibrator *scaling;
 } scale_job;
@@ -202,13 +203,15 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
         return CST_OK;
     }
     CST_TRY(
-        cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy, &job->scaling[task]));
+        cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
+                                  job->near ? &job->near[task] : NULL, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
     return status;
 }
 
 static cst_status make_scaled(cst_context *context, const cst_view *view,
-                              const cst_meta_spec *spec, cst_calibrator *scaling, scaled_view *out) {
+                              const cst_meta_spec *spec, const cst_calibrator *near,
+                              cst_calibrator *scaling, scaled_view *out) {
     size_t rows = (size_t)view->rows;
     *out = (scaled_view){0};
     out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
@@ -221,7 +224,7 @@ static cst_status make_scaled(cst_context *context, const cst_view *view,
         if (view->weights)
             out->weights[i] = cst_view_weight(view, i);
     }
-    scale_job job = {view, spec, out, scaling};
+    scale_job job = {view, spec, near, out, scaling};
     cst_status status = cst_parallel_for(context, view->members, scale_task, &job);
     out->view = (cst_view){.rows = view->rows,
                            .classes = view->classes,
@@ -234,13 +237,14 @@ static cst_status make_scaled(cst_context *context, const cst_view *view,
 }
 
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
-                             int32_t fold_count, const cst_settings *settings, cst_learner *out) {
+                             int32_t fold_count, const cst_settings *settings,
+                             const cst_learner *near, cst_learner *out) {
     const cst_view *view = &part->view;
     size_t members = (size_t)view->members;
     scaled_view scaled = {0};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
-    static const cst_loglinear_cv none;
+    cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
     cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
     if (!own)
         return CST_ERROR_MEMORY;
@@ -258,8 +262,11 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
     if (spec->linear > 0)
         options.prior_weights = LINEAR_PRIOR;
-    CST_TRY(make_scaled(context, view, spec, own->scaling, &scaled));
-    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &none, &options,
+    if (near)
+        options.tolerance = 1e-4;
+    CST_TRY(make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling,
+                        &scaled));
+    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
     cst_loglinear_free(context, &pool);
@@ -283,7 +290,7 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
 
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         cst_learner *out) {
+                         const cst_learner *near, cst_learner *out) {
     row_part part = {0};
     int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
     *out = (cst_learner){0};
@@ -291,7 +298,7 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
     if (status == CST_OK)
         status = spec->baseline
                      ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
-                     : fit_scaled(context, spec, &part, fold_count, settings, out);
+                     : fit_scaled(context, spec, &part, fold_count, settings, near, out);
     if (status != CST_OK)
         cst_learner_free(context, out);
     free_part(context, &part);

@@ -36,10 +36,11 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
                                  cst_learner *learner);
 
 /* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
- * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. *out,
+ * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near: the
+ * fit on more of the rows, from which one that only gives held-out losses starts; NULL: none. *out,
  * with its weights for every member, is freed with cst_learner_free. */
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         cst_learner *out);
+                         const cst_learner *near, cst_learner *out);
 
 #endif

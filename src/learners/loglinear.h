@@ -141,6 +141,7 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
 /* What cross-validation over the folds chooses before a fit. All zero: nothing. */
 typedef struct cst_loglinear_cv {
     bool prior; /* the prior of the weights */
+    bool brief; /* compare fewer priors: 10, 1 and 100 */
     bool share; /* the mixing: one share for all members instead of each member's own */
     const double *start; /* [view->members]: weights near the optimum; NULL: unknown */
     double *loss; /* out: [view->rows] held-out NLL of each row under the choice, NaN for rows that

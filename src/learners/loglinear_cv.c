@@ -14,9 +14,12 @@ static const double CONFIDENCE = 2;
 
 /* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms. */
 static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
+/* Where other pools are blended, which cover what the prior misses. */
+static const double BRIEF[] = {10, 1, 100};
 static const double SHARES[] = {1e-6, 1e-3};
 enum {
     PRECISION_COUNT = sizeof PRECISIONS / sizeof PRECISIONS[0],
+    BRIEF_COUNT = sizeof BRIEF / sizeof BRIEF[0],
     SHARE_COUNT = sizeof SHARES / sizeof SHARES[0],
     CHOICES_MAX = PRECISION_COUNT + SHARE_COUNT
 };
@@ -134,15 +137,17 @@ static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int
     return best;
 }
 
-/* Candidates at one share: every precision, or the one that is set. */
-static int32_t list_priors(const cst_logtable *table, bool prior, double share,
+/* Candidates at the table's share: precisions, or the one that is set. */
+static int32_t list_priors(const cst_logtable *table, const cst_loglinear_cv *cv,
                            const cst_loglinear_options *options, choice *out) {
     int32_t count = 0;
-    if (!prior)
-        out[count++] = (choice){share, options->evidence ? 0 : options->prior_weights};
-    for (int g = 0; prior && g < PRECISION_COUNT; g++)
+    if (!cv->prior)
+        out[count++] = (choice){table->share, options->evidence ? 0 : options->prior_weights};
+    for (int g = 0; cv->prior && cv->brief && g < BRIEF_COUNT; g++)
+        out[count++] = (choice){table->share, BRIEF[g]};
+    for (int g = 0; cv->prior && !cv->brief && g < PRECISION_COUNT; g++)
         if (PRECISIONS[g] > 0 || table->classes <= EVIDENCE_CLASSES)
-            out[count++] = (choice){share, PRECISIONS[g]};
+            out[count++] = (choice){table->share, PRECISIONS[g]};
     return count;
 }
 
@@ -160,7 +165,7 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 double *loss) {
     choice choices[CHOICES_MAX];
     int64_t rows = table->rows;
-    int32_t priors = list_priors(table, cv->prior, table->share, options, choices);
+    int32_t priors = list_priors(table, cv, options, choices);
     int32_t count = priors;
     for (int g = 0; cv->share && g < SHARE_COUNT; g++)
         choices[count++] = (choice){SHARES[g], choices[0].precision};

@@ -177,6 +177,7 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     double logdet = 0;
     double *mix = NULL;
     cst_loglinear_cv cv = {.prior = settings->prior_cv,
+                           .brief = held_out != NULL,
                            .share = settings->share_cv && spec->share <= 0,
                            .loss = held_out};
     fit->name[at] = spec->name;

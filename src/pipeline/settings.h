@@ -43,7 +43,6 @@ typedef struct cst_settings {
     bool select;
     cst_select_options selection; /* limits and costs are set for each view */
     unsigned learners;            /* bit per cst_learner_kind */
-    bool learners_chosen;         /* by the preset or the caller, not by default */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
     cst_noise_rule noise_rule;
@@ -58,6 +57,7 @@ typedef struct cst_settings {
     bool pool_nonnegative; /* regression: weights of the linear pool */
     int variance_rule;     /* regression: choice of variance.rule */
     bool conformal;        /* regression: intervals by quantiles of residuals */
+    bool learners_chosen;  /* the learners are not those of preset default */
     int64_t judged_pairs;  /* (sample, class) pairs up to which removals are judged on every row */
 } cst_settings;
 

@@ -109,12 +109,48 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
 
 /* ---- the linear kinds ---- */
 
-/* By default the linear pool, and mixtures that are safer where its prior misleads it. */
-static bool wants(const cst_settings *settings, int32_t members, cst_value_learner kind) {
-    if (settings->learners_chosen)
-        return kind <= CST_VALUE_LINEAR_POOL && (settings->learners >> kind & 1U) != 0;
-    return kind == CST_VALUE_LINEAR_POOL || kind == CST_VALUE_AVERAGE ||
-           (kind > CST_VALUE_AVERAGE && members > 1);
+/* What a choice of meta.learners is in a regression, where nothing has to be calibrated: bits of
+ * cst_value_learner, 0 where it is for classification alone. */
+static unsigned meaning_of(const char *choice, size_t length) {
+    static const struct {
+        const char *name;
+        bool calibrated; /* may be followed by "+" and a map */
+        cst_value_learner kind;
+    } meanings[] = {{"ridge", false, CST_VALUE_RIDGE},
+                    {"elastic-net", false, CST_VALUE_ELASTIC_NET},
+                    {"lasso", false, CST_VALUE_LASSO},
+                    {"log-linear", false, CST_VALUE_LINEAR_POOL},
+                    {"average", true, CST_VALUE_AVERAGE},
+                    {"greedy", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"hill-climbing", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"best-single", true, CST_VALUE_BEST_SINGLE}};
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        size_t width = strlen(meanings[i].name);
+        if (width <= length && strncmp(choice, meanings[i].name, width) == 0 &&
+            (width == length || (meanings[i].calibrated && choice[width] == '+')))
+            return 1U << meanings[i].kind;
+    }
+    return 0;
+}
+
+/* Bits of the learners: by default the linear pool, and mixtures that are safer where its prior
+ * misleads it. Of one member the mixtures are all the same. */
+static unsigned learners_of(const cst_settings *settings, int32_t members) {
+    unsigned mixtures = 1U << CST_VALUE_MINIMUM_VARIANCE | 1U << CST_VALUE_BEST_SINGLE;
+    unsigned bits = 1U << CST_VALUE_LINEAR_POOL | 1U << CST_VALUE_AVERAGE | mixtures;
+    if (settings->learners_chosen) {
+        const char *choices = cst_option_at(CST_OPT_META_LEARNERS)->choices;
+        bits = 0;
+        for (int i = 0; *choices; i++) {
+            size_t length = strcspn(choices, "|");
+            if (settings->learners >> i & 1U)
+                bits |= meaning_of(choices, length);
+            choices += length + (choices[length] == '|');
+        }
+    }
+    if (members > 1)
+        return bits;
+    return bits & mixtures ? (bits & ~mixtures) | 1U << CST_VALUE_AVERAGE : bits;
 }
 
 /* Penalty of one kind; with few folds the cross-validation gives way to GCV. */
@@ -747,8 +783,13 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
     *fit = (cst_value_fit){.outputs = view->classes, .folds = fold_count};
     fit->sigma2 = fit->mp_edge = fit->snr = NAN;
     bool linear = false;
+    unsigned bits = learners_of(settings, view->members);
+    if (bits == 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "none of the meta.learners is for regression: it has ridge, elastic-net, "
+                        "lasso, log-linear (the linear pool), average, greedy and best-single");
     for (int kind = 0; kind < CST_VALUE_LEARNERS_MAX; kind++)
-        if (wants(settings, view->members, (cst_value_learner)kind)) {
+        if (bits >> kind & 1U) {
             fit->kind[fit->learners++] = (cst_value_learner)kind;
             linear = linear || is_linear((cst_value_learner)kind);
         }

@@ -361,7 +361,7 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
 
 /* ---- mixtures ---- */
 
-/* Strength of what stands for a constraint of a mixture without some members, in variances. */
+/* How strongly a mixture without some members is held to its constraint, in variances. */
 static const double FIXED = 1e9;
 static const double SUM_TO_ONE = 100;
 

@@ -365,7 +365,8 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
 static const double FIXED = 1e9;
 static const double SUM_TO_ONE = 100;
 
-/* What the members that are left are weighed by: all alike, or the best of them. mse: [k]. */
+/* Center of the best single member: each has a billionth of the weight of the next better one, so
+ * that the best of those present has nearly all. mse: [k]. */
 static double rank_weight(const double *mse, size_t k, size_t i) {
     double rank = 0;
     for (size_t j = 0; j < k; j++)

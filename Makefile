@@ -65,7 +65,7 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into fuzz/figures.
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
-experiments: build ## Runs every experiment on the pools that are there, into experiments/results.md and claims.md (40 minutes)
+experiments: build ## Runs every experiment on the pools that are there, into experiments/results.md and claims.md (an hour)
 	@experiments/all.sh
 
 claims: ## Writes experiments/results.md and claims.md again from the stored figures

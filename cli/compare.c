@@ -21,7 +21,7 @@ static const cli_option OPTIONS[] = {
      "split to score: oof (default; nested scores), or another split, scored by fits on oof; "
      "several splits, separated by commas, are scored one by one and averaged"},
     {"methods", 'm', "A,B,...",
-     "methods to compare, separated by commas (all); see --list-methods"},
+     "methods to compare, separated by commas (all but compact and best); see --list-methods"},
     {"list-methods", 0, NULL, "list the methods and what each one computes"},
     {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
     {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},

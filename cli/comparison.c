@@ -112,7 +112,11 @@ int cli_list_methods(cli_call *call) {
                         "example ridge+temperature\n");
     for (int i = 0; i < CALIBRATION_COUNT; i++)
         list_one(CALIBRATIONS[i], json, i == 0);
-    cli_out(json ? "\n  ]\n}\n" : "\n\"all\" selects every method that applies to the pool.\n");
+    cli_out(json ? "\n  ]\n}\n" : "\n");
+    if (!json)
+        cli_out_wrapped(0, 0,
+                        "\"all\" selects every method that applies to the pool. Without --methods, "
+                        "the presets compact and best are left out.\n");
     return CLI_OK;
 }
 

@@ -21,7 +21,7 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"preset", 'p', "NAME", "default, paper or prototype"},
+    {"preset", 'p', "NAME", "default, compact, best, paper or prototype"},
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to inspect (oof)"},

@@ -43,7 +43,7 @@ _corestack() {
         return
     fi
     case $previous in
-        --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
+        --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default compact best paper prototype" -- "$current") ;;
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
         --missing) mapfile -t COMPREPLY < <(compgen -W "allow error" -- "$current") ;;

@@ -62,7 +62,7 @@ with tempfile.TemporaryDirectory() as competition:
     for name in ("svm_rbf", "knn_5", "forest_a"):
         np.save(f"{competition}/oof_{name}.npy", oof[name])
         np.save(f"{competition}/test_{name}.npy", test[name])
-    blend = corestack.fit(competition, keep_fraction=0)  # keywords are options: keep.fraction
+    blend = corestack.fit(competition, keep_max=3)  # keywords are options: keep.max
     submission = blend.predict(competition, split="test")  # an array; or the file itself:
     blend.predict(competition, split="test", out=f"{competition}/submission.csv")
     print(Path(f"{competition}/submission.csv").read_text().splitlines()[0])

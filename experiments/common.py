@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Sections in the order of experiments/results.md.
 SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
-            "lambda", "ece", "bounds", "seeds", "default"]
+            "lambda", "ece", "bounds", "seeds", "default", "regret"]
 
 INTRODUCTION = """# Results on real pools
 
@@ -86,8 +86,9 @@ PAPER_METHODS = {
 
 # ---- command line and pools -----------------------------------------------------------------------------------------
 
-def arguments(document, resamples=1000):
-    """The options that all scripts take. Folders of --pools are searched before the default ones."""
+def arguments(document, resamples=1000, more=None):
+    """The options that all scripts take, and those that more(parser) adds. Folders of --pools are searched before the default
+    ones."""
     parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("--pools", action="append", default=[], metavar="DIR",
                         help="a folder with pools in it; may be repeated (data/pools, ../shared/pools, examples)")
@@ -98,6 +99,8 @@ def arguments(document, resamples=1000):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="do not reuse results of earlier runs of the same tool")
     parser.add_argument("--write-only", action="store_true", help="write the section again from the stored figures")
+    if more:
+        more(parser)
     options = parser.parse_args()
     options.folders = [pathlib.Path(p) for p in options.pools] + [ROOT / "data" / "pools", ROOT.parent / "shared" / "pools",
                                                                   ROOT / "examples"]
@@ -295,10 +298,10 @@ def percentile(samples):
 
 # ---- sections ------------------------------------------------------------------------------------------------------
 
-def run(document, name, title, measure, section, resamples=1000):
+def run(document, name, title, measure, section, resamples=1000, more=None):
     """One experiment: measure(options) returns (figures, page), section(figures, page) the lines of the section. Both go
-    through JSON, so that --write-only sees what a run sees."""
-    options = arguments(document, resamples)
+    through JSON, so that --write-only sees what a run sees. more(parser) adds options."""
+    options = arguments(document, resamples, more)
     folder = ROOT / "experiments" / name
     if not options.write_only:
         figures, page = measure(options)

@@ -1,12 +1,14 @@
-"""Reads data frames out of installed or unpacked R packages without R: the lazy-load database (rdb, rdx) and its
-serialisation (XDR, versions 2 and 3).
+"""Reads data frames out of installed or unpacked R packages without R: the lazy-load database (rdb, rdx), files of saved
+objects (rda), and their serialisation (XDR, versions 2 and 3).
 
-Stands before corestack: regression.py takes the tables that Debian's R packages bring from here. Needs NumPy only.
+Stands before corestack: regression.py and tables.py take the tables of Debian's R packages from here. Needs NumPy only.
 Paper: the regression task of section "Preliminaries and Pipeline Overview".
 """
 import bz2
+import gzip
 import lzma
 import struct
+import subprocess
 import zlib
 from pathlib import Path
 
@@ -15,6 +17,9 @@ import numpy as np
 NULL, PAIRS, SYMBOL_REFERENCE, NAMESPACE, GLOBAL, ALTERNATIVE = 254, 2, 255, 249, 253, 238
 SYMBOL, CHARACTER, LOGICAL, INTEGER, REAL, STRINGS, LIST = 1, 9, 10, 13, 14, 16, 19
 MISSING = -2 ** 31
+
+R_LIBRARY = Path("/usr/lib/R/site-library")
+UNPACKED = Path(__file__).resolve().parents[2] / "data" / "debian"
 
 
 class Vector:
@@ -128,9 +133,36 @@ def levels(frame, name):
     return list(column.attributes["levels"].values)
 
 
-def load(package, name):
-    """The data frame `name` of the R package in folder `package` (its data/Rdata.rdb)."""
-    folder = Path(package) / "data"
+def package(name):
+    """Folder of an R package of Debian: the installed one, or r-cran-NAME downloaded by apt-get and unpacked, not installed."""
+    if (R_LIBRARY / name).exists():
+        return R_LIBRARY / name
+    folder = UNPACKED / name
+    if not folder.exists():
+        UNPACKED.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["apt-get", "download", f"r-cran-{name}"], cwd=UNPACKED, check=True)
+        deb = max(UNPACKED.glob(f"r-cran-{name}_*.deb"))
+        subprocess.run(["dpkg-deb", "-x", deb, UNPACKED / f"{name}.deb.d"], check=True)
+        (UNPACKED / f"{name}.deb.d" / R_LIBRARY.relative_to("/") / name).rename(folder)
+    return folder
+
+
+def load_saved(path):
+    """The first object of a file that R's `save` wrote, whichever way it is compressed."""
+    data = path.read_bytes()
+    for magic, module in ((b"\x1f\x8b", gzip), (b"BZh", bz2), (b"\xfd7zXZ", lzma)):
+        if data.startswith(magic):
+            data = module.decompress(data)
+    if data[:5] not in (b"RDX2\n", b"RDX3\n"):
+        raise ValueError(f"{path}: not a binary file of R's save")
+    return next(iter(Reader(data[5:]).item().values()))
+
+
+def load(folder, name):
+    """The data frame `name` of the R package in `folder` (its data/Rdata.rdb or data/NAME.rda)."""
+    folder = Path(folder) / "data"
+    if (folder / f"{name}.rda").exists():
+        return load_saved(folder / f"{name}.rda")
     index = Reader(zlib.decompress((folder / "Rdata.rdx").read_bytes(), 47)).item()
     variables = index.values[index.attributes["names"].values.index("variables")]
     start, length = variables.values[variables.attributes["names"].values.index(name)].values

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a regression pool with true out-of-fold predictions: diabetes, concrete, meats, ames or diamonds.
+"""Makes a regression pool with true out-of-fold predictions: diabetes, concrete, meats, ames, diamonds, boston and others.
 
 Stands before corestack: heterogeneous scikit-learn regressors whose saved predictions it reads; `meats` has three outputs.
 Members that are done are not fitted again. Paper: the regression task of section "Preliminaries and Pipeline Overview".
 """
 import json
 import shutil
-import subprocess
 import tempfile
 import time
 import warnings
@@ -43,9 +42,6 @@ import scores
 warnings.filterwarnings("ignore", category=FutureWarning)  # a change of layout of coef_, whose size alone is read
 warnings.filterwarnings("ignore", category=ConvergenceWarning)  # the networks run for a fixed number of epochs on purpose
 
-R_LIBRARY = Path("/usr/lib/R/site-library")
-UNPACKED = common.ROOT / "data" / "debian"
-
 
 @dataclass
 class Table:
@@ -68,23 +64,9 @@ class Flat(BaseEstimator, TransformerMixin):
         return x / x.std(axis=1, keepdims=True)
 
 
-def r_package(name):
-    """Folder of an R package of Debian: the installed one, or r-cran-NAME downloaded by apt-get and unpacked, not installed."""
-    if (R_LIBRARY / name).exists():
-        return R_LIBRARY / name
-    folder = UNPACKED / name
-    if not folder.exists():
-        UNPACKED.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "download", f"r-cran-{name}"], cwd=UNPACKED, check=True)
-        deb = max(UNPACKED.glob(f"r-cran-{name}_*.deb"))
-        subprocess.run(["dpkg-deb", "-x", deb, UNPACKED / f"{name}.deb.d"], check=True)
-        (UNPACKED / f"{name}.deb.d" / R_LIBRARY.relative_to("/") / name).rename(folder)
-    return folder
-
-
 def load_diamonds():
     """53,940 round-cut diamonds: log of the price from carat, cut, colour, clarity (ordered codes) and measures."""
-    frame = rdata.load(r_package("ggplot2"), "diamonds")
+    frame = rdata.load(rdata.package("ggplot2"), "diamonds")
     table = rdata.columns(frame)
     ordered = [[rdata.levels(frame, name).index(v) for v in table[name]] for name in ("cut", "color", "clarity")]
     x = np.column_stack([table["carat"], *ordered, *(table[name] for name in ("depth", "table", "x", "y", "z"))])
@@ -94,7 +76,7 @@ def load_diamonds():
 
 def load_ames():
     """2,930 house sales in Ames: log10 of the price, from numbers and one-hot categories with at least 10 houses."""
-    table = rdata.columns(rdata.load(r_package("modeldata"), "ames"))
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "ames"))
     price, features = table.pop("Sale_Price"), []
     for values in table.values():
         if isinstance(values, np.ndarray) and values.dtype != object:
@@ -108,7 +90,7 @@ def load_ames():
 
 def load_meats():
     """215 meat samples: water, fat and protein in percent from 100 near-infrared absorbances (Tecator)."""
-    table = rdata.columns(rdata.load(r_package("modeldata"), "meats"))
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "meats"))
     outputs = ["water", "fat", "protein"]
     x = np.column_stack([values for name, values in table.items() if name not in outputs])
     return Table(x, np.column_stack([table[name] for name in outputs]), outputs)
@@ -116,7 +98,7 @@ def load_meats():
 
 def load_concrete():
     """1,030 concrete mixes: compressive strength in MPa from seven amounts and the age."""
-    table = rdata.columns(rdata.load(r_package("modeldata"), "concrete"))
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "concrete"))
     strength = table.pop("compressive_strength")
     return Table(np.column_stack(list(table.values())).astype(np.float64), strength[:, None], ["strength"])
 
@@ -127,7 +109,39 @@ def load_diabetes_table():
     return Table(x, y[:, None], ["progression"])
 
 
-POOLS = {"diabetes": load_diabetes_table, "concrete": load_concrete, "meats": load_meats, "ames": load_ames, "diamonds": load_diamonds}
+def load_boston():
+    """506 districts of Boston: median value of the houses in thousand dollars, from eleven numbers and the river dummy."""
+    table = rdata.columns(rdata.load(rdata.package("mlbench"), "BostonHousing"))
+    value, _ = table.pop("medv"), table.pop("b")
+    return Table(np.column_stack(list(table.values())).astype(np.float64), value[:, None], ["value"])
+
+
+def load_ozone():
+    """Daily maxima of ozone in Los Angeles in 1976, in ppm: the days without missing numbers, from nine measures of weather and
+    the month."""
+    table = rdata.columns(rdata.load(rdata.package("mlbench"), "Ozone"))
+    rows = np.column_stack([table["V1"], *(table[f"V{i}"] for i in range(4, 14))]).astype(np.float64)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    return Table(np.delete(rows, 1, axis=1), rows[:, 1:2], ["ozone"])
+
+
+def load_cars():
+    """804 used cars: price in dollars from mileage, size, equipment and make."""
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "car_prices"))
+    price = table.pop("Price")
+    return Table(np.column_stack(list(table.values())).astype(np.float64), price[:, None], ["price"])
+
+
+def load_sacramento():
+    """932 house sales around Sacramento: price in dollars, from size, type and place."""
+    table = rdata.columns(rdata.load(rdata.package("modeldata"), "Sacramento"))
+    kinds = np.array([str(v) for v in table["type"]])
+    features = [table[name] for name in ("beds", "baths", "sqft", "latitude", "longitude")] + [kinds == k for k in np.unique(kinds)[1:]]
+    return Table(np.column_stack(features).astype(np.float64), table["price"].astype(np.float64)[:, None], ["price"])
+
+
+POOLS = {"diabetes": load_diabetes_table, "concrete": load_concrete, "meats": load_meats, "ames": load_ames, "diamonds": load_diamonds,
+         "boston": load_boston, "ozone": load_ozone, "cars": load_cars, "sacramento": load_sacramento}
 
 
 def scaled(model):

@@ -31,7 +31,8 @@ typedef struct cst_compare_options {
                           commas between: scores are means over them, and each is given too
                           (cst_compare) */
     const char *const *methods; /* [method_count] names; "all" selects every method that applies.
-                                   NULL: "all" for cst_compare, "default" for cst_sweep */
+                                   NULL: for cst_compare every one but presets "compact" and "best"
+                                   (segmentation: a short list), for cst_sweep "default" */
     int32_t method_count;
     const char *reference; /* differences and tests are against it; NULL: "default" where it is
                               among the methods, else the first */

@@ -38,7 +38,8 @@ CST_API size_t cst_option_count(void);
  * static. */
 CST_API const cst_option_spec *cst_option_at(size_t index);
 
-/* Returns the name of preset `index`: "default", "paper", "prototype"; NULL beyond. Static. */
+/* Returns the name of preset `index`: "default", "compact", "best", "paper", "prototype";
+ * NULL beyond. Static. */
 CST_API const char *cst_preset_at(size_t index);
 
 /* Creates a set of options at preset "default". *out belongs to the caller (cst_options_free). */

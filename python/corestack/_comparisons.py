@@ -71,8 +71,8 @@ def compare(
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
 
-    methods: names from :func:`corestack.methods`; None for all that apply. For arrays every score is nested; for the path
-    of a pool, a `split` other than "oof" is scored by fits on "oof".
+    methods: names from :func:`corestack.methods`; None for all that apply but "compact" and "best". For arrays every
+    score is nested; for the path of a pool, a `split` other than "oof" is scored by fits on "oof".
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     """
     with Session(threads, memory, progress) as s:

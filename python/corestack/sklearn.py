@@ -54,7 +54,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     cv : int, cross-validation generator, iterable or "prefit"
         Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
         integer is the number of folds of the stack, if `fit` is not given folds.
-    preset : "default", "paper" or "prototype"
+    preset : "default", "compact", "best", "paper" or "prototype"
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.
     nested : bool
@@ -209,7 +209,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
     cv : int, cross-validation generator, iterable or "prefit"
         Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
         integer is the number of folds of the stack, if `fit` is not given folds.
-    preset : "default", "paper" or "prototype"
+    preset : "default", "compact", "best", "paper" or "prototype"
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"interval.rule": "gaussian"}.
     nested : bool

@@ -401,7 +401,7 @@ class Errors(unittest.TestCase):
 
     def test_options_and_files(self):
         self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)
-        self.raises([ValueError], "preset", self.preds, self.y, preset="best")
+        self.raises([ValueError], "preset", self.preds, self.y, preset="worst")
         with self.assertRaisesRegex(TypeError, "did you mean cka_threshold?"):
             corestack.fit(self.preds, self.y, cka_treshold=0.9)
         self.raises([OSError, corestack.FileError], "no/such/pool.json", "no/such/pool.json")
@@ -421,7 +421,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(table["cka.threshold"]["keyword"], "cka_threshold")
         self.assertEqual((table["cka.threshold"]["least"], table["cka.threshold"]["most"]), (0, 1))
         self.assertIn("probes", table["cka.estimator"]["choices"])
-        self.assertEqual(corestack.presets(), ["default", "paper", "prototype"])
+        self.assertEqual(corestack.presets(), ["default", "compact", "best", "paper", "prototype"])
         self.assertIn("autogluon", corestack.methods())
 
 

@@ -14,7 +14,7 @@ static const cst_option_spec SPECS[CST_OPT_COUNT] = {
 #undef CST_OPTION_SPEC
 };
 
-static const char *const PRESETS[] = {"default", "paper", "prototype"};
+static const char *const PRESETS[] = {"default", "compact", "best", "paper", "prototype"};
 
 /* What a preset says otherwise than the table. */
 typedef struct preset_value {
@@ -24,11 +24,18 @@ typedef struct preset_value {
 } preset_value;
 
 static const preset_value PRESET_VALUES[] = {
+    /* A smaller stack. */
+    {"compact", CST_OPT_KEEP_FRACTION, "0.6"},
+    {"compact", CST_OPT_SELECT_TOLERANCE, "0.005"},
+    {"compact", CST_OPT_DETECT_SELECT, "true"},
+    {"compact", CST_OPT_DETECT_KEEP_FRACTION, "0.6"},
+    /* Copies go, and who is proven not to lower the loss. */
+    {"best", CST_OPT_CKA_THRESHOLD, "0.9999"},
+    {"best", CST_OPT_SELECT_TOLERANCE, "0"},
     /* CoRe-Stack+ to the letter: tau 0.85 on CKA with sqrt(N) uniform landmarks, learned gate,
        lambda*, Laplace. */
     {"paper", CST_OPT_CKA_THRESHOLD, "0.85"},
     {"paper", CST_OPT_CKA_LANDMARK_RULE, "uniform"},
-    {"paper", CST_OPT_KEEP_FRACTION, "0"},
     {"paper", CST_OPT_SELECT_DIRECTION, "none"},
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"paper", CST_OPT_LAMBDA_RULE, "star"},
@@ -36,7 +43,6 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
-    {"prototype", CST_OPT_KEEP_FRACTION, "0"},
     {"prototype", CST_OPT_SELECT_DIRECTION, "none"},
     {"prototype", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"prototype", CST_OPT_GATE_MODE, "prototype"},
@@ -231,7 +237,8 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
             known = cst_preset_at(i);
     if (!known)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "unknown preset '%s'; use default, paper or prototype", preset);
+                        "unknown preset '%s'; use default, compact, best, paper or prototype",
+                        preset);
     cst_status status = CST_OK;
     for (int id = 0; status == CST_OK && id < CST_OPT_COUNT; id++)
         status = set_id(context, options, (cst_option_id)id, SPECS[id].initial);

@@ -50,7 +50,7 @@
       "The same threshold for the Pearson correlation of the flattened predictions.")              \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
       "Maximum number of members to keep; 0 = no limit.")                                          \
-    X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
+    X(KEEP_FRACTION, "keep.fraction", REAL, "0", 0, 1, "",                                         \
       "Maximum fraction of the members to keep; the limit is never below three members. "          \
       "0 or 1 = no limit.")                                                                        \
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
@@ -68,8 +68,9 @@
       "best|one-se|tolerance|non-inferior",                                                        \
       "Which set on the search path is kept: best = lowest held-out loss; one-se or tolerance = "  \
       "smallest set within one standard error, or within select.tolerance, of it; non-inferior = " \
-      "smallest set that is, with confidence, within select.tolerance of all members.")            \
-    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
+      "smallest set that is, with confidence, within select.tolerance of all members. A "          \
+      "smaller set that is better with confidence is kept instead.")                               \
+    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.002", 0, 1, "",                               \
       "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
       "Prior precision of the log-linear weights during selection, for the total loss.")           \
@@ -133,12 +134,13 @@
       "Detection: maximum number of boxes per member, image and category; the highest scores are " \
       "kept.")                                                                                     \
     X(DETECT_SELECT, "detect.select", BOOLEAN, "false", 0, 1, "",                                  \
-      "Detection: let preset default select members by held-out loss; setting any select.* "       \
-      "option turns this on.")                                                                     \
+      "Detection: let presets default and best select members by held-out loss, as compact does; " \
+      "setting any select.* option turns this on.")                                                \
     X(DETECT_KEEP_FRACTION, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",                        \
-      "Detection: replaces keep.fraction in preset default, unless keep.fraction is set.")         \
+      "Detection: replaces keep.fraction in presets default, compact and best, unless "            \
+      "keep.fraction is set.")                                                                     \
     X(DETECT_PRIOR_WEIGHTS, "detect.prior_weights", REAL, "1000", 0, 1e12, "",                     \
-      "Detection: replaces loglinear.prior_weights in preset default, with "                       \
+      "Detection: replaces loglinear.prior_weights in presets default, compact and best, with "    \
       "loglinear.prior=fixed, unless one of those two is set; 0 = do not replace.")                \
     X(DETECT_TARGET_IOU, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                            \
       "Detection: minimum IoU with a true box for a fused box to count as correct during "         \

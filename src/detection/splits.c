@@ -46,7 +46,7 @@ void cst_detect_options_read(const cst_options *options, cst_detect_options *out
 
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings) {
-    if (strcmp(preset, "default") != 0)
+    if (strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0)
         return;
     settings->select = settings->select && options->select;
     if (!options->keep_general)

@@ -19,7 +19,7 @@ typedef enum cst_box_weights { /* order of the option's choices */
 
 typedef struct cst_detect_options {
     cst_cluster_options clusters;
-    bool select; /* this and the next two: of the preset "default" */
+    bool select; /* this and the next two: of the presets "default", "compact" and "best" */
     double keep_fraction;
     double prior_weights; /* 0: what the options of the log-linear pool say */
     bool keep_general;    /* keep.fraction was set, and detect.keep_fraction was not */

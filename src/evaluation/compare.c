@@ -74,16 +74,17 @@ static cst_status add_method(cst_context *context, comparison *c, const char *na
     return status;
 }
 
-static cst_status add_all(cst_context *context, comparison *c) {
+static cst_status add_all(cst_context *context, comparison *c, bool extras) {
     cst_status status = CST_OK;
     for (size_t i = 0; status == CST_OK && c->e.ops->method_name(i); i++)
-        status = add_method(context, c, c->e.ops->method_name(i), false);
+        if (extras || !cst_method_is_extra(c->e.ops->method_name(i)))
+            status = add_method(context, c, c->e.ops->method_name(i), false);
     return status;
 }
 
 static cst_status add_defaults(cst_context *context, comparison *c) {
     const char *const *names = c->e.ops->default_methods;
-    cst_status status = names ? CST_OK : add_all(context, c);
+    cst_status status = names ? CST_OK : add_all(context, c, false);
     for (; status == CST_OK && names && *names; names++)
         status = add_method(context, c, *names, false);
     return status;
@@ -106,7 +107,7 @@ static cst_status list_methods(cst_context *context, comparison *c) {
         return CST_ERROR_MEMORY;
     cst_status status = o->method_count < 1 ? add_defaults(context, c) : CST_OK;
     for (int32_t m = 0; status == CST_OK && m < o->method_count; m++)
-        status = strcmp(o->methods[m], "all") == 0 ? add_all(context, c)
+        status = strcmp(o->methods[m], "all") == 0 ? add_all(context, c, true)
                                                    : add_method(context, c, o->methods[m], true);
     if (status == CST_OK && c->count == 0)
         status = cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");

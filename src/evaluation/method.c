@@ -15,12 +15,20 @@
 static const struct preset_text {
     const char *name;
     const char *definition;
+    bool extra; /* a variant of default */
 } PRESETS[] = {
-    {"prototype", ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
-                   "cross-validated ridge, inverse-RMSE weights")},
-    {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-              "blend, refit"},
-    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool"},
+    {"prototype",
+     ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
+      "cross-validated ridge, inverse-RMSE weights"),
+     false},
+    {"paper",
+     "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+     "blend, refit",
+     false},
+    {"compact", "as default, with at most 60% of the members", true},
+    {"best", "as default, with every member that may lower the loss", true},
+    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool",
+     false},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
@@ -60,6 +68,11 @@ static const struct preset_text *find_preset(const char *name) {
 
 bool cst_method_is_preset(const char *name) {
     return find_preset(name) != NULL;
+}
+
+bool cst_method_is_extra(const char *name) {
+    const struct preset_text *preset = find_preset(name);
+    return preset && preset->extra;
 }
 
 static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {

@@ -37,6 +37,10 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 
+/* A preset that is compared only by its name or as one of "all": a variant of another one, which
+ * takes as long again. */
+bool cst_method_is_extra(const char *name);
+
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
 

@@ -43,6 +43,23 @@ static void put_members(cst_report *report, const cst_model *model) {
     cst_report_number(report, root, "latency_ms", total[1]);
 }
 
+/* Those of a regression, "linear-pool 0.7,average 0.3", which are one linear function. */
+static void put_blended(cst_report *report, json_t *list, const char *blend) {
+    char name[64];
+    while (*blend) {
+        size_t length = strcspn(blend, " ");
+        size_t end = strcspn(blend, ",");
+        if (length >= sizeof name || length >= end)
+            return;
+        memcpy(name, blend, length);
+        name[length] = '\0';
+        json_t *entry = cst_report_add_object(report, list);
+        cst_report_string(report, entry, "name", name);
+        cst_report_number(report, entry, "weight", cst_strtod(blend + length + 1, NULL));
+        blend += end + (blend[end] == ',');
+    }
+}
+
 static void put_learners(cst_report *report, const cst_model *model) {
     static const char *const maps[] = {"clip", "simplex", "mixture", "fine clip"};
     static const char *const gates[] = {"none", "prototype", "learned"};
@@ -51,7 +68,10 @@ static void put_learners(cst_report *report, const cst_model *model) {
     json_t *root = cst_report_root(report);
     json_t *list = cst_report_list(report, root, "learners");
     bool linear = false;
-    for (int32_t l = 0; l < model->learners; l++) {
+    const char *blend = model->task == CST_TASK_REGRESSION ? cst_model_value(model, "blend") : NULL;
+    if (blend)
+        put_blended(report, list, blend);
+    for (int32_t l = 0; !blend && l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
         json_t *entry = cst_report_add_object(report, list);
         cst_report_string(report, entry, "name", cst_learner_name(learner->kind));

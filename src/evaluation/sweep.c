@@ -57,7 +57,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     if (status == CST_OK && !s->sizes && !out->preset)
         status = cst_fail(context, CST_ERROR_ARGUMENT,
                           "method %s has no options; sweep %s over presets (prototype, paper, "
-                          "default), or pool.size over any method",
+                          "compact, best, default), or pool.size over any method",
                           name, s->sweep->key);
     return status;
 }

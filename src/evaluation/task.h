@@ -109,7 +109,8 @@ struct cst_task_ops {
 
     /* Methods by name, in the order of reports; NULL past the end. */
     const char *(*method_name)(size_t index);
-    /* What is compared if no method is named, NULL at the end; NULL: every method. */
+    /* What is compared if no method is named, NULL at the end; NULL: every method
+     * but the extra presets. */
     const char *const *default_methods;
     const char *(*definition)(
         const char *score); /* one sentence; NULL for what it does not define */

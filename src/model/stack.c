@@ -44,6 +44,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_mark_freed(&model->mark);
     free_strings(context, model->class_names, (size_t)model->classes);
     free_strings(context, model->member_names, (size_t)model->members);
+    cst_free(context, model->blend);
     free_strings(context, model->setting, model->settings);
     cst_free(context, model->mix);
     cst_gate_free(context, &model->gate);

@@ -111,6 +111,8 @@ struct cst_model {
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
+    char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
+                    else NULL */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

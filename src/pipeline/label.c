@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { OWN_SETTINGS = 9 }; /* besides the options and those of cst_fitted_on_note */
+enum { OWN_SETTINGS = 10 }; /* besides the options and those of cst_fitted_on_note */
 
 void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]) {
     (void)cst_snprintf(text, CST_HASH_CHARS, "%016" PRIx64, hash);
@@ -87,6 +87,8 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     CST_TRY(add(model, cst_format(context, "preset=%s", cst_options_preset_name(o->options))));
     if (o->method)
         CST_TRY(add(model, cst_format(context, "method=%s", o->method)));
+    if (model->blend)
+        CST_TRY(add(model, cst_format(context, "blend=%s", model->blend)));
     for (size_t i = 0; status == CST_OK && i < options; i++) {
         const char *key = cst_option_at(i)->key;
         status = add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));

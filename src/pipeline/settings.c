@@ -4,6 +4,8 @@
  */
 #include "pipeline/settings.h"
 
+#include <string.h>
+
 /* Removals cost a refit for each fold and member: on more rows than these (10,000 samples of 100
  * classes, 1,000 of 1,000) they are judged on a sample. */
 static const int64_t JUDGED_PAIRS = 1 << 20;
@@ -47,6 +49,9 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
         (cst_compact_options){.cut = cst_option_real(o, CST_OPT_LOGLINEAR_CUT),
                               .max_rows = cst_option_integer(o, CST_OPT_SELECT_MAX_ROWS)};
     out->learners = cst_option_set_of(o, CST_OPT_META_LEARNERS);
+    out->learners_chosen = cst_option_given(o, CST_OPT_META_LEARNERS) ||
+                           strcmp(cst_options_get(o, cst_option_at(CST_OPT_META_LEARNERS)->key),
+                                  cst_option_at(CST_OPT_META_LEARNERS)->initial) != 0;
     static const cst_gate_mode gates[] = {CST_GATE_LEARNED, CST_GATE_PROTOTYPE, CST_GATE_NONE};
     out->gate = cst_gate_options_default();
     out->gate.mode = gates[cst_option_choice(o, CST_OPT_GATE_MODE)];

@@ -55,16 +55,24 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
 
 /* ---- selection ---- */
 
+/* Whether every size within the limits loses more than selection was allowed to give up. */
+static bool limits_hurt(const cst_selection *selection, double tolerance) {
+    double all = selection->path[selection->members - 1].loss;
+    bool hurt = true;
+    for (int32_t s = 0; s < selection->members; s++)
+        hurt = hurt &&
+               !(selection->path[s].allowed && selection->path[s].against_all <= tolerance * all);
+    return hurt;
+}
+
 /* Says where limits cost more than selection was allowed to give up. */
 static void tell_limits(cst_context *context, const cst_settings *settings,
                         const cst_selection *selection, int32_t members, const char *loss) {
     const cst_select_step *step = &selection->path[selection->chosen];
     double all = selection->path[selection->members - 1].loss;
-    bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
-    bool limited = cst_limited(&settings->limits);
-    if ((at_cap || limited) && step->against_all > settings->selection.tolerance * all)
+    if (limits_hurt(selection, settings->selection.tolerance))
         cst_notice(context,
-                   "the limits allow %d of %d members, and their held-out %s is %.1f%% above that "
+                   "the limits leave %d of %d members, and their held-out %s is %.1f%% above that "
                    "of all members: raise keep.fraction, keep.max or a cost limit if more members "
                    "may run",
                    (int)step->size, (int)members, loss, 100 * step->against_all / all);

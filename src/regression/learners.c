@@ -8,6 +8,7 @@
 #include "la/la.h"
 #include "learners/linear.h"
 #include "pipeline/refits.h"
+#include "regression/baselines.h"
 #include "regression/gate.h"
 
 #include <math.h>
@@ -15,8 +16,14 @@
 
 static const double TWO_PI = 6.283185307179586476925;
 
-const char *cst_value_learner_name(cst_learner_kind kind) {
-    return kind == CST_LEARNER_LOGLINEAR ? "linear-pool" : cst_learner_name(kind);
+const char *cst_value_learner_name(cst_value_learner kind) {
+    static const char *const names[] = {"ridge",   "elastic-net",      "lasso",      "linear-pool",
+                                        "average", "minimum-variance", "best-single"};
+    return names[kind];
+}
+
+static bool is_linear(cst_value_learner kind) {
+    return kind <= CST_VALUE_LASSO;
 }
 
 cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settings) {
@@ -36,10 +43,15 @@ typedef struct one_fit {
 } one_fit;
 
 typedef struct fit_job {
+    const cst_view *view;
+    const cst_scaling *scaling;
+    const int32_t *folds;
     const cst_settings *settings;
     const cst_moments *moments; /* [gate_count][outputs], every fold in each */
     cst_value_fit *fit;
-    one_fit *fits; /* [folds + 1][outputs][learners] */
+    one_fit *fits;                /* [folds + 1][outputs][learners] */
+    double *covariances;          /* [outputs][learners][columns^2], of part 0 */
+    double *moments_of_residuals; /* [outputs][learners^2] */
 } fit_job;
 
 static one_fit *fit_of(const fit_job *job, int32_t part, int32_t output, int32_t learner) {
@@ -97,8 +109,48 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
 
 /* ---- the linear kinds ---- */
 
-static bool wants(const cst_settings *settings, cst_learner_kind kind) {
-    return (settings->learners >> kind & 1U) != 0;
+/* What a choice of meta.learners is in a regression, where nothing has to be calibrated: bits of
+ * cst_value_learner, 0 where it is for classification alone. */
+static unsigned meaning_of(const char *choice, size_t length) {
+    static const struct {
+        const char *name;
+        bool calibrated; /* may be followed by "+" and a map */
+        cst_value_learner kind;
+    } meanings[] = {{"ridge", false, CST_VALUE_RIDGE},
+                    {"elastic-net", false, CST_VALUE_ELASTIC_NET},
+                    {"lasso", false, CST_VALUE_LASSO},
+                    {"log-linear", false, CST_VALUE_LINEAR_POOL},
+                    {"average", true, CST_VALUE_AVERAGE},
+                    {"greedy", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"hill-climbing", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"best-single", true, CST_VALUE_BEST_SINGLE}};
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        size_t width = strlen(meanings[i].name);
+        if (width <= length && strncmp(choice, meanings[i].name, width) == 0 &&
+            (width == length || (meanings[i].calibrated && choice[width] == '+')))
+            return 1U << meanings[i].kind;
+    }
+    return 0;
+}
+
+/* Bits of the learners: by default the linear pool, and mixtures that are safer where its prior
+ * misleads it. Of one member the mixtures are all the same. */
+static unsigned learners_of(const cst_settings *settings, int32_t members) {
+    unsigned mixtures = 1U << CST_VALUE_MINIMUM_VARIANCE | 1U << CST_VALUE_BEST_SINGLE;
+    unsigned bits = 1U << CST_VALUE_LINEAR_POOL | 1U << CST_VALUE_AVERAGE | mixtures;
+    if (settings->learners_chosen) {
+        const char *choices = cst_option_at(CST_OPT_META_LEARNERS)->choices;
+        bits = 0;
+        for (int i = 0; *choices; i++) {
+            size_t length = strcspn(choices, "|");
+            if (settings->learners >> i & 1U)
+                bits |= meaning_of(choices, length);
+            choices += length + (choices[length] == '|');
+        }
+    }
+    if (members > 1)
+        return bits;
+    return bits & mixtures ? (bits & ~mixtures) | 1U << CST_VALUE_AVERAGE : bits;
 }
 
 /* Penalty of one kind; with few folds the cross-validation gives way to GCV. */
@@ -190,7 +242,7 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
         }
     }
     for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
-        if (fit->kind[m] == CST_LEARNER_LOGLINEAR)
+        if (!is_linear(fit->kind[m]))
             continue;
         cst_linear linear = {0};
         double lambda = 0;
@@ -282,25 +334,18 @@ static cst_status keep_pool(cst_context *context, const cst_covariances *c,
     return CST_OK;
 }
 
-/* The pool on the members' own columns, which are the design's first. */
-static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_moments *moments,
+/* The pool on the members' own columns. members: their moments. */
+static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_moments *members,
                            int32_t part, int32_t output, int32_t learner, double *covariance) {
     cst_value_fit *fit = job->fit;
     cst_linear_pool_options options = cst_value_linear_pool_options(job->settings);
     one_fit *to = fit_of(job, part, output, learner);
-    cst_moments members = {0};
     cst_covariances c = {0};
     cst_linear_pool pool = {0};
-    int32_t *first = cst_alloc(context, (size_t)moments->inputs, sizeof *first);
-    to->weights = cst_alloc(context, (size_t)fit->columns, sizeof *to->weights);
-    cst_status status = first && to->weights ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < moments->inputs; k++)
-        first[k] = k;
-    CST_TRY(cst_value_moments_part(context, moments, -1, first, moments->inputs, &members));
-    CST_TRY(cst_covariances_make(context, &members, -1, options.power, &c));
-    CST_TRY(cst_linear_pool_fit(context, &members, &options, &pool));
+    cst_status status = cst_covariances_make(context, members, -1, options.power, &c);
+    CST_TRY(cst_linear_pool_fit(context, members, &options, &pool));
     if (status == CST_OK) {
-        memcpy(to->weights, pool.weights, (size_t)moments->inputs * sizeof *pool.weights);
+        memcpy(to->weights, pool.weights, (size_t)members->columns * sizeof *pool.weights);
         to->intercept = pool.intercept;
         if (part == 0 && isnan(fit->lambda[output]))
             fit->lambda[output] = pool.lambda;
@@ -311,6 +356,106 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
         status = keep_pool(context, &c, &pool, options.nonnegative, output, learner, fit->refits);
     cst_linear_pool_free(context, &pool);
     cst_covariances_free(context, &c);
+    return status;
+}
+
+/* ---- mixtures ---- */
+
+/* Strength of what stands for a constraint of a mixture without some members, in variances. */
+static const double FIXED = 1e9;
+static const double SUM_TO_ONE = 100;
+
+/* What the members that are left are weighed by: all alike, or the best of them. mse: [k]. */
+static double rank_weight(const double *mse, size_t k, size_t i) {
+    double rank = 0;
+    for (size_t j = 0; j < k; j++)
+        rank += mse[j] < mse[i] || (mse[j] <= mse[i] && j < i);
+    return pow(1e-9, fmin(rank, 33));
+}
+
+/* The loss of a mixture, and what holds its weights where members are absent: minimum variance to a
+ * sum of 1, the others to their centers. */
+static cst_status keep_mixture(cst_context *context, const cst_moments *members,
+                               cst_value_learner kind, const double *weights, int32_t output,
+                               int32_t learner, cst_refits *refits) {
+    size_t k = (size_t)members->columns;
+    size_t width = k + 2;
+    cst_refit *refit = &refits->refit[refits->count++];
+    double *sum = cst_alloc(context, width * width + k, sizeof *sum);
+    cst_status status =
+        sum ? cst_refit_alloc(context, members->columns, 1, refit) : CST_ERROR_MEMORY;
+    bool free_weights = kind == CST_VALUE_MINIMUM_VARIANCE;
+    if (status == CST_OK) {
+        cst_moments_without(members, -1, sum);
+        double *mse = sum + width * width;
+        double n = sum[width * width - 1];
+        const double *target = sum + k * width;
+        double held = free_weights ? SUM_TO_ONE * target[k] / n : 0;
+        double largest = target[k] / n;
+        for (size_t i = 0; i < k; i++) {
+            largest = fmax(largest, sum[i * width + i] / n);
+            mse[i] = sum[i * width + i] - 2 * target[i] + target[k];
+        }
+        refit->learner = learner;
+        refit->output = output;
+        refit->nonnegative = free_weights;
+        refit->pull = free_weights ? 0 : FIXED * largest;
+        refit->loss = refit->least = target[k] / n + held;
+        for (size_t i = 0; i < k; i++) {
+            refit->slope[i] = target[i] / n + held;
+            refit->ridge[i] = refit->pull;
+            refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i) : 1;
+            double row = -2 * refit->slope[i];
+            for (size_t j = 0; j < k; j++) {
+                refit->curvature[i * k + j] = sum[i * width + j] / n + held;
+                row += refit->curvature[i * k + j] * weights[j];
+            }
+            refit->least += weights[i] * row;
+        }
+        refit->least = fmax(refit->least, 0);
+    }
+    cst_free(context, sum);
+    return status;
+}
+
+/* A mixture of the members as they are, which is a baseline too. */
+static cst_status fit_mixture(cst_context *context, const fit_job *job, const cst_moments *members,
+                              int32_t part, int32_t output, int32_t learner) {
+    cst_value_fit *fit = job->fit;
+    one_fit *to = fit_of(job, part, output, learner);
+    cst_value_learner kind = fit->kind[learner];
+    const cst_value_baseline *baseline = cst_value_baseline_find(cst_value_learner_name(kind));
+    cst_status status =
+        cst_value_baseline_fit(context, baseline, NULL, members, to->weights, &to->intercept, NULL);
+    if (status == CST_OK && part == 0)
+        status = keep_mixture(context, members, kind, to->weights, output, learner, fit->refits);
+    return status;
+}
+
+/* What takes the members' own columns, which are the design's first. covariances: as fit_linear. */
+static cst_status fit_members(cst_context *context, const fit_job *job, const cst_moments *moments,
+                              int32_t part, int32_t output, double *covariances) {
+    const cst_value_fit *fit = job->fit;
+    size_t square = (size_t)fit->columns * (size_t)fit->columns;
+    cst_moments members = {0};
+    int32_t *first = cst_alloc(context, (size_t)moments->inputs, sizeof *first);
+    cst_status status = first ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < moments->inputs; k++)
+        first[k] = k;
+    CST_TRY(cst_value_moments_part(context, moments, -1, first, moments->inputs, &members));
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
+        if (is_linear(fit->kind[m]))
+            continue;
+        one_fit *to = fit_of(job, part, output, m);
+        to->weights = cst_alloc(context, (size_t)fit->columns, sizeof *to->weights);
+        if (!to->weights)
+            status = CST_ERROR_MEMORY;
+        else if (fit->kind[m] == CST_VALUE_LINEAR_POOL)
+            status = fit_pool(context, job, &members, part, output, m,
+                              covariances ? covariances + (size_t)m * square : NULL);
+        else
+            status = fit_mixture(context, job, &members, part, output, m);
+    }
     cst_moments_free(context, &members);
     cst_free(context, first);
     return status;
@@ -322,18 +467,18 @@ static cst_status fit_part(cst_context *context, const fit_job *job, int32_t par
                            double *covariances) {
     cst_value_fit *fit = job->fit;
     cst_moments moments = {0};
-    size_t square = (size_t)fit->columns * (size_t)fit->columns;
     bool linear = false;
+    bool members = false;
     cst_status status =
         cst_value_moments_part(context, moments_of(job, part, output), part - 1, NULL, 0, &moments);
-    for (int32_t m = 0; m < fit->learners; m++)
-        linear = linear || fit->kind[m] != CST_LEARNER_LOGLINEAR;
+    for (int32_t m = 0; m < fit->learners; m++) {
+        linear = linear || is_linear(fit->kind[m]);
+        members = members || !is_linear(fit->kind[m]);
+    }
     if (status == CST_OK && linear)
         status = fit_linear(context, job, &moments, part, output, covariances);
-    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
-        if (fit->kind[m] == CST_LEARNER_LOGLINEAR)
-            status = fit_pool(context, job, &moments, part, output, m,
-                              covariances ? covariances + (size_t)m * square : NULL);
+    if (status == CST_OK && members)
+        status = fit_members(context, job, &moments, part, output, covariances);
     cst_moments_free(context, &moments);
     return status;
 }
@@ -379,6 +524,51 @@ static void residual_moments(const fit_job *job, int32_t output, double *u, doub
         out[a] /= *rows;
 }
 
+static bool is_stacking(const cst_settings *settings) {
+    return settings->blend.rule == CST_BLEND_STACKING ||
+           (!settings->learners_chosen && settings->blend.rule == CST_BLEND_LAPLACE);
+}
+
+/* Learners with a lower weight are left out. */
+static const double LEAST_WEIGHT = 0.01;
+
+/* The least squared error on the simplex, then `share` of it and the rest of `prior` (NULL: none);
+ * learners with less than the least weight leave, and the others are weighed again. moments:
+ * [m][m], prior and blend: [m]. */
+static cst_status stack_learners(cst_context *context, const double *moments, int32_t m,
+                                 const double *prior, double share, double *blend) {
+    int32_t *in = cst_alloc(context, (size_t)m, sizeof *in);
+    double *part = cst_alloc(context, (size_t)m * (size_t)m + (size_t)m, sizeof *part);
+    cst_status status = in && part ? CST_OK : CST_ERROR_MEMORY;
+    int32_t count = m;
+    bool left = true;
+    for (int32_t a = 0; status == CST_OK && a < m; a++)
+        in[a] = a;
+    while (status == CST_OK && left) {
+        double *weights = part + count * count;
+        double sum = 0;
+        for (int32_t a = 0; a < count; a++)
+            for (int32_t b = 0; b < count; b++)
+                part[a * count + b] = moments[in[a] * m + in[b]];
+        status = cst_blend_minimum_variance(context, count, part, false, weights);
+        for (int32_t a = 0; a < count; a++)
+            sum += prior ? prior[in[a]] : 0;
+        double rest = sum > 0 ? (1 - share) / sum : 0;
+        memset(blend, 0, (size_t)m * sizeof *blend);
+        for (int32_t a = 0; status == CST_OK && a < count; a++)
+            blend[in[a]] = sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
+        int32_t kept = 0;
+        for (int32_t a = 0; a < count; a++)
+            if (blend[in[a]] >= LEAST_WEIGHT)
+                in[kept++] = in[a];
+        left = kept < count;
+        count = kept;
+    }
+    cst_free(context, in);
+    cst_free(context, part);
+    return status;
+}
+
 static cst_status weigh(cst_context *context, const fit_job *job, int32_t output,
                         const double *moments, double rows) {
     cst_value_fit *fit = job->fit;
@@ -408,17 +598,25 @@ static cst_status weigh(cst_context *context, const fit_job *job, int32_t output
         cst_value_greedy(moments, m, 25, blend);
         return CST_OK;
     }
-    if (options->rule == CST_BLEND_STACKING) /* the least squared error on the simplex */
-        return cst_blend_minimum_variance(context, m, moments, false, blend);
+    if (is_stacking(job->settings))
+        return stack_learners(context, moments, m, NULL, 1, blend);
     return cst_blend_weights_from(context, &evidence, options, blend);
 }
 
 /* Blends the fits of every part, and the covariances of part 0. */
-static void combine(const fit_job *job, int32_t output, const double *covariances) {
+static void combine(const fit_job *job, int32_t output) {
     cst_value_fit *fit = job->fit;
     size_t columns = (size_t)fit->columns;
+    const double *covariances =
+        job->covariances + (size_t)output * (size_t)fit->learners * columns * columns;
     const double *blend = fit->blend + output * fit->learners;
     double *covariance = fit->covariance + (size_t)output * columns * columns;
+    memset(covariance, 0, columns * columns * sizeof *covariance);
+    for (int32_t part = 0; part <= fit->folds; part++) {
+        size_t at = (size_t)part * (size_t)fit->outputs + (size_t)output;
+        fit->intercept[at] = 0;
+        memset(fit->weights + at * columns, 0, columns * sizeof *fit->weights);
+    }
     for (int32_t m = 0; m < fit->learners; m++) {
         for (int32_t part = 0; part <= fit->folds; part++) {
             const one_fit *one = fit_of(job, part, output, m);
@@ -448,28 +646,133 @@ static void put_center(const fit_job *job, int32_t output) {
         center[j] /= rows;
 }
 
-static cst_status finish_output(cst_context *context, const fit_job *job, int32_t output,
-                                const double *covariances) {
+static cst_status weigh_output(cst_context *context, const fit_job *job, int32_t output) {
     cst_value_fit *fit = job->fit;
     size_t m = (size_t)fit->learners;
     double rows = 0;
-    double *moments = cst_alloc(context, m * m, sizeof *moments);
+    double *moments = job->moments_of_residuals + (size_t)output * m * m;
     double *u = cst_alloc(context, m * ((size_t)fit->columns + 2), sizeof *u);
-    cst_status status = moments && u ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        residual_moments(job, output, u, moments, &rows);
-        status = weigh(context, job, output, moments, rows);
-    }
-    if (status == CST_OK) {
-        const double *blend = fit->blend + (size_t)output * m;
-        for (size_t a = 0; a < m; a++)
-            for (size_t b = 0; b < m; b++)
-                fit->mse[output] += blend[a] * blend[b] * moments[a * m + b];
-        combine(job, output, covariances);
-        put_center(job, output);
-    }
-    cst_free(context, moments);
+    if (!u)
+        return CST_ERROR_MEMORY;
+    residual_moments(job, output, u, moments, &rows);
+    cst_status status = weigh(context, job, output, moments, rows);
+    if (status == CST_OK)
+        combine(job, output);
     cst_free(context, u);
+    return status;
+}
+
+static void finish_output(const fit_job *job, int32_t output) {
+    cst_value_fit *fit = job->fit;
+    size_t m = (size_t)fit->learners;
+    const double *moments = job->moments_of_residuals + (size_t)output * m * m;
+    const double *blend = fit->blend + (size_t)output * m;
+    for (size_t a = 0; a < m; a++)
+        for (size_t b = 0; b < m; b++)
+            fit->mse[output] += blend[a] * blend[b] * moments[a * m + b];
+    put_center(job, output);
+}
+
+/* ---- how far the blend is trusted ---- */
+
+/* The blend before any row is seen, which few rows cannot improve on: mostly the linear pool, and
+ * some of what bounds its weights. False where the linear pool is not among the learners. */
+static bool prior_blend(const cst_value_fit *fit, double prior[CST_VALUE_LEARNERS_MAX]) {
+    double sum = 0;
+    bool pool = false;
+    for (int32_t m = 0; m < fit->learners; m++) {
+        pool = pool || fit->kind[m] == CST_VALUE_LINEAR_POOL;
+        prior[m] = fit->kind[m] == CST_VALUE_LINEAR_POOL        ? 0.75
+                   : fit->kind[m] == CST_VALUE_MINIMUM_VARIANCE ? 0.25
+                                                                : 0;
+        sum += prior[m];
+    }
+    for (int32_t m = 0; pool && m < fit->learners; m++)
+        prior[m] /= sum;
+    return pool;
+}
+
+static double held_error(const double *weights, double intercept, const cst_value_block *block,
+                         int64_t e, int32_t columns, double target) {
+    double error = intercept - target;
+    for (int32_t j = 0; j < columns; j++)
+        error += weights[j] * block->design[j * block->stride + e];
+    return error;
+}
+
+/* sum [outputs][2]: by how much the held-out squared error of the prior's blend exceeds that of the
+ * blend, and its square. */
+static cst_status gain_block(cst_context *context, void *user, int64_t index, double *sum) {
+    const fit_job *job = user;
+    const cst_value_fit *fit = job->fit;
+    int32_t outputs = fit->outputs;
+    double prior[CST_VALUE_LEARNERS_MAX];
+    cst_value_block block;
+    (void)prior_blend(fit, prior);
+    cst_status status =
+        cst_value_block_make(context, job->view, job->scaling, &fit->gates[0], &block);
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->view->rows, index)));
+    for (int32_t f = 0; status == CST_OK && f < fit->folds; f++) {
+        if (f == 0 || fit->gate_count > 1)
+            cst_value_block_design(&block, cst_value_gate(fit, f + 1));
+        for (int64_t e = 0; e < block.stride; e++) {
+            int64_t i = e / outputs;
+            int32_t d = (int32_t)(e % outputs);
+            if (job->folds[block.first + i] != f)
+                continue;
+            size_t at = (size_t)(f + 1) * (size_t)outputs + (size_t)d;
+            double y = cst_value_block_target(&block, i, d);
+            double before = 0;
+            for (int32_t m = 0; m < fit->learners; m++) {
+                const one_fit *one = fit_of(job, f + 1, d, m);
+                if (prior[m] > 0)
+                    before += prior[m] *
+                              held_error(one->weights, one->intercept, &block, e, fit->columns, y);
+            }
+            double blended = held_error(fit->weights + at * (size_t)fit->columns,
+                                        fit->intercept[at], &block, e, fit->columns, y);
+            double gain =
+                cst_view_weight(job->view, block.first + i) * (before * before - blended * blended);
+            sum[2 * d] += gain;
+            sum[2 * d + 1] += gain * gain;
+        }
+    }
+    cst_value_block_free(context, &block);
+    return status;
+}
+
+/* The blend of an output goes back to the prior's by the share of its gain that chance alone
+ * brings: 1 / z^2, z the gain over its standard error. */
+static cst_status trust(cst_context *context, const fit_job *job, int32_t output,
+                        const double *prior, const double *sum) {
+    cst_value_fit *fit = job->fit;
+    int32_t m = fit->learners;
+    double n = (double)job->view->rows;
+    double gain = sum[0] / n;
+    double chance = fmax(sum[1] / n - gain * gain, 0) / n;
+    double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
+    cst_status status =
+        stack_learners(context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m,
+                       m, prior, share, fit->blend + output * m);
+    if (status == CST_OK)
+        combine(job, output);
+    return status;
+}
+
+static cst_status trust_all(cst_context *context, fit_job *job) {
+    cst_value_fit *fit = job->fit;
+    double prior[CST_VALUE_LEARNERS_MAX];
+    if (!is_stacking(job->settings) || fit->learners < 2 || !prior_blend(fit, prior))
+        return CST_OK;
+    size_t width = 2 * (size_t)fit->outputs;
+    double *sums = cst_alloc(context, width, sizeof *sums);
+    cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        status = trust(context, job, d, prior, sums + 2 * (size_t)d);
+    cst_free(context, sums);
     return status;
 }
 
@@ -480,10 +783,15 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
     *fit = (cst_value_fit){.outputs = view->classes, .folds = fold_count};
     fit->sigma2 = fit->mp_edge = fit->snr = NAN;
     bool linear = false;
+    unsigned bits = learners_of(settings, view->members);
+    if (bits == 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "none of the meta.learners is for regression: it has ridge, elastic-net, "
+                        "lasso, log-linear (the linear pool), average, greedy and best-single");
     for (int kind = 0; kind < CST_VALUE_LEARNERS_MAX; kind++)
-        if (wants(settings, (cst_learner_kind)kind)) {
-            fit->kind[fit->learners++] = (cst_learner_kind)kind;
-            linear = linear || kind != CST_LEARNER_LOGLINEAR;
+        if (bits >> kind & 1U) {
+            fit->kind[fit->learners++] = (cst_value_learner)kind;
+            linear = linear || is_linear((cst_value_learner)kind);
         }
     cst_gate shape = {.mode = linear ? settings->gate.mode : CST_GATE_NONE,
                       .inputs = view->members};
@@ -521,27 +829,35 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
 /* Part 0 of every output, then the other parts, then the blend. */
 static cst_status fit_all(cst_context *context, fit_job *job) {
     cst_value_fit *fit = job->fit;
-    size_t square = (size_t)fit->columns * (size_t)fit->columns;
-    size_t each = (size_t)fit->learners * square;
+    size_t outputs = (size_t)fit->outputs;
+    size_t learners = (size_t)fit->learners;
+    size_t each = learners * (size_t)fit->columns * (size_t)fit->columns;
     double before = cst_seconds();
-    double *covariances = cst_alloc(context, (size_t)fit->outputs * each, sizeof *covariances);
-    cst_status status = covariances ? CST_OK : CST_ERROR_MEMORY;
+    job->covariances = cst_alloc(context, outputs * each, sizeof *job->covariances);
+    job->moments_of_residuals =
+        cst_alloc(context, outputs * learners * learners, sizeof *job->moments_of_residuals);
+    cst_status status = job->covariances && job->moments_of_residuals ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = fit_part(context, job, 0, d, covariances + (size_t)d * each);
+        status = fit_part(context, job, 0, d, job->covariances + (size_t)d * each);
     CST_TRY(cst_parallel_for(context, (int64_t)fit->folds * fit->outputs, part_task, job));
     fit->seconds_ridge += cst_seconds() - before;
     before = cst_seconds();
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = finish_output(context, job, d, covariances + (size_t)d * each);
+        status = weigh_output(context, job, d);
+    CST_TRY(trust_all(context, job));
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        finish_output(job, d);
     fit->seconds_blend = cst_seconds() - before;
-    cst_free(context, covariances);
+    cst_free(context, job->covariances);
+    cst_free(context, job->moments_of_residuals);
     return status;
 }
 
 cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                              const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                              cst_value_fit *out) {
-    fit_job job = {.settings = settings, .fit = out};
+    fit_job job = {
+        .view = view, .scaling = scaling, .folds = folds, .settings = settings, .fit = out};
     cst_moments *moments = NULL;
     cst_status status = start(context, view, settings, fold_count, out);
     size_t sets = status == CST_OK ? (size_t)out->gate_count * (size_t)out->outputs : 0;

@@ -10,7 +10,18 @@
 #include "pipeline/settings.h"
 #include "regression/linear_pool.h"
 
-enum { CST_VALUE_LEARNERS_MAX = 4 };
+/* Those of fixed weights have the names of the baselines that they are. */
+typedef enum cst_value_learner { /* the first four: as cst_learner_kind */
+                                 CST_VALUE_RIDGE = 0,
+                                 CST_VALUE_ELASTIC_NET = 1,
+                                 CST_VALUE_LASSO = 2,
+                                 CST_VALUE_LINEAR_POOL = 3,
+                                 CST_VALUE_AVERAGE = 4,
+                                 CST_VALUE_MINIMUM_VARIANCE = 5,
+                                 CST_VALUE_BEST_SINGLE = 6
+} cst_value_learner;
+
+enum { CST_VALUE_LEARNERS_MAX = 7 };
 
 /* A fit on all rows and one without each fold. Part 0: all rows; part f + 1: without fold f. */
 typedef struct cst_value_fit {
@@ -18,7 +29,7 @@ typedef struct cst_value_fit {
     int32_t columns; /* d of the design */
     int32_t folds;
     int32_t learners;
-    cst_learner_kind kind[CST_VALUE_LEARNERS_MAX]; /* log-linear stands for the linear pool */
+    cst_value_learner kind[CST_VALUE_LEARNERS_MAX];
     int32_t gate_count; /* 1, or folds + 1 where each part learns its own */
     cst_gate *gates;
     double *weights;    /* [folds + 1][outputs][columns] of the blend, units of the scaling */
@@ -36,8 +47,7 @@ typedef struct cst_value_fit {
     double seconds_gate, seconds_ridge, seconds_blend;
 } cst_value_fit;
 
-/* "linear-pool" for the log-linear kind, else cst_learner_name. */
-const char *cst_value_learner_name(cst_learner_kind kind);
+const char *cst_value_learner_name(cst_value_learner kind);
 
 /* Fits on the view (kept members only), in units of `scaling`. folds [view->rows] in
  * 0..fold_count-1, at least 2. *out is zeroed first; free with cst_value_fit_free. */

@@ -22,8 +22,10 @@ static const struct value_preset {
                   "features, cross-validated penalties, inverse-RMSE weights"},
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
               "blend, refit"},
-    {"default", "near-duplicates removed, members selected by held-out error, one linear pool "
-                "shrunk towards the good members"},
+    {"compact", "as default, with at most 60% of the members"},
+    {"best", "as default, with every member that may lower the error"},
+    {"default", "near-duplicates removed, members selected by held-out error, a linear pool shrunk "
+                "towards the good members and blended with bounded mixtures"},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };

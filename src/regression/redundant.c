@@ -14,6 +14,10 @@
  */
 enum { SCALED_ROWS = 1 << 14, CANDIDATES_MAX = 16 };
 
+/* Up to this many members a near-duplicate must have the same errors too: a removal saves little.
+ */
+enum { FEW_MEMBERS = 8 };
+
 void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
     int32_t k = moments->columns;
     size_t width = (size_t)k + 2;
@@ -92,6 +96,30 @@ void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pear
         }
     for (size_t i = 0; i < k; i++)
         pearson[i * k + i] = 1;
+}
+
+/* Lowers similarities to the correlations of the members' errors, over all outputs: where all
+ * members are near the target, their values agree however much their errors differ. */
+static void bound_by_errors(const cst_moments *moments, int32_t outputs, double *similarity) {
+    size_t k = (size_t)moments->columns;
+    size_t width = k + 2;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < i; j++) {
+            double both = 0;
+            double own[2] = {0, 0};
+            for (int32_t d = 0; d < outputs; d++)
+                for (int32_t f = 0; f < moments->folds; f++) {
+                    const double *m = moments[d].sums + (size_t)f * width * width;
+                    const double *y = m + k * width;
+                    both += m[i * width + j] - y[i] - y[j] + y[k];
+                    own[0] += m[i * width + i] - 2 * y[i] + y[k];
+                    own[1] += m[j * width + j] - 2 * y[j] + y[k];
+                }
+            if (!(own[0] > 0 && own[1] > 0))
+                continue;
+            double value = fmin(similarity[i * k + j], both / sqrt(own[0] * own[1]));
+            similarity[i * k + j] = similarity[j * k + i] = value;
+        }
 }
 
 /* ---- CKA ---- */
@@ -243,19 +271,28 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(similarity_of(context, view, scaling, settings, out));
     CST_TRY(choose_threshold(context, moments, view->classes, settings, costs, out));
+    size_t count = (size_t)view->members;
+    double *similarity = cst_alloc(context, count * count, sizeof *similarity);
+    if (status == CST_OK && !similarity)
+        status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
+        memcpy(similarity, out->similarity, count * count * sizeof *similarity);
+        if (settings->select && view->members <= FEW_MEMBERS)
+            bound_by_errors(moments, view->classes, similarity);
         cst_settings with = *settings;
         with.threshold = isnan(out->threshold) ? INFINITY : out->threshold;
         cst_projection_rule rule =
             cst_projection_rule_of(&with, view->members, costs, out->cka.constant);
-        status =
-            cst_project(context, out->similarity, view->members, out->risk, &rule, &projection);
+        status = cst_project(context, similarity, view->members, out->risk, &rule, &projection);
     }
+    cst_free(context, similarity);
     out->kept_count = 0;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         out->reason[k] = cst_reason_of_drop(projection.reason[k]);
         out->closest[k] = projection.partner[k];
-        out->closest_value[k] = projection.similarity[k];
+        out->closest_value[k] = out->closest[k] >= 0
+                                    ? out->similarity[k * view->members + out->closest[k]]
+                                    : projection.similarity[k];
         if (out->reason[k] == CST_REASON_KEPT)
             out->kept[out->kept_count++] = k;
     }

@@ -4,6 +4,7 @@
  */
 #include "regression/stages.h"
 
+#include "base/buffer.h"
 #include "pipeline/nested.h"
 
 #include "pipeline/redundant.h"
@@ -91,22 +92,48 @@ static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
     return CST_OK;
 }
 
-/* The refits of the blended learners, for the one learner of the model and in units of the target.
- */
+/* The loss that a refit gives weights [k] of all members, in units of the scaling. */
+static double loss_of(const cst_refit *refit, const double *weights, size_t k) {
+    double sum = refit->loss;
+    for (size_t i = 0; i < k; i++) {
+        double row = -2 * refit->slope[i];
+        for (size_t j = 0; j < k; j++)
+            row += refit->curvature[i * k + j] * weights[j];
+        sum += weights[i] * row;
+    }
+    return fmax(sum, 0);
+}
+
+/* The refits of the learners with a weight, for the one learner of the model and in units of the
+ * target. */
 static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
                         cst_model *model) {
+    int32_t kept = 0;
     model->refits = fit->refits;
     fit->refits = NULL;
     for (int32_t i = 0; i < model->refits->count; i++) {
-        cst_refit *refit = &model->refits->refit[i];
+        cst_refit moved = model->refits->refit[i];
+        double share = fit->blend[moved.output * fit->learners + moved.learner];
+        model->refits->refit[i] = (cst_refit){0};
+        if (!(share > 0)) {
+            cst_refit_clear(context, &moved);
+            continue;
+        }
+        cst_refit *refit = &model->refits->refit[kept++];
+        *refit = moved;
         double location = scaling->location[refit->output];
         double scale = scaling->scale[refit->output];
-        refit->share = fit->blend[refit->output * fit->learners + refit->learner];
+        if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
+            refit->least =
+                loss_of(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
+                        (size_t)model->members);
+        refit->share = share;
         refit->learner = 0;
         refit->rest[0] = location + scale * refit->rest[0];
         for (int32_t k = 0; k < model->members; k++)
             refit->tilt[k] = scale * refit->tilt[k] + location;
     }
+    model->refits->count = kept;
     cst_refits_check(context, model);
 }
 
@@ -129,6 +156,27 @@ static cst_status copy_gate(cst_context *context, const cst_gate *from, cst_gate
     return CST_OK;
 }
 
+/* The learners with a weight, as a model says them: means over the outputs. */
+static cst_status name_learners(cst_context *context, const cst_value_fit *fit, cst_model *model) {
+    cst_buffer text = {.context = context};
+    bool any = false;
+    for (int32_t m = 0; m < fit->learners; m++) {
+        char number[40];
+        double weight = 0;
+        for (int32_t d = 0; d < fit->outputs; d++)
+            weight += fit->blend[d * fit->learners + m] / fit->outputs;
+        if (!(weight > 0))
+            continue;
+        (void)cst_snprintf(number, sizeof number, " %.6g", weight);
+        cst_buffer_add_text(&text, any ? "," : "");
+        cst_buffer_add_text(&text, cst_value_learner_name(fit->kind[m]));
+        cst_buffer_add_text(&text, number);
+        any = true;
+    }
+    model->blend = text.bytes;
+    return text.status;
+}
+
 static cst_status make_model(cst_context *context, const cst_view *kept, const cst_scaling *scaling,
                              const int32_t *folds, const cst_settings *settings,
                              cst_value_stages *out) {
@@ -144,6 +192,7 @@ static cst_status make_model(cst_context *context, const cst_view *kept, const c
     model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
     status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
     CST_TRY(make_learner(context, &out->fit, scaling, kept->members, model));
+    CST_TRY(name_learners(context, &out->fit, model));
     if (status == CST_OK)
         take_refits(context, &out->fit, scaling, model);
     CST_TRY(cst_values_fit(context, kept, scaling, folds, &out->fit,

@@ -244,11 +244,30 @@ static int32_t smallest_near_best(const cst_selection *selection, double margin)
     return s;
 }
 
-/* The smallest allowed size within the margin. Where none is: the rule that asks for proof keeps
- * the largest allowed size, the others take the size that is least over. With limits on cost the
- * best allowed size has a say. */
+/* Of the allowed sizes up to `most`, the one with the least held-out loss, where a smaller size
+ * counts only for what it gains with confidence; of equal ones the smaller. With few rows the least
+ * loss of several sizes is mostly luck. */
+static int32_t least_up_to(const cst_selection *selection, const double *total, int32_t most) {
+    int32_t least = most;
+    double at_least = selection->path[most].loss;
+    for (int32_t s = most - 1; s >= 0; s--) {
+        const cst_select_step *step = &selection->path[s];
+        double se = paired_se(total, (size_t)selection->members, (size_t)s, (size_t)most,
+                              (double)selection->rows);
+        if (!step->allowed || step->loss + CONFIDENCE * se > at_least)
+            continue;
+        at_least = step->loss + CONFIDENCE * se;
+        least = s;
+    }
+    return least;
+}
+
+/* The smallest allowed size within the margin. Where none is: the rule that asks for proof starts
+ * from the largest allowed size, the others take the size that is least over. With limits on cost
+ * the best allowed size has a say. A size is never kept when a smaller one loses less, with
+ * confidence. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
-                         cst_selection *out) {
+                         const double *total, cst_selection *out) {
     int32_t nearest = -1;
     int32_t largest = -1;
     double least = INFINITY;
@@ -271,6 +290,7 @@ static cst_status choose(cst_context *context, const cst_select_options *options
         int32_t close = smallest_near_best(out, proven ? options->tolerance : NEGLIGIBLE);
         out->chosen = proven && close < nearest ? nearest : close;
     }
+    out->chosen = least_up_to(out, total, out->chosen);
     return CST_OK;
 }
 
@@ -282,7 +302,7 @@ cst_status cst_selection_finish(cst_context *context, const cst_select_options *
     if (!out->path)
         return CST_ERROR_MEMORY;
     describe(options, total, (double)rows, sets, out);
-    return choose(context, options, out);
+    return choose(context, options, total, out);
 }
 
 /* Losses of the sizes on the table's rows, and the choice. */

@@ -15,17 +15,17 @@ typedef enum cst_select_direction {
     CST_SELECT_BOTH /* both paths; at each size the set with the lower loss on the rows fitted to */
 } cst_select_direction;
 
+/* What each rule finds gives way to a smaller allowed size that has less held-out loss by 3
+ * standard errors. */
 typedef enum cst_select_rule {
     CST_SELECT_BEST,        /* the size with the least held-out loss */
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
     CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
     CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
-                               tolerance with confidence: excess + 3 standard errors. Where no
-                               allowed size is, the largest allowed one: without proof nothing more
-                               is given up than the caps ask for, even where a smaller size happens
-                               to have the lower held-out loss. With limits on cost, where more
-                               members may be worse ones: the smallest size within a thousandth of
-                               the best allowed one, to which the proven ones are compared too */
+                               tolerance with confidence: excess + 3 standard errors; where no
+                               allowed size is, the largest allowed one. With limits on cost, where
+                               more members may be worse ones: the smallest size within a thousandth
+                               of the best allowed one, to which the proven ones are compared too */
 } cst_select_rule;
 
 typedef struct cst_select_options {

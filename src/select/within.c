@@ -179,7 +179,7 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
 
 /* ---- the front ---- */
 
-enum { RUNGS = 5, FRONT_SETS = 8 };
+enum { RUNGS = 8, FRONT_SETS = 16 };
 
 /* The sets that no cheaper set has a lower loss than, on the rows fitted to; thinned evenly. */
 static cst_status add_front(cst_context *context, const cst_set_search *search, cst_cost cost,

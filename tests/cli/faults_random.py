@@ -286,7 +286,7 @@ class Random(unittest.TestCase):
             labels = draw.choice([f for f in pool.files if "label" in f or "target" in f or "mask" in f] or pool.files)
             arguments += ["--labels", f"pool/{labels}", "-o", out, "-L", str(draw.randint(1, 6))]
         elif command == "fit":
-            arguments += [source, "-o", model, "--preset", draw.choice(("default", "paper", "prototype"))]
+            arguments += [source, "-o", model, "--preset", draw.choice(("default", "compact", "best", "paper", "prototype"))]
         elif command in ("predict", "evaluate", "bound"):
             arguments += [model, source, "--split", draw.choice(pool.splits)]
             arguments += ["-o", out] if command == "predict" else []

@@ -101,6 +101,39 @@ class EveryTask(unittest.TestCase):
                 mean = sum(row[first] for row in rows) / len(rows)
                 self.assertAlmostEqual(summary[first + "_mean"], mean, delta=1e-9 * max(1, abs(mean)))  # ten digits
 
+    def test_presets_differ_in_how_many_members_they_keep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for task in TASKS:
+                pool = self.part(task, None)
+                few = ("--set", "segment.pixels=1000") if task == "segmentation" else ()
+                call = ("fit", pool, "-o", os.path.join(folder, "m.cstack"), "--set", "evaluate.nested=false", *few)
+                found = {p: self.done(*call, "--preset", p) for p in ("default", "compact", "best")}
+                kept = {preset: document["models_kept"] for preset, document in found.items()}
+                members = found["default"]["models_in"]
+                self.assertLessEqual(kept["compact"], max(3, int(0.6 * members + 1e-9)), task)
+                self.assertLessEqual(kept["compact"], kept["default"], task)
+                self.assertLessEqual(kept["default"], kept["best"], task)
+                self.assertFalse(any("limits" in text for p in ("default", "best") for text in found[p]["notices"]), task)
+                capped = ("--set", "keep.fraction=0.6", "--set", "select.tolerance=0.005") + (("--set", "detect.select=true") if task == "detection" else ())
+                again = self.done(*call, *capped)
+                self.assertEqual((again["kept"], again["weights"]), (found["compact"]["kept"], found["compact"]["weights"]), task)
+                for step in found["default"]["path"]:  # the smallest one that is proven, whatever share that is
+                    proven = step["against_all"] + 3 * step["against_all_se"] <= 0.002 * found["default"]["path"][-1]["loss"]
+                    if step["chosen"] or proven:
+                        self.assertTrue(step["chosen"] and proven, (task, step["size"]))
+                        break
+
+    def test_comparisons_have_the_presets_that_are_named(self):
+        for task in TASKS:
+            call = ("compare", manifest(task), "--split", "test", "-r", 0, "-s", "segment.pixels=1000", "-s", "checks=off")
+            names = [row["method"] for row in self.done(*call, "-m", "compact,best,default")["rows"]]
+            self.assertEqual(names, ["compact", "best", "default"])
+            if task == "regression":  # the quickest
+                names = [row["method"] for row in self.done(*call)["rows"]]
+                self.assertEqual([n for n in names if n in ("compact", "best", "default")], ["default"])
+                everything = [row["method"] for row in self.done(*call, "-m", "all")["rows"]]
+                self.assertEqual(sorted(everything), sorted([*names, "compact", "best"]))
+
     def test_a_method_that_fails_is_left_out(self):
         for task in TASKS:
             pool = self.part(task, None, lambda model: model.pop("flops", None))

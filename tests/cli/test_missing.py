@@ -348,7 +348,7 @@ class Measured(PoolCase):
 
     def test_linear_pool_is_the_refit(self):
         """With the same prior, what is solved from the model is the linear pool of the other members' data."""
-        self.works("fit", CONCRETE, "-o", self.model, "--set", "evaluate.nested=false")
+        self.works("fit", CONCRETE, "-o", self.model, "--set", "evaluate.nested=false", "--set", "meta.learners=log-linear")
         names, _, refits = read_refits(self.model)
         with open(os.path.join(CONCRETE, "pool.json"), encoding="utf-8") as file:
             files = {m["name"]: m["predictions"] for m in json.load(file)["models"]}

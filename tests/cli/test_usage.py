@@ -136,7 +136,7 @@ class Usage(PoolCase):
         self.fails("fit", self.pool, says=["-o"])
         self.fails("fit", "-o", self.model, says=["pool.json"])
         self.fails("fit", self.pool, "-o", self.model, "--color", "red", says=["'red'"])
-        self.fails("fit", self.pool, "-o", self.model, "--preset", "best", says=["'best'"])
+        self.fails("fit", self.pool, "-o", self.model, "--preset", "worst", says=["'worst'"])
         self.fails("fit", self.pool, "-o", self.model, "--set", "seed", says=["KEY=VALUE"])
         self.fails(
             "fit", self.pool, "-o", self.model, "--set", "cka.treshold=1",

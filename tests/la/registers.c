@@ -172,13 +172,13 @@ static void *fit_and_predict(pool_case *c, const char *preset, size_t *size) {
 }
 
 static void fits(void **state) {
-    static const char *const presets[] = {"default", "paper", "prototype"};
+    static const char *const presets[] = {"default", "compact", "best", "paper", "prototype"};
     (void)state;
     cst_rng rng;
     cst_rng_init(&rng, 3, CST_STREAM_TEST, 0);
     for (int i = 0; i < 24; i++) {
         pool_case c = i % 3 == 2 ? random_values(&rng) : random_classes(&rng);
-        const char *preset = presets[i / 3 % 3];
+        const char *preset = presets[i / 3 % 5];
         size_t size[2] = {0, 0};
         void *bytes[2];
         for (int k = 0; k < 2; k++) {

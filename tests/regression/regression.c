@@ -219,8 +219,9 @@ static void variance_is_noise_and_what_the_weights_are_not_sure_of(void **state)
     float mean[CELLS];
     float variance[CELLS];
     cst_value_stages stages;
-    const char *const settings[] = {"redundancy.measure=none", "keep.fraction=0",
-                                    "select.direction=none", "variance.rule=constant", NULL};
+    const char *const settings[] = {"redundancy.measure=none",  "keep.fraction=0",
+                                    "select.direction=none",    "variance.rule=constant",
+                                    "meta.learners=log-linear", NULL};
     stages_with(f, "default", settings, &stages);
     assert_int_equal(cst_model_predict_values(f->context, stages.base.fit.model, f->data, POOL_ROWS,
                                               mean, variance),

@@ -237,6 +237,86 @@ static void rules_follow_their_arithmetic(void **state) {
     cst_selection_free(f->context, &all);
 }
 
+enum { SIZES = 4 };
+
+/* The size that is chosen on losses [rows][SIZES] of which member sets 0..s are taken. */
+static int32_t size_on(fixture *f, double (*losses)[SIZES], int64_t rows,
+                       const cst_select_options *options) {
+    double total[SIZES + SIZES * SIZES] = {0};
+    int32_t *sets[SIZES];
+    cst_selection selection = {.members = SIZES};
+    for (int s = 0; s < SIZES; s++) {
+        sets[s] = cst_alloc(f->context, (size_t)s + 1, sizeof **sets);
+        assert_non_null(sets[s]);
+        for (int32_t k = 0; k <= s; k++)
+            sets[s][k] = k;
+        for (int64_t i = 0; i < rows; i++) {
+            total[s] += losses[i][s];
+            for (int t = 0; t < SIZES; t++)
+                total[SIZES + s * SIZES + t] += losses[i][s] * losses[i][t];
+        }
+    }
+    assert_int_equal(cst_selection_finish(f->context, options, total, rows, sets, &selection),
+                     CST_OK);
+    int32_t size = selection.path[selection.chosen].size;
+    cst_selection_free(f->context, &selection);
+    return size;
+}
+
+/* Losses around a mean for each size. They differ from those of all members by `noise` up on one
+ * half of the rows and down on the other, which is the standard deviation of the difference. */
+static void draw_losses(const double *means, const double *noise, int64_t rows,
+                        double (*losses)[SIZES]) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int s = 0; s < SIZES; s++)
+            losses[i][s] = means[s] + (i % 2 ? noise[s] : -noise[s]);
+}
+
+/* A mean difference of 0.05 with a deviation of 0.5 between rows has a standard error of 0.05 on
+ * 100 rows and of 0.0112 on 2000: there it is more than 3 of them. */
+static void few_rows_keep_more_members(void **state) {
+    static const double lower[SIZES] = {1.2, 0.95, 1.05, 1};
+    static const double even[SIZES] = {1.2, 1.001, 1.001, 1};
+    static const double wide[SIZES] = {0.5, 0.5, 0.5, 0};
+    static const double narrow[SIZES] = {0.01, 0.01, 0.01, 0};
+    static const double equal[SIZES] = {1.2, 0.9, 0.9, 0.9};
+    static const double exact[SIZES] = {0};
+    static double losses[2000][SIZES];
+    cst_select_options options = plain_options(CST_SELECT_BACKWARD);
+    options.rule = CST_SELECT_NON_INFERIOR;
+    options.tolerance = 0.005;
+    draw_losses(lower, wide, 2000, losses);
+    assert_int_equal(size_on(*state, losses, 100, &options), SIZES);
+    assert_int_equal(size_on(*state, losses, 2000, &options), 2);
+    draw_losses(even, wide, 2000, losses); /* 0.1% above, and nothing proven */
+    assert_int_equal(size_on(*state, losses, 2000, &options), SIZES);
+    draw_losses(even, narrow, 2000, losses); /* 0.1% + 3 * 0.02% */
+    assert_int_equal(size_on(*state, losses, 2000, &options), 2);
+    options.tolerance = 0; /* preset best */
+    assert_int_equal(size_on(*state, losses, 2000, &options), SIZES);
+    draw_losses(equal, exact, 10, losses);
+    assert_int_equal(size_on(*state, losses, 10, &options), 2);
+}
+
+/* Within a cap where nothing is proven: the largest allowed size, or a smaller one that has less
+ * loss by 3 standard errors, of the differences between these two. */
+static void caps_keep_no_size_that_a_smaller_one_beats(void **state) {
+    static const double means[SIZES] = {1.3, 1.1, 1.15, 1};
+    static const double same[SIZES] = {0.5, 0.5, 0.5, 0};
+    static const double other[SIZES] = {0.5, 0.5, -0.5, 0};
+    static double losses[400][SIZES];
+    cst_select_options options = plain_options(CST_SELECT_BACKWARD);
+    options.rule = CST_SELECT_NON_INFERIOR;
+    options.tolerance = 0.005;
+    options.cap_count = 3;
+    draw_losses(means, same, 400, losses); /* 2 and 3 members differ by the same on every row */
+    assert_int_equal(size_on(*state, losses, 400, &options), 2);
+    draw_losses(means, other, 400, losses); /* by 0.05, with a standard error of 0.05 */
+    assert_int_equal(size_on(*state, losses, 400, &options), 3);
+    options.cap_count = 1;
+    assert_int_equal(size_on(*state, losses, 400, &options), 1);
+}
+
 static void caps_hold(void **state) {
     fixture *f = *state;
     cst_select_options options = plain_options(CST_SELECT_BOTH);
@@ -288,6 +368,8 @@ int suite_select(void) {
         cmocka_unit_test(forward_adds_what_helps_most),
         cmocka_unit_test(held_out_losses_are_honest),
         cmocka_unit_test(rules_follow_their_arithmetic),
+        cmocka_unit_test(few_rows_keep_more_members),
+        cmocka_unit_test(caps_keep_no_size_that_a_smaller_one_beats),
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(same_path_for_any_threads),
     };

@@ -18,7 +18,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
-from scipy.optimize import minimize  # noqa: E402
 
 FLOOR = 1e-15
 FOLDS = 5

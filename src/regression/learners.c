@@ -701,8 +701,12 @@ static double held_error(const double *weights, double intercept, const cst_valu
     return error;
 }
 
-/* sum [outputs][2]: by how much the held-out squared error of the prior's blend exceeds that of the
- * blend, and its square. */
+/* Sums over rows: of the weight and its square; of the gain times the weight, of that squared, and
+ * of that times the weight. The gain is by how much the held-out squared error of the prior's blend
+ * exceeds that of the blend. */
+enum { GAIN_ROWS, GAIN_SQUARES, GAIN_SUM, GAIN_SQUARE, GAIN_WEIGHT, GAIN_WIDTH };
+
+/* sum: [outputs][GAIN_WIDTH]. */
 static cst_status gain_block(cst_context *context, void *user, int64_t index, double *sum) {
     const fit_job *job = user;
     const cst_value_fit *fit = job->fit;
@@ -733,10 +737,14 @@ static cst_status gain_block(cst_context *context, void *user, int64_t index, do
             }
             double blended = held_error(fit->weights + at * (size_t)fit->columns,
                                         fit->intercept[at], &block, e, fit->columns, y);
-            double gain =
-                cst_view_weight(job->view, block.first + i) * (before * before - blended * blended);
-            sum[2 * d] += gain;
-            sum[2 * d + 1] += gain * gain;
+            double weight = cst_view_weight(job->view, block.first + i);
+            double gain = weight * (before * before - blended * blended);
+            double *to = sum + (size_t)d * GAIN_WIDTH;
+            to[GAIN_ROWS] += weight;
+            to[GAIN_SQUARES] += weight * weight;
+            to[GAIN_SUM] += gain;
+            to[GAIN_SQUARE] += gain * gain;
+            to[GAIN_WEIGHT] += gain * weight;
         }
     }
     cst_value_block_free(context, &block);
@@ -749,9 +757,9 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
                         const double *prior, const double *sum) {
     cst_value_fit *fit = job->fit;
     int32_t m = fit->learners;
-    double n = (double)job->view->rows;
-    double gain = sum[0] / n;
-    double chance = fmax(sum[1] / n - gain * gain, 0) / n;
+    double gain = sum[GAIN_SUM] / sum[GAIN_ROWS];
+    double spread = sum[GAIN_SQUARE] - gain * (2 * sum[GAIN_WEIGHT] - gain * sum[GAIN_SQUARES]);
+    double chance = fmax(spread, 0) / (sum[GAIN_ROWS] * sum[GAIN_ROWS]);
     double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
     cst_status status =
         stack_learners(context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m,
@@ -766,13 +774,13 @@ static cst_status trust_all(cst_context *context, fit_job *job) {
     double prior[CST_VALUE_LEARNERS_MAX];
     if (!is_stacking(job->settings) || fit->learners < 2 || !prior_blend(fit, prior))
         return CST_OK;
-    size_t width = 2 * (size_t)fit->outputs;
+    size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
     double *sums = cst_alloc(context, width, sizeof *sums);
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = trust(context, job, d, prior, sums + 2 * (size_t)d);
+        status = trust(context, job, d, prior, sums + (size_t)GAIN_WIDTH * (size_t)d);
     cst_free(context, sums);
     return status;
 }

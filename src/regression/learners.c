@@ -391,7 +391,6 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
         double *mse = sum + width * width;
         double n = sum[width * width - 1];
         const double *target = sum + k * width;
-        double held = free_weights ? SUM_TO_ONE * target[k] / n : 0;
         double largest = target[k] / n;
         for (size_t i = 0; i < k; i++) {
             largest = fmax(largest, sum[i * width + i] / n);
@@ -400,15 +399,16 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
         refit->learner = learner;
         refit->output = output;
         refit->nonnegative = free_weights;
-        refit->pull = free_weights ? 0 : FIXED * largest;
-        refit->loss = refit->least = target[k] / n + held;
+        refit->pair = free_weights ? SUM_TO_ONE * (double)k * target[k] / n : 0;
+        refit->pull = free_weights ? refit->pair : FIXED * largest;
+        refit->loss = refit->least = target[k] / n;
         for (size_t i = 0; i < k; i++) {
-            refit->slope[i] = target[i] / n + held;
-            refit->ridge[i] = refit->pull;
+            refit->slope[i] = target[i] / n;
+            refit->ridge[i] = free_weights ? 0 : refit->pull;
             refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i) : 1;
             double row = -2 * refit->slope[i];
             for (size_t j = 0; j < k; j++) {
-                refit->curvature[i * k + j] = sum[i * width + j] / n + held;
+                refit->curvature[i * k + j] = sum[i * width + j] / n;
                 row += refit->curvature[i * k + j] * weights[j];
             }
             refit->least += weights[i] * row;

@@ -62,6 +62,7 @@ typedef struct cst_settings {
     bool pool_nonnegative; /* regression: weights of the linear pool */
     int variance_rule;     /* regression: choice of variance.rule */
     bool conformal;        /* regression: intervals by quantiles of residuals */
+    bool learners_chosen;  /* the learners are not those of preset default */
     int64_t judged_pairs;  /* (sample, class) pairs up to which removals are judged on every row */
 } cst_settings;
 

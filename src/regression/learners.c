@@ -109,12 +109,48 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
 
 /* ---- the linear kinds ---- */
 
-/* By default the linear pool, and mixtures that are safer where its prior misleads it. */
-static bool wants(const cst_settings *settings, int32_t members, cst_value_learner kind) {
-    if (settings->learners_chosen)
-        return kind <= CST_VALUE_LINEAR_POOL && (settings->learners >> kind & 1U) != 0;
-    return kind == CST_VALUE_LINEAR_POOL || kind == CST_VALUE_AVERAGE ||
-           (kind > CST_VALUE_AVERAGE && members > 1);
+/* What a choice of meta.learners is in a regression, where nothing has to be calibrated: bits of
+ * cst_value_learner, 0 where it is for classification alone. */
+static unsigned meaning_of(const char *choice, size_t length) {
+    static const struct {
+        const char *name;
+        bool calibrated; /* may be followed by "+" and a map */
+        cst_value_learner kind;
+    } meanings[] = {{"ridge", false, CST_VALUE_RIDGE},
+                    {"elastic-net", false, CST_VALUE_ELASTIC_NET},
+                    {"lasso", false, CST_VALUE_LASSO},
+                    {"log-linear", false, CST_VALUE_LINEAR_POOL},
+                    {"average", true, CST_VALUE_AVERAGE},
+                    {"greedy", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"hill-climbing", true, CST_VALUE_MINIMUM_VARIANCE},
+                    {"best-single", true, CST_VALUE_BEST_SINGLE}};
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        size_t width = strlen(meanings[i].name);
+        if (width <= length && strncmp(choice, meanings[i].name, width) == 0 &&
+            (width == length || (meanings[i].calibrated && choice[width] == '+')))
+            return 1U << meanings[i].kind;
+    }
+    return 0;
+}
+
+/* Bits of the learners: by default the linear pool, and mixtures that are safer where its prior
+ * misleads it. Of one member the mixtures are all the same. */
+static unsigned learners_of(const cst_settings *settings, int32_t members) {
+    unsigned mixtures = 1U << CST_VALUE_MINIMUM_VARIANCE | 1U << CST_VALUE_BEST_SINGLE;
+    unsigned bits = 1U << CST_VALUE_LINEAR_POOL | 1U << CST_VALUE_AVERAGE | mixtures;
+    if (settings->learners_chosen) {
+        const char *choices = cst_option_at(CST_OPT_META_LEARNERS)->choices;
+        bits = 0;
+        for (int i = 0; *choices; i++) {
+            size_t length = strcspn(choices, "|");
+            if (settings->learners >> i & 1U)
+                bits |= meaning_of(choices, length);
+            choices += length + (choices[length] == '|');
+        }
+    }
+    if (members > 1)
+        return bits;
+    return bits & mixtures ? (bits & ~mixtures) | 1U << CST_VALUE_AVERAGE : bits;
 }
 
 /* Penalty of one kind; with few folds the cross-validation gives way to GCV. */
@@ -325,11 +361,12 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
 
 /* ---- mixtures ---- */
 
-/* Strength of what stands for a constraint of a mixture without some members, in variances. */
+/* How strongly a mixture without some members is held to its constraint, in variances. */
 static const double FIXED = 1e9;
 static const double SUM_TO_ONE = 100;
 
-/* What the members that are left are weighed by: all alike, or the best of them. mse: [k]. */
+/* Center of the best single member: each has a billionth of the weight of the next better one, so
+ * that the best of those present has nearly all. mse: [k]. */
 static double rank_weight(const double *mse, size_t k, size_t i) {
     double rank = 0;
     for (size_t j = 0; j < k; j++)
@@ -354,7 +391,6 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
         double *mse = sum + width * width;
         double n = sum[width * width - 1];
         const double *target = sum + k * width;
-        double held = free_weights ? SUM_TO_ONE * target[k] / n : 0;
         double largest = target[k] / n;
         for (size_t i = 0; i < k; i++) {
             largest = fmax(largest, sum[i * width + i] / n);
@@ -363,15 +399,16 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
         refit->learner = learner;
         refit->output = output;
         refit->nonnegative = free_weights;
-        refit->pull = free_weights ? 0 : FIXED * largest;
-        refit->loss = refit->least = target[k] / n + held;
+        refit->pair = free_weights ? SUM_TO_ONE * (double)k * target[k] / n : 0;
+        refit->pull = free_weights ? refit->pair : FIXED * largest;
+        refit->loss = refit->least = target[k] / n;
         for (size_t i = 0; i < k; i++) {
-            refit->slope[i] = target[i] / n + held;
-            refit->ridge[i] = refit->pull;
+            refit->slope[i] = target[i] / n;
+            refit->ridge[i] = free_weights ? 0 : refit->pull;
             refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i) : 1;
             double row = -2 * refit->slope[i];
             for (size_t j = 0; j < k; j++) {
-                refit->curvature[i * k + j] = sum[i * width + j] / n + held;
+                refit->curvature[i * k + j] = sum[i * width + j] / n;
                 row += refit->curvature[i * k + j] * weights[j];
             }
             refit->least += weights[i] * row;
@@ -664,8 +701,12 @@ static double held_error(const double *weights, double intercept, const cst_valu
     return error;
 }
 
-/* sum [outputs][2]: by how much the held-out squared error of the prior's blend exceeds that of the
- * blend, and its square. */
+/* Sums over rows: of the weight and its square; of the gain times the weight, of that squared, and
+ * of that times the weight. The gain is by how much the held-out squared error of the prior's blend
+ * exceeds that of the blend. */
+enum { GAIN_ROWS, GAIN_SQUARES, GAIN_SUM, GAIN_SQUARE, GAIN_WEIGHT, GAIN_WIDTH };
+
+/* sum: [outputs][GAIN_WIDTH]. */
 static cst_status gain_block(cst_context *context, void *user, int64_t index, double *sum) {
     const fit_job *job = user;
     const cst_value_fit *fit = job->fit;
@@ -696,10 +737,14 @@ static cst_status gain_block(cst_context *context, void *user, int64_t index, do
             }
             double blended = held_error(fit->weights + at * (size_t)fit->columns,
                                         fit->intercept[at], &block, e, fit->columns, y);
-            double gain =
-                cst_view_weight(job->view, block.first + i) * (before * before - blended * blended);
-            sum[2 * d] += gain;
-            sum[2 * d + 1] += gain * gain;
+            double weight = cst_view_weight(job->view, block.first + i);
+            double gain = weight * (before * before - blended * blended);
+            double *to = sum + (size_t)d * GAIN_WIDTH;
+            to[GAIN_ROWS] += weight;
+            to[GAIN_SQUARES] += weight * weight;
+            to[GAIN_SUM] += gain;
+            to[GAIN_SQUARE] += gain * gain;
+            to[GAIN_WEIGHT] += gain * weight;
         }
     }
     cst_value_block_free(context, &block);
@@ -712,9 +757,9 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
                         const double *prior, const double *sum) {
     cst_value_fit *fit = job->fit;
     int32_t m = fit->learners;
-    double n = (double)job->view->rows;
-    double gain = sum[0] / n;
-    double chance = fmax(sum[1] / n - gain * gain, 0) / n;
+    double gain = sum[GAIN_SUM] / sum[GAIN_ROWS];
+    double spread = sum[GAIN_SQUARE] - gain * (2 * sum[GAIN_WEIGHT] - gain * sum[GAIN_SQUARES]);
+    double chance = fmax(spread, 0) / (sum[GAIN_ROWS] * sum[GAIN_ROWS]);
     double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
     cst_status status =
         stack_learners(context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m,
@@ -729,13 +774,13 @@ static cst_status trust_all(cst_context *context, fit_job *job) {
     double prior[CST_VALUE_LEARNERS_MAX];
     if (!is_stacking(job->settings) || fit->learners < 2 || !prior_blend(fit, prior))
         return CST_OK;
-    size_t width = 2 * (size_t)fit->outputs;
+    size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
     double *sums = cst_alloc(context, width, sizeof *sums);
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(
         cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = trust(context, job, d, prior, sums + 2 * (size_t)d);
+        status = trust(context, job, d, prior, sums + (size_t)GAIN_WIDTH * (size_t)d);
     cst_free(context, sums);
     return status;
 }
@@ -747,8 +792,13 @@ static cst_status start(cst_context *context, const cst_view *view, const cst_se
     *fit = (cst_value_fit){.outputs = view->classes, .folds = fold_count};
     fit->sigma2 = fit->mp_edge = fit->snr = NAN;
     bool linear = false;
+    unsigned bits = learners_of(settings, view->members);
+    if (bits == 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "none of the meta.learners is for regression: it has ridge, elastic-net, "
+                        "lasso, log-linear (the linear pool), average, greedy and best-single");
     for (int kind = 0; kind < CST_VALUE_LEARNERS_MAX; kind++)
-        if (wants(settings, view->members, (cst_value_learner)kind)) {
+        if (bits >> kind & 1U) {
             fit->kind[fit->learners++] = (cst_value_learner)kind;
             linear = linear || is_linear((cst_value_learner)kind);
         }

@@ -46,7 +46,6 @@ typedef struct cst_settings {
     bool select;
     cst_select_options selection; /* limits and costs are set for each view */
     unsigned learners;            /* bit i: choice i of meta.learners */
-    bool learners_chosen;         /* by the preset or the caller, not by default */
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
     cst_noise_rule noise_rule;

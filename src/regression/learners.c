@@ -525,11 +525,6 @@ static void residual_moments(const fit_job *job, int32_t output, double *u, doub
         out[a] /= *rows;
 }
 
-static bool is_stacking(const cst_settings *settings) {
-    return settings->blend.rule == CST_BLEND_STACKING ||
-           (!settings->learners_chosen && settings->blend.rule == CST_BLEND_LAPLACE);
-}
-
 /* Learners with a lower weight are left out. */
 static const double LEAST_WEIGHT = 0.01;
 
@@ -599,7 +594,7 @@ static cst_status weigh(cst_context *context, const fit_job *job, int32_t output
         cst_value_greedy(moments, m, 25, blend);
         return CST_OK;
     }
-    if (is_stacking(job->settings))
+    if (job->settings->blend.rule == CST_BLEND_STACKING)
         return stack_learners(context, moments, m, NULL, 1, blend);
     return cst_blend_weights_from(context, &evidence, options, blend);
 }
@@ -772,7 +767,7 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
 static cst_status trust_all(cst_context *context, fit_job *job) {
     cst_value_fit *fit = job->fit;
     double prior[CST_VALUE_LEARNERS_MAX];
-    if (!is_stacking(job->settings) || fit->learners < 2 || !prior_blend(fit, prior))
+    if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 || !prior_blend(fit, prior))
         return CST_OK;
     size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
     double *sums = cst_alloc(context, width, sizeof *sums);

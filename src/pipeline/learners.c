@@ -29,6 +29,13 @@ static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
     return settings->learners >> index & 1U ? cst_meta_spec_at(index) : NULL;
 }
 
+static bool wants_whole(const cst_settings *settings) {
+    for (int i = 0; i < CST_LEARNERS_MAX; i++)
+        if (wanted(settings, i) && cst_meta_is_whole(wanted(settings, i)))
+            return true;
+    return false;
+}
+
 /* Whether it is wanted and can be fitted on the rows of the view. */
 static bool applies(const cst_settings *settings, int index, const cst_view *view) {
     const cst_meta_spec *spec = wanted(settings, index);
@@ -174,7 +181,7 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     int32_t at = fit->learners++;
-    double logdet = 0;
+    double logdet = NAN;
     double *mix = NULL;
     cst_loglinear_cv cv = {.prior = settings->prior_cv,
                            .brief = held_out != NULL,
@@ -242,6 +249,8 @@ typedef struct crossfit {
 static cst_status start_fit(cst_context *context, const cst_view *view,
                             const cst_settings *settings, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
+    for (int m = 0; m < CST_LEARNERS_MAX; m++)
+        fit->half_logdet[m] = NAN;
     cst_status status = cst_stack_create(context, &fit->model);
     if (status != CST_OK)
         return status;
@@ -713,6 +722,12 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "none of the methods in meta.learners takes row weights; add log-linear, "
                         "or remove the weights");
+    if (settings->blend.rule == CST_BLEND_LAPLACE && count > 1 && wants_whole(settings))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "blend.rule=laplace weighs learners by the curvature of their losses, "
+                        "which whole methods such as average+vector do not have: set meta.learners "
+                        "to some of ridge, elastic-net, lasso, log-linear, or "
+                        "blend.rule=stacking");
     bool cross = count > 1 || losses;
     crossfit job = {.view = view,
                     .folds = folds,

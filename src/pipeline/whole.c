@@ -3,11 +3,13 @@
  */
 #include "pipeline/whole.h"
 
+#include "pipeline/refits.h"
+
 #include <math.h>
 #include <string.h>
 
-/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have so
- * many numbers, but at least so many rows, change them no more. */
+/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
+ * so many numbers, but at least so many rows, change them no more. */
 static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
 static const int64_t ROWS_LEAST = 4096;
 
@@ -202,16 +204,15 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
         exponentiate(job->spec->linear, view->rows, view->classes, copy);
         return CST_OK;
     }
-    CST_TRY(
-        cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
-                                  job->near ? &job->near[task] : NULL, &job->scaling[task]));
+    CST_TRY(cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
+                                      job->near ? &job->near[task] : NULL, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
     return status;
 }
 
-static cst_status make_scaled(cst_context *context, const cst_view *view,
-                              const cst_meta_spec *spec, const cst_calibrator *near,
-                              cst_calibrator *scaling, scaled_view *out) {
+static cst_status make_scaled(cst_context *context, const cst_view *view, const cst_meta_spec *spec,
+                              const cst_calibrator *near, cst_calibrator *scaling,
+                              scaled_view *out) {
     size_t rows = (size_t)view->rows;
     *out = (scaled_view){0};
     out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
@@ -238,7 +239,8 @@ static cst_status make_scaled(cst_context *context, const cst_view *view,
 
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
                              int32_t fold_count, const cst_settings *settings,
-                             const cst_learner *near, cst_learner *out) {
+                             const cst_learner *near, cst_refits *refits, int32_t at,
+                             cst_learner *out) {
     const cst_view *view = &part->view;
     size_t members = (size_t)view->members;
     scaled_view scaled = {0};
@@ -264,11 +266,13 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
         options.prior_weights = LINEAR_PRIOR;
     if (near)
         options.tolerance = 1e-4;
-    CST_TRY(make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling,
-                        &scaled));
+    CST_TRY(
+        make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling, &scaled));
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
+    if (status == CST_OK && refits)
+        status = cst_refits_add_loglinear(context, refits, &pool, &options, at);
     cst_loglinear_free(context, &pool);
     free_scaled(context, &scaled, view->members);
     return status;
@@ -290,15 +294,17 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
 
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         const cst_learner *near, cst_learner *out) {
+                         const cst_learner *near, cst_refits *refits, int32_t at,
+                         cst_learner *out) {
     row_part part = {0};
     int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
     *out = (cst_learner){0};
     cst_status status = take_part(context, view, folds, fold_count, width, &part);
     if (status == CST_OK)
-        status = spec->baseline
-                     ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
-                     : fit_scaled(context, spec, &part, fold_count, settings, near, out);
+        status =
+            spec->baseline
+                ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
+                : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
     if (status != CST_OK)
         cst_learner_free(context, out);
     free_part(context, &part);

@@ -310,12 +310,28 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     json_t *weights = cst_report_object(report, root, "weights");
     for (int32_t m = 0; m < fit->model->learners; m++) {
         const cst_learner *learner = &fit->model->learner[m];
-        for (int32_t j = 0; learner->kind == CST_LEARNER_LOGLINEAR && j < learner->coefficients;
-             j++)
+        bool pool = learner->kind == CST_LEARNER_LOGLINEAR && !learner->own;
+        for (int32_t j = 0; pool && j < learner->coefficients; j++)
             cst_report_number(report, weights,
                               cst_pool_member_name(facts->pool, facts->stages->kept[j]),
                               learner->weights[j]);
     }
+}
+
+/* How members are mixed with the uniform distribution in the log-linear pool. */
+static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
+    const cst_meta_fit *fit = &facts->stages->fit;
+    const cst_model *model = fit->model;
+    json_t *mixing = cst_report_object(report, cst_report_root(report), "mixing");
+    cst_report_number(report, mixing, "share", fit->share > 0 ? fit->share : NAN);
+    json_t *members = cst_report_object(report, mixing, "members");
+    for (int32_t m = 0; m < model->learners; m++)
+        for (int32_t j = 0; model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
+                            !model->learner[m].own && j < model->members;
+             j++)
+            cst_report_number(report, members,
+                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
+                              model->mix[j]);
 }
 
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
@@ -389,6 +405,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
     cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
     put_learners(report, facts);
+    put_mixing(report, facts);
     put_oof(report, facts);
     cst_document_costs(report, facts);
     cst_findings_put(report, facts->pool, facts->findings, false);

@@ -29,6 +29,13 @@ static const cst_meta_spec *wanted(const cst_settings *settings, int index) {
     return settings->learners >> index & 1U ? cst_meta_spec_at(index) : NULL;
 }
 
+static bool wants_whole(const cst_settings *settings) {
+    for (int i = 0; i < CST_LEARNERS_MAX; i++)
+        if (wanted(settings, i) && cst_meta_is_whole(wanted(settings, i)))
+            return true;
+    return false;
+}
+
 /* Whether it is wanted and can be fitted on the rows of the view. */
 static bool applies(const cst_settings *settings, int index, const cst_view *view) {
     const cst_meta_spec *spec = wanted(settings, index);
@@ -174,7 +181,7 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     int32_t at = fit->learners++;
-    double logdet = 0;
+    double logdet = NAN;
     double *mix = NULL;
     cst_loglinear_cv cv = {.prior = settings->prior_cv,
                            .brief = held_out != NULL,
@@ -242,6 +249,8 @@ typedef struct crossfit {
 static cst_status start_fit(cst_context *context, const cst_view *view,
                             const cst_settings *settings, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
+    for (int m = 0; m < CST_LEARNERS_MAX; m++)
+        fit->half_logdet[m] = NAN;
     cst_status status = cst_stack_create(context, &fit->model);
     if (status != CST_OK)
         return status;
@@ -278,7 +287,19 @@ static void free_parts(cst_context *context, crossfit *job) {
     job->parts = NULL;
 }
 
-/* The rows without fold `fold`, and their own folds. */
+/* Whether some learner of the parts divides its rows again. */
+static bool needs_folds(const crossfit *job) {
+    if (!job->pool_loss)
+        return true;
+    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
+        const cst_meta_spec *spec = wanted(job->settings, i);
+        if (spec && spec->kind != CST_LEARNER_LINEAR && spec->kind != CST_LEARNER_LOGLINEAR)
+            return true;
+    }
+    return false;
+}
+
+/* The rows without fold `fold`, and their own folds; all 0 where nobody reads them. */
 static cst_status leave_out(cst_context *context, const crossfit *job, int32_t fold, part *p) {
     size_t rows = (size_t)job->view->rows;
     cst_view out;
@@ -287,9 +308,15 @@ static cst_status leave_out(cst_context *context, const crossfit *job, int32_t f
     if (!p->index || !p->design_folds)
         return CST_ERROR_MEMORY;
     cst_view_split(job->view, job->folds, fold, p->index, &p->view, &out);
-    cst_status status =
-        cst_folds_inside(context, &p->view, job->folds, job->view->rows, job->fold_count, fold,
-                         job->settings->seed, &p->own_folds, &p->fold_count);
+    cst_status status = CST_OK;
+    if (needs_folds(job)) {
+        status = cst_folds_inside(context, &p->view, job->folds, job->view->rows, job->fold_count,
+                                  fold, job->settings->seed, &p->own_folds, &p->fold_count);
+    } else {
+        p->own_folds = cst_alloc(context, rows, sizeof *p->own_folds);
+        p->fold_count = 1;
+        status = p->own_folds ? CST_OK : CST_ERROR_MEMORY;
+    }
     p->folds = p->own_folds;
     int64_t to = 0;
     for (int64_t i = 0; status == CST_OK && i < job->view->rows; i++)
@@ -695,17 +722,24 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "none of the methods in meta.learners takes row weights; add log-linear, "
                         "or remove the weights");
+    if (settings->blend.rule == CST_BLEND_LAPLACE && count > 1 && wants_whole(settings))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "blend.rule=laplace weighs learners by the curvature of their losses, "
+                        "which whole methods such as average+vector do not have: set meta.learners "
+                        "to some of ridge, elastic-net, lasso, log-linear, or "
+                        "blend.rule=stacking");
     bool cross = count > 1 || losses;
     crossfit job = {.view = view,
                     .folds = folds,
                     .fold_count = fold_count,
                     .settings = settings,
                     .count = cross ? fold_count + 1 : 1};
-    cst_status status = make_parts(context, &job);
-    if (status == CST_OK && cross && takes_pool_loss(settings, losses)) {
+    cst_status status = CST_OK;
+    if (cross && takes_pool_loss(settings, losses)) {
         job.pool_loss = cst_alloc(context, (size_t)view->rows, sizeof *job.pool_loss);
         status = job.pool_loss ? CST_OK : CST_ERROR_MEMORY;
     }
+    CST_TRY(make_parts(context, &job));
     CST_TRY(fit_parts(context, &job));
     if (status == CST_OK) {
         cst_meta_fit *fit = &job.parts[0].fit;

@@ -311,6 +311,27 @@ static void print_weights(cst_page *page, const json_t *root, const char *label)
     }
 }
 
+/* One share for all members, or each one's own. */
+static void print_mixing(cst_page *page, const json_t *root) {
+    const json_t *mixing = json_object_get(root, "mixing");
+    const json_t *members = json_object_get(mixing, "members");
+    if (json_object_size(members) == 0)
+        return;
+    const char *name = NULL;
+    json_t *value = NULL;
+    double least = INFINITY;
+    double most = 0;
+    json_object_foreach((json_t *)(uintptr_t)members, name, value) {
+        least = fmin(least, json_number_value(value));
+        most = fmax(most, json_number_value(value));
+    }
+    cst_text_label(page, "mixing");
+    if (isnan(cst_json_number(mixing, "share")))
+        cst_page_numbers(page, 4, "each member's own, # to #\n", least, most);
+    else
+        cst_page_numbers(page, 4, "# for every member\n", most);
+}
+
 static void print_stack(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Stack");
     cst_text_label(page, "kappa");
@@ -318,6 +339,7 @@ static void print_stack(cst_page *page, const json_t *root) {
                      cst_json_number(root, "kappa_after"));
     print_lambda(page, root);
     print_weights(page, root, "log-linear weights");
+    print_mixing(page, root);
 }
 
 static void print_oof_heading(cst_page *page, const json_t *oof) {

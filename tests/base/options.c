@@ -93,7 +93,7 @@ static void bad_values_are_refused_and_change_nothing(void **state) {
     fixture *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const char *before = cst_options_get(f->options, bad[i][0]);
-        char keep[128] = "";
+        char keep[256] = "";
         if (before)
             strncpy(keep, before, sizeof keep - 1);
         assert_int_equal(cst_options_set(f->context, f->options, bad[i][0], bad[i][1]),

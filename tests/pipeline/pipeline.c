@@ -191,6 +191,7 @@ static void dropping_is_by_cross_fitted_loss(void **state) {
     settings.select = false;
     settings.keep_fraction = 0;
     settings.drop = true;
+    settings.learners = CST_META_LOGLINEAR;
     cst_stages stages;
     assert_int_equal(
         cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),

@@ -205,6 +205,7 @@ static void prior_is_corrected_exactly(void **state) {
     assert_int_equal(cst_pixel_sample_make(f->context, pool, "oof", &settings, &sample), CST_OK);
     assert_int_equal(cst_options_create(f->context, &options), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, "folds.count", "3"), CST_OK);
+    assert_int_equal(cst_options_set(f->context, options, "meta.learners", "log-linear"), CST_OK);
     assert_int_equal(cst_fit(f->context, sample.pool, "oof", options, &model, NULL), CST_OK);
     cst_options_free(f->context, options);
     const float *members[2] = {map_probabilities, map_probabilities};

@@ -82,7 +82,8 @@
       "average+temperature,average+vector,greedy+temperature",                                     \
       0, 0,                                                                                        \
       "ridge|elastic-net|lasso|log-linear|log-linear:nonnegative|log-linear:mix=1e-6|"             \
-      "log-linear:mix=1e-3|temperature+log-linear|vector+log-linear|logistic|best-single+temperature|average+temperature|"         \
+      "log-linear:mix=1e-3|temperature+log-linear|vector+log-linear|logistic|best-single+"         \
+      "temperature|average+temperature|"                                                           \
       "average+vector|greedy+temperature|greedy+vector|ridge+temperature|"                         \
       "hill-climbing+temperature",                                                                 \
       "Meta-learners to fit and blend (S3, S4).")                                                  \
@@ -129,7 +130,7 @@
       "With more than 64 classes, classes whose mean probability in a sample is below this value " \
       "are grouped while the log-linear pool is fitted; the last steps use every class. 0 = "      \
       "never group.")                                                                              \
-    X(BLEND_RULE, "blend.rule", CHOICE, "stacking", 0, 0,                                           \
+    X(BLEND_RULE, "blend.rule", CHOICE, "stacking", 0, 0,                                          \
       "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
       "How the meta-learners are blended (S4).")                                                   \
     X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \

@@ -20,13 +20,13 @@ typedef enum cst_blend_rule { /* in the order of the option blend.rule */
 
 typedef struct cst_blend_options {
     cst_blend_rule rule;
-    double temperature;  /* T of the Laplace weights, > 0; 1 is the paper */
-    bool mean_loss;      /* Laplace weights from loss and log det divided by the number of rows */
-    double prior;        /* stacking: for each favoured learner as many further rows whose true class
-                            it alone knows, which is a Dirichlet prior with 1 + prior for it */
-    uint32_t favoured;   /* bit m: learner m < 32 */
-    double least;        /* learners with a lower weight are taken out and the rest is weighed again,
-                            by whoever calls */
+    double temperature; /* T of the Laplace weights, > 0; 1 is the paper */
+    bool mean_loss;     /* Laplace weights from loss and log det divided by the number of rows */
+    double prior;       /* stacking: for each favoured learner as many further rows whose true class
+                           it alone knows, which is a Dirichlet prior with 1 + prior for it */
+    uint32_t favoured;  /* bit m: learner m < 32 */
+    double least;       /* learners with a lower weight are taken out and the rest is weighed again,
+                           by whoever calls */
     bool allow_negative; /* minimum variance in closed form, w = S^-1 1 / (1'S^-1 1), instead of its
                             minimum over w >= 0. The two agree where the closed form has no negative
                             weight; a mixture with negative weights need not be a distribution. */

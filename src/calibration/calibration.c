@@ -172,8 +172,7 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
                                      const cst_calibrator *start, cst_calibrator *out) {
     int32_t *labels = NULL;
     double *weights = NULL;
-    cst_vector_options options = {
-        .shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE, .start = start};
+    cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE, .start = start};
     cst_status status = gather(context, view, &labels, &weights);
     CST_TRY(cst_calibrator_alloc(context, kind, view->classes, out));
     options.weights = view->weights ? weights : NULL;

@@ -109,20 +109,20 @@ void cst_normalise_rows(int64_t count, int32_t classes, double *values);
 
 /* What vector scaling is drawn to, and how far it is taken. */
 typedef struct cst_vector_options {
-    double shrink;         /* precision of the slopes around their mean and of the intercepts around
-                              0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes
-                              around 1 */
-    double tolerance;      /* half the squared decrement, in nats, from which on a step is not taken */
-    const double *weights; /* [rows]: how much each counts; NULL: all alike */
+    double shrink;    /* precision of the slopes around their mean and of the intercepts around
+                         0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes
+                         around 1 */
+    double tolerance; /* half the squared decrement, in nats, from which on a step is not taken */
+    const double *weights;       /* [rows]: how much each counts; NULL: all alike */
     const cst_calibrator *start; /* a map near the optimum; NULL: the identity */
 } cst_vector_options;
 
 /* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus the prior's half
- * squared distances, at its one minimum, by L-BFGS. slopes, intercepts: [classes]. options: NULL for
- * those of the map `vector`. */
+ * squared distances, at its one minimum, by L-BFGS. slopes, intercepts: [classes]. options: NULL
+ * for those of the map `vector`. */
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
-                          int32_t classes, const int32_t *labels,
-                          const cst_vector_options *options, double *slopes, double *intercepts);
+                          int32_t classes, const int32_t *labels, const cst_vector_options *options,
+                          double *slopes, double *intercepts);
 
 /* A map of kind temperature or vector of a labelled view's rows, with their weights, as a blend
  * takes it: the inverse temperature has a prior of precision 1 around 1, and vector scaling is

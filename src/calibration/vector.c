@@ -234,19 +234,17 @@ static cst_status descend(cst_context *context, descent *d) {
 }
 
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
-                          int32_t classes, const int32_t *labels,
-                          const cst_vector_options *options, double *slopes, double *intercepts) {
+                          int32_t classes, const int32_t *labels, const cst_vector_options *options,
+                          double *slopes, double *intercepts) {
     static const cst_vector_options plain = {.tolerance = 1e-16};
     if (!options)
         options = &plain;
-    descent d = {.job = {.labels = labels,
-                         .rows = rows,
-                         .classes = classes,
-                         .weights = options->weights},
-                 .shrink = options->shrink,
-                 .tolerance = options->tolerance,
-                 .size = 2 * (size_t)classes,
-                 .newest = HISTORY - 1};
+    descent d = {
+        .job = {.labels = labels, .rows = rows, .classes = classes, .weights = options->weights},
+        .shrink = options->shrink,
+        .tolerance = options->tolerance,
+        .size = 2 * (size_t)classes,
+        .newest = HISTORY - 1};
     float *logs = NULL;
     cst_status status = cst_floored_logs(context, probabilities, rows, classes, &logs);
     size_t c = (size_t)classes;

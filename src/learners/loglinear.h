@@ -140,29 +140,29 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
 
 /* What cross-validation over the folds chooses before a fit. All zero: nothing. */
 typedef struct cst_loglinear_cv {
-    bool prior; /* the prior of the weights */
-    bool brief; /* compare fewer priors: 10, 1 and 100 */
-    bool share; /* the mixing: one share for all members instead of each member's own */
+    bool prior;          /* the prior of the weights */
+    bool brief;          /* compare fewer priors: 10, 1 and 100 */
+    bool share;          /* the mixing: one share for all members instead of each member's own */
     const double *start; /* [view->members]: weights near the optimum; NULL: unknown */
     double *loss; /* out: [view->rows] held-out NLL of each row under the choice, NaN for rows that
                      the table has not; NULL: not wanted */
 } cst_loglinear_cv;
 
 /* The whole of it on the rows of a view: compact table, mixing [view->members], cross-validation,
- * whose choices are set in `options`, the fit, and its polish where the table is a sample of classes
- * or rows. logdet (may be NULL): as cst_loglinear_logdet. */
+ * whose choices are set in `options`, the fit, and its polish where the table is a sample of
+ * classes or rows. logdet (may be NULL): as cst_loglinear_logdet. */
 cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t fold_count, const cst_loglinear_cv *cv,
                               cst_loglinear_options *options, double *mix, cst_loglinear *out,
                               double *logdet);
 
 /* Cross-validation on a table, with the choices set in `options`. loss: [table->rows], of cv->loss.
- * Prior: precision 10 of the weights or both precisions by the evidence, whichever is better, unless
- * one of 1, 3, 30, 100 is better by more than two paired standard errors. Share: each member's own
- * mixing, unless 1e-6 or 1e-3 for every member, with precision 10, is better by more than two paired
- * standard errors than the best prior. Above 256 classes the evidence is no candidate and pools are compared without biases.
- * Mixing is refitted without each fold. folds: of the view's rows, 0..fold_count-1, none without
- * rows of the table. */
+ * Prior: precision 10 of the weights or both precisions by the evidence, whichever is better,
+ * unless one of 1, 3, 30, 100 is better by more than two paired standard errors. Share: each
+ * member's own mixing, unless 1e-6 or 1e-3 for every member, with precision 10, is better by more
+ * than two paired standard errors than the best prior. Above 256 classes the evidence is no
+ * candidate and pools are compared without biases. Mixing is refitted without each fold. folds: of
+ * the view's rows, 0..fold_count-1, none without rows of the table. */
 cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
                                 const int32_t *folds, int32_t fold_count,
                                 const cst_loglinear_cv *cv, cst_loglinear_options *options,

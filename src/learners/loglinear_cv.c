@@ -12,7 +12,8 @@
  * random. */
 static const double CONFIDENCE = 2;
 
-/* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms. */
+/* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms.
+ */
 static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
 /* Where other pools are blended, which cover what the prior misses. */
 static const double BRIEF[] = {10, 1, 100};
@@ -121,7 +122,8 @@ static double paired_gain(const double *loss, const double *other, int64_t rows,
     return mean;
 }
 
-/* `start`, unless another of the choices first..last-1 is better by more than two standard errors. */
+/* `start`, unless another of the choices first..last-1 is better by more than two standard errors.
+ */
 static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int32_t last,
                             int32_t start) {
     int32_t best = start;
@@ -169,11 +171,8 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
     int32_t count = priors;
     for (int g = 0; cv->share && g < SHARE_COUNT; g++)
         choices[count++] = (choice){SHARES[g], choices[0].precision};
-    crossfit_job job = {.table = table,
-                        .folds = folds,
-                        .options = options,
-                        .choices = choices,
-                        .count = count};
+    crossfit_job job = {
+        .table = table, .folds = folds, .options = options, .choices = choices, .count = count};
     job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
     cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, fold_count, crossfit_task, &job));

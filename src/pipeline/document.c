@@ -9,9 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static const char *const REASON_NAMES[] = {"kept", "redundant", "constant",
-                                           "cap",  "selection", "refit",
-                                           "blend"};
+static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
+                                           "selection", "refit",     "blend"};
 
 /* ---- member scores ---- */
 

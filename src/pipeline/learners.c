@@ -175,8 +175,7 @@ static cst_status mix_of(cst_context *context, const cst_meta_spec *spec,
 /* held_out: [view->rows] for the held-out loss of its cross-validation, or NULL. */
 static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
                                 const cst_view *view, const int32_t *folds, int32_t fold_count,
-                                const cst_settings *settings, double *held_out,
-                                cst_meta_fit *fit) {
+                                const cst_settings *settings, double *held_out, cst_meta_fit *fit) {
     double start = cst_seconds();
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
@@ -191,8 +190,7 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     options.nonnegative = options.nonnegative || spec->nonnegative;
     if (spec->share > 0)
         options.compact.share = spec->share;
-    cst_status status =
-        mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
+    cst_status status = mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
     CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, &cv, &options, mix, &pool,
                                settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
     if (status == CST_OK && spec->share <= 0 && !spec->nonnegative) {
@@ -529,8 +527,8 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
-/* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight leave
- * and the rest is weighed again. */
+/* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight
+ * leave and the rest is weighed again. */
 static cst_status stack(cst_context *context, const cst_view *view,
                         const cst_blend_options *settings, const float *truth,
                         const cst_meta_fit *fit, double *weights) {
@@ -573,8 +571,9 @@ static cst_status stack(cst_context *context, const cst_view *view,
 
 /* Weights of the learners from what they say of the rows they have not seen: truth
  * [learners][rows], moments of the residuals where the rule reads them. */
-static cst_status blend(cst_context *context, const cst_view *view, const cst_blend_options *options,
-                        const float *truth, const double *moments, cst_meta_fit *fit) {
+static cst_status blend(cst_context *context, const cst_view *view,
+                        const cst_blend_options *options, const float *truth, const double *moments,
+                        cst_meta_fit *fit) {
     int64_t rows = view->rows;
     double nll[CST_LEARNERS_MAX];
     double logdet[CST_LEARNERS_MAX];

@@ -18,7 +18,7 @@ typedef struct cst_meta_fit {
     bool refits;      /* the model is to keep what its weights are solved again from */
     int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
     const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
-    double weight[CST_LEARNERS_MAX]; /* in the blend */
+    double weight[CST_LEARNERS_MAX];    /* in the blend */
     double nll[CST_LEARNERS_MAX]; /* L_m: total categorical NLL on the held-out folds; NaN when one
                                      learner */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have so
- * many numbers, but at least so many rows, change them no more. */
+/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
+ * so many numbers, but at least so many rows, change them no more. */
 static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
 static const int64_t ROWS_LEAST = 4096;
 
@@ -202,16 +202,15 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
         exponentiate(job->spec->linear, view->rows, view->classes, copy);
         return CST_OK;
     }
-    CST_TRY(
-        cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
-                                  job->near ? &job->near[task] : NULL, &job->scaling[task]));
+    CST_TRY(cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
+                                      job->near ? &job->near[task] : NULL, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
     return status;
 }
 
-static cst_status make_scaled(cst_context *context, const cst_view *view,
-                              const cst_meta_spec *spec, const cst_calibrator *near,
-                              cst_calibrator *scaling, scaled_view *out) {
+static cst_status make_scaled(cst_context *context, const cst_view *view, const cst_meta_spec *spec,
+                              const cst_calibrator *near, cst_calibrator *scaling,
+                              scaled_view *out) {
     size_t rows = (size_t)view->rows;
     *out = (scaled_view){0};
     out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
@@ -264,8 +263,8 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
         options.prior_weights = LINEAR_PRIOR;
     if (near)
         options.tolerance = 1e-4;
-    CST_TRY(make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling,
-                        &scaled));
+    CST_TRY(
+        make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling, &scaled));
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));

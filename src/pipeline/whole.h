@@ -12,12 +12,12 @@
 typedef struct cst_meta_spec {
     const char *name;
     cst_learner_kind kind;
-    const cst_baseline *baseline; /* NULL: a linear learner or a log-linear pool */
+    const cst_baseline *baseline;   /* NULL: a linear learner or a log-linear pool */
     cst_calibrator_kind calibrator; /* of a baseline: cst_calibrator_fit_shrunk */
-    cst_calibrator_kind scaling;    /* of each member, before a log-linear pool; none: no such pool */
-    double linear;                  /* a pool of probabilities times this; 0: no such pool */
-    bool nonnegative;               /* of a log-linear pool of the pipeline */
-    double share;                   /* the same: of the uniform distribution; 0: as settings say */
+    cst_calibrator_kind scaling; /* of each member, before a log-linear pool; none: no such pool */
+    double linear;               /* a pool of probabilities times this; 0: no such pool */
+    bool nonnegative;            /* of a log-linear pool of the pipeline */
+    double share;                /* the same: of the uniform distribution; 0: as settings say */
 } cst_meta_spec;
 
 /* Whether a choice is fitted by cst_whole_fit. */
@@ -36,9 +36,9 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
                                  cst_learner *learner);
 
 /* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
- * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near: the
- * fit on more of the rows, from which one that only gives held-out losses starts; NULL: none. *out,
- * with its weights for every member, is freed with cst_learner_free. */
+ * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near:
+ * the fit on more of the rows, from which one that only gives held-out losses starts; NULL: none.
+ * *out, with its weights for every member, is freed with cst_learner_free. */
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                          const cst_learner *near, cst_learner *out);

@@ -767,7 +767,8 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
 static cst_status trust_all(cst_context *context, fit_job *job) {
     cst_value_fit *fit = job->fit;
     double prior[CST_VALUE_LEARNERS_MAX];
-    if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 || !prior_blend(fit, prior))
+    if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 ||
+        !prior_blend(fit, prior))
         return CST_OK;
     size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
     double *sums = cst_alloc(context, width, sizeof *sums);

@@ -39,8 +39,7 @@ static const char *reason_words(const char *reason) {
     static const char *const words[][2] = {
         {"redundant", "redundant"},        {"constant", "constant"},
         {"selection", "not selected"},     {"cap", "over the limit"},
-        {"refit", "dropped on refitting"},
-        {"blend", "not used by the blend"},
+        {"refit", "dropped on refitting"}, {"blend", "not used by the blend"},
     };
     for (size_t i = 0; reason && i < sizeof words / sizeof words[0]; i++)
         if (strcmp(reason, words[i][0]) == 0)

@@ -21,8 +21,7 @@
 /* The caller's options but without the nested scores of the sample: those of all pixels are better.
  */
 static cst_status inner_options(cst_context *context, const cst_options *options,
-                                const cst_settings *settings,
-                                cst_options **out) {
+                                const cst_settings *settings, cst_options **out) {
     cst_status status = cst_options_create(context, out);
     CST_TRY(cst_options_preset(context, *out, cst_options_preset_name(options)));
     for (size_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
@@ -158,7 +157,8 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
 static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
     double start = cst_seconds();
     cst_settings_read(f->options, &f->settings);
-    cst_settings_pool_only(&f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
+    cst_settings_pool_only(
+        &f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
     cst_segment_settings_read(f->options, &f->segment);
     cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
     CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));

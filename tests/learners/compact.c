@@ -225,8 +225,8 @@ static void fit_with(fixture *f, double cut, int64_t max_rows, double polish, do
     options.evidence = false;
     options.polish = polish;
     options.compact = (cst_compact_options){.cut = cut, .max_rows = max_rows};
-    assert_int_equal(cst_loglinear_pool(f->context, &f->view, f->folds, FOLDS, &no_cv, &options, mix,
-                                        fit, logdet),
+    assert_int_equal(cst_loglinear_pool(f->context, &f->view, f->folds, FOLDS, &no_cv, &options,
+                                        mix, fit, logdet),
                      CST_OK);
 }
 

@@ -248,9 +248,9 @@ static void prior_is_chosen_under_the_bound(void **state) {
     cst_loglinear_options options = cst_loglinear_defaults();
     options.nonnegative = true;
     options.compact.class_weights = f->class_weights;
-    assert_int_equal(
-        cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, &prior_cv, &options, mix, &fit, NULL),
-        CST_OK);
+    assert_int_equal(cst_loglinear_pool(f->context, &f->wide, f->folds, FOLDS, &prior_cv, &options,
+                                        mix, &fit, NULL),
+                     CST_OK);
     for (int k = 0; k < MEMBERS; k++)
         assert_true(fit.weights[k] >= 0);
     cst_loglinear_free(f->context, &fit);

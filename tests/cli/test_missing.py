@@ -112,7 +112,7 @@ class Missing(PoolCase):
         return np.load(out)
 
     def test_rows_that_are_nan(self):
-        self.fit("--set", "select.direction=none")
+        self.fit("--set", "select.direction=none", "--set", "meta.learners=log-linear")
         names, mix, refits = read_refits(self.model)
         self.drop("ada", "test", slice(3, 20))
         self.drop("bob", "test", slice(10, 30))
@@ -129,6 +129,32 @@ class Missing(PoolCase):
             if not there.all():
                 expected = log_linear(refits[0], mix, members[:, row : row + 1], there)
                 np.testing.assert_allclose(found[row], expected[0], atol=2e-6)
+
+    def test_pool_of_probabilities_is_solved_again(self):
+        """The same in NumPy for a learner that reads 8 times the probabilities in the place of their logarithms."""
+        self.fit("--set", "select.direction=none", "--set", "meta.learners=logistic")
+        names, _, refits = read_refits(self.model)
+        self.assertEqual(len(refits), 1)
+        members = np.stack([self.members[n, "test"] for n in names]).astype(float)
+        for absent in range(len(names)):
+            pool = {"models": [m for m in self.manifest["models"] if m["name"] != names[absent]]}
+            with open(self.pool, "w", encoding="utf-8") as file:
+                json.dump(dict(self.manifest, **pool), file)
+            there = np.arange(len(names)) != absent
+            w, bias = refits[0].solve(there)
+            z = 8 * np.einsum("k,krc->rc", w, members[there]) + bias
+            expected = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+            np.testing.assert_allclose(self.predict("--missing", "allow"), expected, atol=2e-6)
+
+    def test_blends_do_not_say_that_weights_are_scaled(self):
+        del self.manifest["models"][1]["predictions"]["test"]
+        self.write_manifest()
+        for learners in (None, "temperature+log-linear", "log-linear,vector+log-linear", "average+temperature"):
+            chosen = ("--set", f"meta.learners={learners}") if learners else ()
+            self.fit("--set", "select.direction=none", *chosen)
+            told = self.works("predict", self.model, self.pool, "-o", self.path("out.npy"), "--missing", "allow").err
+            self.assertIn("1 of the model's 3 members is absent", told, learners)
+            self.assertNotIn("only scaled", told, learners)
 
     def test_row_that_nobody_predicted(self):
         self.fit()
@@ -318,10 +344,10 @@ class MissingBoxes(PoolCase):
 class Measured(PoolCase):
     """Solving again against scaling and against fitting again, for each kept member of two examples."""
 
-    def losses(self, example, loss):
+    def losses(self, example, loss, *settings):
         with open(os.path.join(example, "pool.json"), encoding="utf-8") as file:
             manifest = json.load(file)
-        self.works("fit", example, "-o", self.model, "--set", "evaluate.nested=false")
+        self.works("fit", example, "-o", self.model, "--set", "evaluate.nested=false", *settings)
         old = without_refits(self.model, self.path("old.cstack"))
         names = read_refits(self.model)[0]
         total = np.zeros(2)
@@ -343,8 +369,9 @@ class Measured(PoolCase):
 
     def test_classification(self):
         labels = np.load(os.path.join(DIGITS_FOLDER, "test_labels.npy"))
-        solved, scaled = self.losses(DIGITS_FOLDER, lambda p: -np.log(p[np.arange(len(p)), labels]).mean())
-        self.assertLess(solved, scaled)
+        for learners in ((), ("--set", "meta.learners=vector+log-linear")):
+            solved, scaled = self.losses(DIGITS_FOLDER, lambda p: -np.log(p[np.arange(len(p)), labels]).mean(), *learners)
+            self.assertLess(solved, scaled - 0.003, learners)
 
     def test_linear_pool_is_the_refit(self):
         """With the same prior, what is solved from the model is the linear pool of the other members' data."""

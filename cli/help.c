@@ -45,6 +45,14 @@ static size_t word_length(const char *text) {
     return length;
 }
 
+/* Of a word longer than a line only what fits on it up to a comma, where it has one. */
+static size_t cut_word(const char *text, size_t length, int room) {
+    size_t end = length;
+    for (int i = 0; (int)length > room && i < room; i++)
+        end = text[i] == ',' ? (size_t)i + 1 : end;
+    return end;
+}
+
 void cli_out_wrapped(int column, int indent, const char *text) {
     int width = page_width();
     bool fresh = true; /* nothing but the margin is on the line */
@@ -56,18 +64,20 @@ void cli_out_wrapped(int column, int indent, const char *text) {
             column = indent;
             fresh = true;
         }
+        length = fresh ? cut_word(text, length, width - column) : length;
         if (length > 0) {
             cli_out("%s%.*s", fresh ? "" : " ", (int)length, text);
             column += !fresh + (int)length;
             fresh = false;
         }
         text += length;
-        if (*text == '\n') {
+        bool cut = *text && *text != '\n' && *text != ' ';
+        if (*text == '\n' || cut) {
             cli_out("\n%*s", indent, "");
             column = indent;
             fresh = true;
         }
-        text += *text != '\0';
+        text += *text && !cut;
     }
     cli_out("\n");
 }

@@ -33,7 +33,7 @@ static bool is_number(const cst_option_spec *spec) {
     return spec->type == CST_OPTION_INTEGER || spec->type == CST_OPTION_REAL;
 }
 
-enum { ALLOWED_CHARS = 256, LINE_CHARS = 512 };
+enum { ALLOWED_CHARS = 512, LINE_CHARS = 1024 };
 
 /* What may be given: bounds, or the choices with `separator` between them. */
 static void list_allowed(const cst_option_spec *spec, const char *separator,

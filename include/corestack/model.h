@@ -49,9 +49,9 @@ CST_API int32_t cst_model_classes(const cst_model *model);
  * members; NULL beyond. Borrowed. */
 CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
 
-/* Returns the weight of a member in the log-linear pool of the model, i.e. the exponent of its
- * probabilities; in a model that is linear in its members its coefficient, for a regression the
- * mean over the outputs. NaN for other models. */
+/* Returns the weight of a member in the log-linear pool of the model (of a blend of several the
+ * first), i.e. the exponent of its probabilities; in a model that is linear in its members its
+ * coefficient, for a regression the mean over the outputs. NaN for other models. */
 CST_API double cst_model_member_weight(const cst_model *model, int32_t member);
 
 /* Returns the name of class `c`, or NULL if the pool had no names. Borrowed. */

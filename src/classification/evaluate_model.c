@@ -32,12 +32,13 @@ cst_status cst_class_open_model(cst_context *context, cst_evaluation *e, const c
 
 /* Weights of the members where the blend is one log-linear pool. */
 static cst_status model_weights(cst_context *context, const cst_model *model, cst_entry *out) {
-    if (model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
+    const cst_learner *pool = cst_model_pool(model);
+    if (model->learners != 1 || !pool || (pool->own && pool->own->scaling))
         return CST_OK;
     out->weights = cst_alloc(context, (size_t)model->members, sizeof *out->weights);
     if (!out->weights)
         return CST_ERROR_MEMORY;
-    memcpy(out->weights, model->learner[0].weights, (size_t)model->members * sizeof *out->weights);
+    memcpy(out->weights, pool->weights, (size_t)model->members * sizeof *out->weights);
     return CST_OK;
 }
 

@@ -27,7 +27,9 @@ static const struct preset_text {
      false},
     {"compact", "as default, with at most 60% of the members", true},
     {"best", "as default, with every member that may lower the loss", true},
-    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool",
+    {"default",
+     "near-duplicates removed, members selected by held-out loss, log-linear pools and calibrated "
+     "mixtures blended by stacking",
      false},
 };
 

@@ -325,8 +325,9 @@ static cst_status rescale_learner(cst_context *context, cst_room *room, int32_t 
     for (int32_t d = 0; d < outputs; d++)
         rescale(room, mixture, from->weights + d * width, to->weights + d * room->model.members);
     memcpy(to->bias, from->bias, (size_t)from->biases * sizeof *to->bias);
-    /* Scaling is all there is to do for a mixture; it is told of a model that is nothing else. */
-    room->rescaled = room->rescaled || !mixture || !whole->refits;
+    /* Scaling is all there is to do for a mixture; it is told of a model that is nothing else,
+     * unless a blend chose that. */
+    room->rescaled = room->rescaled || !mixture || (!whole->refits && !from->own);
     return CST_OK;
 }
 

@@ -148,14 +148,21 @@ static double linear_weight(const cst_model *model, int32_t member) {
     return mean;
 }
 
+const cst_learner *cst_model_pool(const cst_model *model) {
+    for (int32_t m = 0; m < model->learners; m++) {
+        const cst_learner *learner = &model->learner[m];
+        if (learner->kind == CST_LEARNER_LOGLINEAR && !(learner->own && learner->own->linear > 0))
+            return learner;
+    }
+    return NULL;
+}
+
 double cst_model_member_weight(const cst_model *model, int32_t member) {
     if (!cst_model_member_name(model, member))
         return NAN;
-    for (int32_t m = 0; m < model->learners; m++)
-        if (model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
-            member < model->learner[m].coefficients)
-            return model->learner[m].weights[member];
-    return linear_weight(model, member);
+    const cst_learner *pool = cst_model_pool(model);
+    return pool && member < pool->coefficients ? pool->weights[member]
+                                               : linear_weight(model, member);
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {

@@ -146,6 +146,8 @@ static inline cst_probability_map cst_learner_map(const cst_model *model,
 static inline const double *cst_learner_mix(const cst_model *model, const cst_learner *learner) {
     return learner->own && learner->own->mix ? learner->own->mix : model->mix;
 }
+/* The log-linear pool of the model, of several the first; NULL: none. */
+const cst_learner *cst_model_pool(const cst_model *model);
 /* Whether some learner of the model scales members before it reads them. */
 bool cst_model_scales(const cst_model *model);
 /* Adds `count` rows of member k to the scores z [count * classes] of a log-linear learner. work,

@@ -307,14 +307,11 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);
     json_t *weights = cst_report_object(report, root, "weights");
-    for (int32_t m = 0; m < fit->model->learners; m++) {
-        const cst_learner *learner = &fit->model->learner[m];
-        bool pool = learner->kind == CST_LEARNER_LOGLINEAR && !learner->own;
-        for (int32_t j = 0; pool && j < learner->coefficients; j++)
-            cst_report_number(report, weights,
-                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                              learner->weights[j]);
-    }
+    const cst_learner *pool = cst_model_pool(fit->model);
+    for (int32_t j = 0; pool && j < pool->coefficients; j++)
+        cst_report_number(report, weights,
+                          cst_pool_member_name(facts->pool, facts->stages->kept[j]),
+                          pool->weights[j]);
 }
 
 /* How members are mixed with the uniform distribution in the log-linear pool. */

@@ -3,6 +3,8 @@
  */
 #include "pipeline/whole.h"
 
+#include "pipeline/refits.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -237,7 +239,8 @@ static cst_status make_scaled(cst_context *context, const cst_view *view, const 
 
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
                              int32_t fold_count, const cst_settings *settings,
-                             const cst_learner *near, cst_learner *out) {
+                             const cst_learner *near, cst_refits *refits, int32_t at,
+                             cst_learner *out) {
     const cst_view *view = &part->view;
     size_t members = (size_t)view->members;
     scaled_view scaled = {0};
@@ -268,6 +271,8 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
+    if (status == CST_OK && refits)
+        status = cst_refits_add_loglinear(context, refits, &pool, &options, at);
     cst_loglinear_free(context, &pool);
     free_scaled(context, &scaled, view->members);
     return status;
@@ -289,15 +294,17 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
 
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         const cst_learner *near, cst_learner *out) {
+                         const cst_learner *near, cst_refits *refits, int32_t at,
+                         cst_learner *out) {
     row_part part = {0};
     int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
     *out = (cst_learner){0};
     cst_status status = take_part(context, view, folds, fold_count, width, &part);
     if (status == CST_OK)
-        status = spec->baseline
-                     ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
-                     : fit_scaled(context, spec, &part, fold_count, settings, near, out);
+        status =
+            spec->baseline
+                ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
+                : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
     if (status != CST_OK)
         cst_learner_free(context, out);
     free_part(context, &part);

@@ -6,6 +6,7 @@
 #define CST_PIPELINE_WHOLE_H
 
 #include "baselines/baselines.h"
+#include "model/absent.h"
 #include "pipeline/settings.h"
 
 /* One choice of the option meta.learners; bit i of cst_settings.learners is number i. */
@@ -38,9 +39,10 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
 /* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
  * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near:
  * the fit on more of the rows, from which one that only gives held-out losses starts; NULL: none.
- * *out, with its weights for every member, is freed with cst_learner_free. */
+ * refits: gets that of a log-linear pool, as learner `at`; NULL: not wanted. *out, with its weights
+ * for every member, is freed with cst_learner_free. */
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                         const cst_learner *near, cst_learner *out);
+                         const cst_learner *near, cst_refits *refits, int32_t at, cst_learner *out);
 
 #endif

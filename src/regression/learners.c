@@ -525,14 +525,11 @@ static void residual_moments(const fit_job *job, int32_t output, double *u, doub
         out[a] /= *rows;
 }
 
-/* Learners with a lower weight are left out. */
-static const double LEAST_WEIGHT = 0.01;
-
 /* The least squared error on the simplex, then `share` of it and the rest of `prior` (NULL: none);
  * learners with less than the least weight leave, and the others are weighed again. moments:
  * [m][m], prior and blend: [m]. */
-static cst_status stack_learners(cst_context *context, const double *moments, int32_t m,
-                                 const double *prior, double share, double *blend) {
+static cst_status stack_learners(cst_context *context, double least, const double *moments,
+                                 int32_t m, const double *prior, double share, double *blend) {
     int32_t *in = cst_alloc(context, (size_t)m, sizeof *in);
     double *part = cst_alloc(context, (size_t)m * (size_t)m + (size_t)m, sizeof *part);
     cst_status status = in && part ? CST_OK : CST_ERROR_MEMORY;
@@ -552,10 +549,11 @@ static cst_status stack_learners(cst_context *context, const double *moments, in
         double rest = sum > 0 ? (1 - share) / sum : 0;
         memset(blend, 0, (size_t)m * sizeof *blend);
         for (int32_t a = 0; status == CST_OK && a < count; a++)
-            blend[in[a]] = sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
+            blend[in[a]] =
+                prior && sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
         int32_t kept = 0;
         for (int32_t a = 0; a < count; a++)
-            if (blend[in[a]] >= LEAST_WEIGHT)
+            if (blend[in[a]] >= least)
                 in[kept++] = in[a];
         left = kept < count;
         count = kept;
@@ -595,7 +593,7 @@ static cst_status weigh(cst_context *context, const fit_job *job, int32_t output
         return CST_OK;
     }
     if (job->settings->blend.rule == CST_BLEND_STACKING)
-        return stack_learners(context, moments, m, NULL, 1, blend);
+        return stack_learners(context, options->least, moments, m, NULL, 1, blend);
     return cst_blend_weights_from(context, &evidence, options, blend);
 }
 
@@ -757,8 +755,9 @@ static cst_status trust(cst_context *context, const fit_job *job, int32_t output
     double chance = fmax(spread, 0) / (sum[GAIN_ROWS] * sum[GAIN_ROWS]);
     double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
     cst_status status =
-        stack_learners(context, job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m,
-                       m, prior, share, fit->blend + output * m);
+        stack_learners(context, job->settings->blend.least,
+                       job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m, m, prior,
+                       share, fit->blend + output * m);
     if (status == CST_OK)
         combine(job, output);
     return status;

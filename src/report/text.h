@@ -24,6 +24,9 @@ void cst_text_label(cst_page *page, const char *label);
  * labels' width; "-" when empty. */
 void cst_text_weights(cst_page *page, const json_t *object);
 
+/* "a 0.7, b 0.3" from a list of meta-learners, in their order, wrapped alike; no end of line. */
+void cst_text_blend(cst_page *page, const json_t *learners);
+
 /* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
 void cst_text_names(cst_page *page, const json_t *list);
 

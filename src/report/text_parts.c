@@ -84,6 +84,20 @@ void cst_text_weights(cst_page *page, const json_t *object) {
     cst_free(page->text.context, ranks);
 }
 
+void cst_text_blend(cst_page *page, const json_t *learners) {
+    size_t column = 0;
+    for (size_t i = 0; i < json_array_size(learners); i++) {
+        const json_t *learner = json_array_get(learners, i);
+        char *text = cst_format(page->text.context, "%s %.4g", cst_json_text(learner, "name"),
+                                cst_json_number(learner, "weight"));
+        if (text)
+            print_item(page, text, i == 0, &column);
+        else
+            page->text.status = CST_ERROR_MEMORY;
+        cst_free(page->text.context, text);
+    }
+}
+
 void cst_text_names(cst_page *page, const json_t *list) {
     size_t column = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {

@@ -63,11 +63,7 @@ static void print_model(cst_page *page, const json_t *root) {
         cst_page_print(page, "%s\n", boxes);
     } else {
         cst_text_label(page, "meta-learners");
-        for (size_t i = 0; i < json_array_size(learners); i++) {
-            const json_t *learner = json_array_get(learners, i);
-            cst_page_print(page, "%s%s", i ? ", " : "", cst_json_text(learner, "name"));
-            cst_page_numbers(page, 4, " #", cst_json_number(learner, "weight"));
-        }
+        cst_text_blend(page, learners);
         cst_page_print(page, "%s%s\n", strcmp(gate, "none") == 0 ? "" : "; gate: ",
                        strcmp(gate, "none") == 0 ? "" : gate);
     }

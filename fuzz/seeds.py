@@ -314,6 +314,8 @@ def models():
         fit("prototype", folder, "--preset", "prototype")
         fit("everything", folder, "--set", "meta.learners=ridge,log-linear", "--set", "gate.hidden=2", "--set",
             "gate.epochs=2", "--set", "probability.map=simplex", "--set", "blend.rule=uniform")
+        fit("blend", folder, "--set", "meta.learners=log-linear,temperature+log-linear,vector+log-linear,logistic,"
+            "best-single+temperature,average+vector,ridge+temperature", "--set", "blend.rule=uniform")
         for method in ("average+vector", "average+isotonic", "autogluon", "hill-climbing", "ridge+platt", "mlp"):
             fit(method.replace("+", "_").replace("-", "_"), folder, "--method", method)
         folder = pathlib.Path(temporary) / "values"

@@ -517,9 +517,9 @@ static void check_mixture(reader *r, size_t at, const cst_model *model, const cs
                           int32_t index) {
     double sum = 0;
     bool good =
-        r->status == CST_OK && learner->coefficients == model->members && learner->bias[0] == 0;
+        r->status == CST_OK && learner->coefficients >= model->members && learner->bias[0] == 0;
     for (int32_t k = 0; good && k < learner->coefficients; k++) {
-        good = learner->weights[k] >= 0;
+        good = k < model->members ? learner->weights[k] >= 0 : learner->weights[k] == 0;
         sum += learner->weights[k];
     }
     if (r->status == CST_OK && !(good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE))

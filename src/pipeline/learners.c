@@ -6,6 +6,7 @@
 #include "pipeline/learners.h"
 
 #include "la/la.h"
+#include "learners/design.h"
 #include "learners/linear.h"
 #include "metrics/risk.h"
 #include "pipeline/heldout.h"
@@ -206,13 +207,31 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     return status;
 }
 
+/* Beside linear learners that read a gate, a mixture has weights of 0 for the gate's columns. */
+static cst_status widen(cst_context *context, const cst_gate *gate, cst_learner *learner) {
+    int32_t columns = cst_design_columns(gate);
+    if (!cst_learner_is_linear(learner->kind) || learner->coefficients == columns)
+        return CST_OK;
+    double *weights = cst_alloc(context, (size_t)columns, sizeof *weights);
+    if (!weights)
+        return CST_ERROR_MEMORY;
+    memcpy(weights, learner->weights, (size_t)learner->coefficients * sizeof *weights);
+    cst_free(context, learner->weights);
+    learner->weights = weights;
+    learner->coefficients = columns;
+    return CST_OK;
+}
+
 static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                             const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                             const cst_learner *near, cst_meta_fit *fit) {
     int32_t at = fit->learners++;
     fit->name[at] = spec->name;
-    return cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
-                         fit->refits ? fit->model->refits : NULL, at, &fit->model->learner[at]);
+    cst_status status =
+        cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
+                      fit->refits ? fit->model->refits : NULL, at, &fit->model->learner[at]);
+    CST_TRY(widen(context, &fit->model->gate, &fit->model->learner[at]));
+    return status;
 }
 
 /* ---- fits on all rows and without each fold ---- */

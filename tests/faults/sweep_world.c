@@ -232,7 +232,9 @@ void world_make(world *w) {
     must(q, cst_options_create(q, &w->options), "options");
     must(q, cst_options_set(q, w->options, "folds.count", "2"), "folds.count");
     must(q, cst_options_set(q, w->options, "segment.pixels", "200"), "segment.pixels");
+    must(q, cst_options_set(q, w->options, "blend.rule", "uniform"), "blend.rule"); /* all stay */
     must(q, cst_fit(q, w->pool, "oof", w->options, &w->model, &w->report), "fit");
+    must(q, cst_options_set(q, w->options, "blend.rule", "stacking"), "blend.rule");
     must(q, cst_fit(q, w->regression, "oof", w->options, &w->values_model, NULL), "fit of values");
     must(q, cst_fit(q, w->segmentation, "oof", w->options, &w->maps_model, NULL), "fit of maps");
     must(q, cst_fit(q, w->detection, "oof", w->options, &w->boxes_model, NULL), "fit of boxes");

@@ -70,9 +70,29 @@ static cst_pool *make_pool(cst_context *context) {
     return pool;
 }
 
+/* Every kind of meta-learner of a blend, all of them with a weight. */
+static cst_status fit_blend(cst_context *context, cst_pool *pool, cst_model **model) {
+    static const char *const set[][2] = {
+        {"meta.learners", "log-linear,temperature+log-linear,vector+log-linear,logistic,"
+                          "best-single+temperature,average+vector,ridge+temperature"},
+        {"blend.rule", "uniform"},
+        {"select.direction", "none"},
+        {"evaluate.nested", "false"}};
+    cst_options *options = NULL;
+    cst_status status = cst_options_create(context, &options);
+    for (size_t i = 0; i < sizeof set / sizeof set[0] && status == CST_OK; i++)
+        status = cst_options_set(context, options, set[i][0], set[i][1]);
+    if (status == CST_OK)
+        status = cst_fit(context, pool, "oof", options, model, NULL);
+    cst_options_free(context, options);
+    return status;
+}
+
 static cst_model *fit(cst_context *context, cst_pool *pool, const char *method) {
     cst_model *model = NULL;
-    cst_status status = cst_fit_method(context, pool, "oof", method, NULL, &model, NULL);
+    cst_status status = strcmp(method, "blend") == 0
+                            ? fit_blend(context, pool, &model)
+                            : cst_fit_method(context, pool, "oof", method, NULL, &model, NULL);
     if (status != CST_OK)
         fail_msg("%s: %s", method, cst_last_error(context));
     return model;
@@ -120,13 +140,101 @@ static void predictions_are_those_of_the_comparison(void **state) {
     cst_pool_free(context, pool);
 }
 
+/* Softmax of scores, in place. */
+static void softmax(double row[CLASSES]) {
+    double sum = 0;
+    for (int c = 0; c < CLASSES; c++)
+        sum += row[c] = exp(row[c]);
+    for (int c = 0; c < CLASSES; c++)
+        row[c] /= sum;
+}
+
+/* A map of kind temperature or vector. */
+static void map_row(const cst_calibrator *map, double row[CLASSES]) {
+    for (int c = 0; c < CLASSES; c++) {
+        row[c] = log(fmax(row[c], 1e-15));
+        row[c] = map->kind == CST_CALIBRATOR_VECTOR ? map->slopes[c] * row[c] + map->intercepts[c]
+                                                    : row[c] / map->temperature;
+    }
+    softmax(row);
+}
+
+/* What one meta-learner of a blend says of a sample. */
+static void say(const cst_model *model, const cst_learner *learner, const float *const *inputs,
+                int sample, double out[CLASSES]) {
+    const cst_learner_own *own = learner->own;
+    for (int c = 0; c < CLASSES; c++)
+        out[c] = learner->bias[learner->kind == CST_LEARNER_LOGLINEAR ? c : 0];
+    for (int k = 0; k < model->members; k++) {
+        double row[CLASSES];
+        for (int c = 0; c < CLASSES; c++)
+            row[c] = (double)inputs[k][sample * CLASSES + c];
+        if (own && own->scaling)
+            map_row(&own->scaling[k], row);
+        double mix = own && own->mix ? own->mix[k] : model->mix[k];
+        for (int c = 0; c < CLASSES; c++) {
+            double column = learner->kind != CST_LEARNER_LOGLINEAR ? row[c]
+                            : own && own->linear > 0               ? own->linear * row[c]
+                                                     : log((1 - mix) * row[c] + mix / CLASSES);
+            out[c] += learner->weights[k] * column;
+        }
+    }
+    double sum = 0;
+    if (learner->kind == CST_LEARNER_LOGLINEAR) {
+        softmax(out);
+    } else {
+        for (int c = 0; c < CLASSES; c++)
+            sum += out[c] = fmin(fmax(out[c], 0), 1);
+        for (int c = 0; c < CLASSES; c++)
+            out[c] /= sum;
+    }
+    if (own && own->calibrator.kind != CST_CALIBRATOR_NONE)
+        map_row(&own->calibrator, out);
+}
+
+static void blends_are_mixtures_of_their_learners(void **state) {
+    cst_context *context = *state;
+    cst_pool *pool = make_pool(context);
+    static float out[2][ROWS * CLASSES];
+    const float *inputs[MEMBERS];
+    cst_predictor *predictor = NULL;
+    cst_model *model = fit(context, pool, "blend");
+    assert_int_equal(model->learners, 7);
+    assert_int_equal(model->members, MEMBERS);
+    rows_of(model, inputs);
+    assert_int_equal(cst_model_predict(context, model, inputs, ROWS, out[0]), CST_OK);
+    for (int i = 0; i < ROWS; i++) {
+        double mixture[CLASSES] = {0};
+        for (int l = 0; l < model->learners; l++) {
+            double row[CLASSES];
+            say(model, &model->learner[l], inputs, i, row);
+            for (int c = 0; c < CLASSES; c++)
+                mixture[c] += model->learner[l].blend * row[c];
+        }
+        for (int c = 0; c < CLASSES; c++)
+            assert_true(fabs((double)out[0][i * CLASSES + c] - mixture[c]) < 1e-6);
+    }
+    assert_int_equal(cst_predictor_create(context, &predictor, model), CST_OK);
+    for (int i = 0; i < ROWS; i++) { /* one by one, as a service does */
+        const float *row[MEMBERS];
+        for (int k = 0; k < MEMBERS; k++)
+            row[k] = inputs[k] + (ptrdiff_t)i * CLASSES;
+        assert_int_equal(cst_predictor_predict(predictor, row, 1, out[1] + (ptrdiff_t)i * CLASSES),
+                         CST_OK);
+    }
+    assert_memory_equal(out[0], out[1], sizeof out[0]);
+    cst_predictor_free(context, predictor);
+    cst_model_free(context, model);
+    cst_pool_free(context, pool);
+}
+
 static void files_survive_a_round_trip(void **state) {
     cst_context *context = *state;
     cst_pool *pool = make_pool(context);
     static float out[2][ROWS * CLASSES];
-    for (int m = 0; m < METHOD_COUNT; m++) {
+    for (int m = 0; m <= METHOD_COUNT; m++) {
         const float *inputs[MEMBERS];
-        cst_model *model = fit(context, pool, METHODS[m]);
+        cst_model *model = fit(context, pool, m < METHOD_COUNT ? METHODS[m] : "blend");
         cst_model *again = NULL;
         void *bytes[2] = {NULL, NULL};
         size_t size[2] = {0, 0};
@@ -229,6 +337,14 @@ typedef struct patch {
     const char *fragment;
 } patch;
 
+/* Payload of OWNS: the parts of meta-learner 1, temperature+log-linear, after those of learner 0,
+ * which has none. */
+enum {
+    OWN_1 = 4 + 4 + 4,
+    OWN_MAP = OWN_1 + 4 + sizeof "temperature+log-linear" - 1,
+    OWN_LINEAR = OWN_MAP + 8 + 8 * MEMBERS
+};
+
 static void impossible_contents_are_refused(void **state) {
     cst_context *context = *state;
     cst_pool *pool = make_pool(context);
@@ -249,6 +365,27 @@ static void impossible_contents_are_refused(void **state) {
         {"average", "LEAR", 28, 8, bits_of(0.5), "meta-learner 0 is no mixture"},
         {"average", "LEAR", 28 + 8 * MEMBERS, 8, bits_of(0.1), "meta-learner 0 is no mixture"},
         {"average", "LEAR", 8, 4, 5, "meta-learner 0 is a network, but section NETW is missing"},
+        {"blend", "OWNS", 0, 4, 0, "the number of meta-learners is 0"},
+        {"blend", "OWNS", 0, 4, 6, "left over in section OWNS"},
+        {"blend", "OWNS", 0, 4, 8, "4 bytes are declared, but 0 are left"},
+        {"blend", "OWNS", 0, 4, INT32_MAX, "meta-learners are declared"},
+        {"blend", "OWNS", 4, 4, 2, "whether a meta-learner has parts of its own is 2"},
+        {"blend", "OWNS", OWN_1, 4, UINT32_MAX, "are declared, but"},
+        {"blend", "OWNS", OWN_1, 4, 0, "name of a meta-learner"},
+        {"blend", "OWNS", OWN_1 + 4, 1, 0xff, "UTF-8"},
+        {"blend", "OWNS", OWN_MAP, 4, 9, "the map from scores to probabilities is 9"},
+        {"blend", "OWNS", OWN_MAP + 4, 4, 2, "whether a meta-learner has a mixing is 2"},
+        {"blend", "OWNS", OWN_MAP + 8, 8, bits_of(0), "a share of the uniform distribution is 0"},
+        {"blend", "OWNS", OWN_MAP + 8, 8, bits_of(1), "a share of the uniform distribution is 1"},
+        {"blend", "OWNS", OWN_MAP + 8, 8, bits_of(NAN), "a share of the uniform distribution is"},
+        {"blend", "OWNS", OWN_LINEAR, 8, bits_of(-1), "the factor of probabilities is -1"},
+        {"blend", "OWNS", OWN_LINEAR, 8, bits_of(INFINITY), "the factor of probabilities is inf"},
+        {"blend", "OWNS", OWN_LINEAR + 8, 4, 2, "whether members are scaled is 2"},
+        {"blend", "OWNS", OWN_LINEAR + 12, 4, 0, "neither a temperature nor vector scaling"},
+        {"blend", "OWNS", OWN_LINEAR + 12, 4, 5, "the kind of calibration map is 5"},
+        {"blend", "OWNS", OWN_LINEAR + 16, 8, bits_of(0), "the temperature is 0"},
+        {"blend", "OWNS", OWN_LINEAR + 16, 8, bits_of(NAN), "the temperature is nan"},
+        {"blend", "LEAR", 4, 4, 6, "there are 6 meta-learners, but 7 in section OWNS"},
         {"mlp", "NETW", 0, 4, 0, "the number of hidden units is 0"},
         {"mlp", "NETW", 0, 4, 1 << 16, "a network of 65536 hidden units is declared"},
         {"mlp", "NETW", 0, 4, 63, "left over in section NETW"},
@@ -276,8 +413,11 @@ static void earlier_versions_refuse_what_they_do_not_know(void **state) {
     cst_context *context = *state;
     cst_pool *pool = make_pool(context);
     static uint8_t file[LARGEST];
-    static const char *const with[][2] = {
-        {"average", "CALI"}, {"autogluon", "CALI"}, {"hill-climbing", "CALI"}, {"mlp", "NETW"}};
+    static const char *const with[][2] = {{"average", "CALI"},
+                                          {"autogluon", "CALI"},
+                                          {"hill-climbing", "CALI"},
+                                          {"mlp", "NETW"},
+                                          {"blend", "OWNS"}};
     for (size_t i = 0; i < sizeof with / sizeof with[0]; i++) {
         size_t size = file_of(context, pool, with[i][0], file);
         size_t at = section_at(file, size, with[i][1]);
@@ -299,8 +439,8 @@ static void signed_noise_is_survived(void **state) {
     static uint8_t whole[LARGEST];
     static uint8_t file[LARGEST];
     static float out[ROWS * CLASSES];
-    static const char *const methods[] = {"average+isotonic", "greedy+platt",  "autogluon", "mlp",
-                                          "hill-climbing",    "average+vector"};
+    static const char *const methods[] = {"average+isotonic", "greedy+platt",   "autogluon", "mlp",
+                                          "hill-climbing",    "average+vector", "blend"};
     cst_rng rng;
     cst_rng_init(&rng, 9, CST_STREAM_TEST, 0);
     for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
@@ -376,6 +516,7 @@ static void wrong_arguments_are_named(void **state) {
 int suite_methods(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_are_those_of_the_comparison),
+        cmocka_unit_test(blends_are_mixtures_of_their_learners),
         cmocka_unit_test(files_survive_a_round_trip),
         cmocka_unit_test(members_may_be_absent),
         cmocka_unit_test(impossible_contents_are_refused),

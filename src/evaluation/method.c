@@ -33,6 +33,10 @@ static const struct preset_text {
      false},
 };
 
+/* Preset default where it blends nothing. */
+static const char POOL_ALONE[] =
+    "near-duplicates removed, members selected by held-out loss, one log-linear pool";
+
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 
 static const char AUTOGLUON[] = "autogluon";
@@ -145,8 +149,12 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
 }
 
 const char *cst_method_definition(const cst_method *method) {
-    return method->baseline ? method->baseline->definition
-                            : find_preset(method->preset)->definition;
+    if (method->baseline)
+        return method->baseline->definition;
+    const struct preset_text *preset = find_preset(method->preset);
+    bool alone =
+        strcmp(preset->name, "default") == 0 && method->settings.learners == CST_META_LOGLINEAR;
+    return alone ? POOL_ALONE : preset->definition;
 }
 
 const char *cst_method_describe(const char *name) {

@@ -99,6 +99,16 @@ static void print_fit(cst_page *page, const json_t *root) {
     cst_page_print(page, "%s\n", cst_json_text(fit, "pool_hash"));
 }
 
+/* Where a long list is cut: before a comma. */
+static size_t list_length(const char *list) {
+    enum { LIST_CHARS = 40 };
+    size_t length = strlen(list);
+    for (size_t i = length; length > LIST_CHARS && i-- > 0;)
+        if (list[i] == ',')
+            length = i;
+    return length;
+}
+
 static void print_changed(cst_page *page, const json_t *root) {
     const json_t *changed = json_object_get(root, "changed");
     const char *preset = cst_json_string(root, "preset");
@@ -108,8 +118,10 @@ static void print_changed(cst_page *page, const json_t *root) {
         return;
     cst_page_heading(page, "Settings that differ from preset %s", preset ? preset : "default");
     json_object_foreach((json_t *)(uintptr_t)changed, key, value) {
-        cst_page_print(page, "  %s = %s  (preset: %s)\n", key, cst_json_text(value, "value"),
-                       cst_json_text(value, "preset"));
+        const char *list = cst_json_text(value, "preset");
+        size_t length = list_length(list);
+        cst_page_print(page, "  %s = %s  (preset: %.*s%s)\n", key, cst_json_text(value, "value"),
+                       (int)length, list, list[length] ? ", ..." : "");
     }
 }
 

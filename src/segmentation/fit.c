@@ -57,9 +57,10 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
         }
         cst_free(context, noted[i]);
     }
-    return status == CST_OK ? cst_fit_relabel(context, model, "evaluate.nested",
-                                              cst_options_get(options, "evaluate.nested"))
-                            : status;
+    static const char *const changed[] = {"evaluate.nested", "meta.learners"}; /* inner_options */
+    for (size_t i = 0; status == CST_OK && i < sizeof changed / sizeof changed[0]; i++)
+        status = cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i]));
+    return status;
 }
 
 /* What one fit works with. */

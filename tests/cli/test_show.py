@@ -6,7 +6,7 @@ import time
 import unittest
 
 import numpy as np
-from support import SOURCES, PoolCase
+from support import DIGITS, SOURCES, PoolCase
 
 EXAMPLES = os.path.join(SOURCES, "examples")
 
@@ -29,6 +29,23 @@ class Model(PoolCase):
         self.assertEqual(found["settings"]["keep.max"], "2")
         self.assertEqual(found["bytes"], os.path.getsize(self.model))
         self.assertEqual(found["calibration"], None)
+
+    def test_several_learners(self):
+        report = self.works("fit", DIGITS, "-o", self.model, "--set", "meta.learners=vector+log-linear,average+temperature",
+                            "--set", "evaluate.nested=false", "--json").json()
+        found = self.shown()
+        self.assertEqual({m["name"]: m["weight"] for m in found["members"]}, report["weights"])
+        self.assertEqual({m["name"]: m["weight"] for m in found["learners"]}, {k: w for k, w in report["blend"].items() if w})
+        text = self.works("show", self.model).out
+        self.assertIn("(preset: log-linear,temperature+log-linear, ...)", text)
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+
+    def test_segmentation_keeps_the_setting(self):
+        self.make_maps(6, 12)
+        self.fit()
+        found = self.shown()
+        self.assertEqual([m["name"] for m in found["learners"]], ["log-linear"])
+        self.assertNotIn("meta.learners", found["changed"])
 
     def test_method(self):
         self.fit("--method", "greedy+temperature")

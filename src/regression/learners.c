@@ -549,8 +549,7 @@ static cst_status stack_learners(cst_context *context, double least, const doubl
         double rest = sum > 0 ? (1 - share) / sum : 0;
         memset(blend, 0, (size_t)m * sizeof *blend);
         for (int32_t a = 0; status == CST_OK && a < count; a++)
-            blend[in[a]] =
-                prior && sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
+            blend[in[a]] = prior && sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
         int32_t kept = 0;
         for (int32_t a = 0; a < count; a++)
             if (blend[in[a]] >= least)

@@ -1,13 +1,12 @@
 """Stage S4 with whole methods as meta-learners: what they predict and how they are blended, against NumPy and SciPy."""
 
-import json
 import os
 import unittest
 
 import numpy as np
 from scipy.optimize import minimize
 
-from support import DIGITS, PoolCase, softmax
+from support import PoolCase, softmax
 
 FLOOR = 1e-15
 SCALED_SHARE = 1e-3
@@ -27,10 +26,11 @@ def normalised(scores):
     return e / e.sum(axis=1, keepdims=True)
 
 
-def descend(value, start):
+def descend(value, start, bounds=None):
     """The minimum of a smooth convex function, whose gradient `value` gives with it."""
-    found = minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 1000})
-    return found.x
+    if bounds:
+        return minimize(value, start, jac=True, bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-8}).x
+    return minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-7}).x
 
 
 def nll(scores, labels, weights):
@@ -50,7 +50,7 @@ def temperature(p, labels, weights):
         loss, slope = nll(b[0] * logs, labels, weights)
         return loss + 0.5 * (b[0] - 1) ** 2, np.array([(slope * logs).sum() + b[0] - 1])
 
-    inverse = descend(value, np.ones(1))[0]
+    inverse = np.clip(descend(value, np.ones(1))[0], 0.01, 100)
     return lambda q: normalised(inverse * np.log(np.maximum(q, FLOOR)))
 
 
@@ -71,8 +71,8 @@ def vector(p, labels, weights):
     return lambda q: normalised(np.log(np.maximum(q, FLOOR)) * theta[:c] + theta[c:])
 
 
-def fit_pool(columns, labels, weights, prior):
-    """Weights and biases of a log-linear pool of columns [members, rows, classes]."""
+def fit_pool(columns, labels, weights, prior, least=None):
+    """Weights, at least `least`, and biases of a log-linear pool of columns [members, rows, classes]."""
     k, _, c = columns.shape
 
     def value(theta):
@@ -84,7 +84,8 @@ def fit_pool(columns, labels, weights, prior):
         by_w = np.einsum("kic,ic->k", columns, slope) + prior * away + 30 * common
         return loss, np.concatenate([by_w, slope.sum(0) + 30 * b])
 
-    theta = descend(value, np.concatenate([np.full(k, 1 / k), np.zeros(c)]))
+    bounds = None if least is None else [(least, None)] * k + [(None, None)] * c
+    theta = descend(value, np.concatenate([np.full(k, 1 / k), np.zeros(c)]), bounds)
     return lambda q: normalised(np.einsum("k,kic->ic", theta[:k], q) + theta[k:])
 
 
@@ -92,14 +93,14 @@ def logs_with(share, p):
     return np.log((1 - share) * p + share / p.shape[-1])
 
 
-def scaled_pool(scale):
+def scaled_pool(scale, least=None):
     def fit(members, labels, weights):
         maps = [scale(p, labels, weights) for p in members]
 
         def columns(q):
             return np.stack([logs_with(SCALED_SHARE, m(p)) for m, p in zip(maps, q)])
 
-        pool = fit_pool(columns(members), labels, weights, 10)
+        pool = fit_pool(columns(members), labels, weights, 10, least)
         return lambda q: pool(columns(q))
 
     return fit
@@ -372,6 +373,26 @@ class Blend(PoolCase):
         q = np.load(self.path("bob.test.npy")).astype(float)
         own = temperature(p, self.labels["oof"], np.ones(ROWS))
         np.testing.assert_allclose(np.load(self.output), own(q), rtol=0, atol=1e-6)
+
+    def test_scalings_of_members_that_leave_go_with_them(self):
+        rng = np.random.default_rng(9)
+        for split, labels in self.labels.items():  # two show the errors that the others share
+            hard = rng.normal(size=(len(labels), CLASSES))
+            for k, name in enumerate(NAMES):
+                shows = name in ("ada", "dan")
+                scores = (1.5 if shows else 1) * hard + 0.4 * rng.normal(size=hard.shape)
+                scores[np.arange(len(labels)), labels] += 0.5 if shows else 1.5
+                self.numbers[split][k] = softmax(scores)
+                self.save(f"{name}.{split}.npy", self.numbers[split][k])
+        for name, scale in (("temperature+log-linear", temperature), ("vector+log-linear", vector)):
+            with self.subTest(name):
+                document = self.blend(name, "-s", "loglinear.nonnegative=true")
+                self.assertNotIn("ada", document["kept"])
+                self.assertGreater(len(document["kept"]), 1)
+                self.assertEqual({d["because"] for d in document["dropped"]}, {"blend"})
+                fitted = scaled_pool(scale, 0)(self.numbers["oof"].astype(float), self.labels["oof"], np.ones(ROWS))
+                wanted = fitted(self.numbers["test"].astype(float))
+                np.testing.assert_allclose(self.predict(), wanted, rtol=0, atol=TOLERANCE.get(name, 1e-5))
 
     def test_a_member_that_some_learner_reads_stays(self):
         self.lonely()

@@ -50,6 +50,7 @@ def more(parser):
     parser.add_argument("--rows", type=int, metavar="N", help="at most N rows in every division, drawn at random")
     parser.add_argument("--members", type=int, metavar="N", help="at most N members in every division, drawn at random")
     parser.add_argument("--methods", help="these methods alone, separated by commas")
+    parser.add_argument("--presets", default=",".join(PRESETS), help="the presets to measure, separated by commas (%(default)s)")
     parser.add_argument("--preset-only", action="store_true", help="run the presets alone; the others only where they are cached")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed on to the presets")
     parser.add_argument("--baselines", metavar="TOOL", help="the tool whose baselines are used (--tool): with a --cache that has "
@@ -166,11 +167,11 @@ def listed(tool):
 class Tool:
     """A binary, with the hash that stands for it in the cache."""
 
-    def __init__(self, path, words=()):
+    def __init__(self, path, words=(), presets=PRESETS):
         self.path, self.words = str(path), list(words)
         self.key = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:32]
         known = listed(self.path)
-        self.presets = [m for m in PRESETS if m in known]
+        self.presets = [m for m in presets if m in known]
         self.others = [m for m in known if m not in PRESETS] + [m for m in CALIBRATED if m.split("+")[0] in known]
 
     def methods(self, task, presets):
@@ -282,11 +283,11 @@ def measure_division(options, tools, pool, number):
 
 def tools_of(options):
     """(label, tool, whether its presets) of all that is run."""
-    own = Tool(options.tool, [w for s in options.set for w in ("--set", s)])
+    own = Tool(options.tool, [w for s in options.set for w in ("--set", s)], options.presets.split(","))
     tools = [("", Tool(options.baselines or options.tool), False), ("", own, True)]
     for text in options.tools:
         name, _, path = text.rpartition("=")
-        tools.append(("@" + (name or pathlib.Path(path).name), Tool(path), True))
+        tools.append(("@" + (name or pathlib.Path(path).name), Tool(path, (), options.presets.split(",")), True))
     return tools
 
 

@@ -143,9 +143,10 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
         cst_notice(context,
-                   "temperature scaling stopped at its limit, T = %g: the predictions are correct "
-                   "(or wrong) on every row",
-                   *temperature);
+                   "temperature scaling stopped at its limit, T = %g: the predictions %s",
+                   *temperature,
+                   *temperature <= CST_TEMPERATURE_LOW ? "are correct on every row"
+                                                       : "say nothing of the class");
     if (nll)
         *nll = loss;
     cst_free(context, job.logs);

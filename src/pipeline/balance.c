@@ -36,7 +36,7 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
             "fit.balance weights the rows of the log-linear pool and of selection, and has no "
-            "effect on linear meta-learners: set meta.learners=log-linear, or fit.balance=0");
+            "effect on other meta-learners: set meta.learners=log-linear, or fit.balance=0");
     if (settings->drop)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "fit.balance and refit.drop cannot be combined: removals are judged on "

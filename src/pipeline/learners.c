@@ -547,7 +547,7 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
 }
 
 /* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight
- * leave and the rest is weighed again. */
+ * leave, but never the one with the most, and the rest is weighed again. */
 static cst_status stack(cst_context *context, const cst_view *view,
                         const cst_blend_options *settings, const float *truth,
                         const cst_meta_fit *fit, double *weights) {
@@ -573,8 +573,11 @@ static cst_status stack(cst_context *context, const cst_view *view,
             .rows = view->rows, .members = count, .truth = left, .weighted = view};
         status = cst_blend_weights_from(context, &evidence, &options, share);
         int32_t kept = 0;
+        double most = 0;
         for (int32_t m = 0; status == CST_OK && m < count; m++)
-            if (share[m] >= options.least) {
+            most = fmax(most, share[m]);
+        for (int32_t m = 0; status == CST_OK && m < count; m++)
+            if (share[m] >= fmin(options.least, most)) {
                 share[kept] = share[m];
                 place[kept++] = place[m];
             }
@@ -601,7 +604,8 @@ static cst_status blend(cst_context *context, const cst_view *view,
         nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
     }
-    leave_out_empty(context, fit->model, fit->learners, nll);
+    if (options->rule == CST_BLEND_LAPLACE)
+        leave_out_empty(context, fit->model, fit->learners, nll);
     double weights[CST_LEARNERS_MAX] = {0};
     cst_blend_evidence evidence = {.rows = rows,
                                    .members = fit->learners,

@@ -10,7 +10,7 @@
 #include "pipeline/settings.h"
 #include "pool/folds.h"
 
-enum { CST_LEARNERS_MAX = 16 };
+enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {

@@ -310,6 +310,16 @@ class Blend(PoolCase):
         self.assertGreater(min(kept[n] for n in names[1:]), 0.1)
         self.assertEqual(list(self.blends(names, 0, 0.5).values()), [0, 1, 0])
 
+    def test_where_all_are_below_the_least_weight_the_first_stays(self):
+        names = ("log-linear", "temperature+log-linear", "vector+log-linear")
+        free = self.blend(",".join(names), "-s", "blend.least=0", "-s", "blend.prior=1000")["blend"]
+        self.assertLess(max(free.values()), 0.5)
+        kept = self.blend(",".join(names), "-s", "blend.least=0.5", "-s", "blend.prior=1000")["blend"]
+        self.assertEqual(kept[max(names, key=free.get)], 1)
+
+    def test_every_method_is_fitted(self):
+        self.assertEqual(set(self.blend(EVERY, "-s", "blend.rule=uniform")["blend"]), set(EVERY.split(",")))
+
     def test_weighted_rows_weigh_the_blend(self):
         weights = np.random.default_rng(5).integers(1, 6, ROWS).astype(float)
         self.weigh(weights)

@@ -207,7 +207,7 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     return status;
 }
 
-/* Beside linear learners that read a gate, a mixture has weights of 0 for the gate's columns. */
+/* Where other learners read a gate, a mixture has weights of 0 for the gate's columns. */
 static cst_status widen(cst_context *context, const cst_gate *gate, cst_learner *learner) {
     int32_t columns = cst_design_columns(gate);
     if (!cst_learner_is_linear(learner->kind) || learner->coefficients == columns)

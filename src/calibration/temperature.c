@@ -142,8 +142,7 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
     CST_TRY(search(context, &job, temperature, &loss));
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
-        cst_notice(context,
-                   "temperature scaling stopped at its limit, T = %g: the predictions %s",
+        cst_notice(context, "temperature scaling stopped at its limit, T = %g: the predictions %s",
                    *temperature,
                    *temperature <= CST_TEMPERATURE_LOW ? "are correct on every row"
                                                        : "say nothing of the class");

@@ -490,12 +490,14 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
 }
 
 void cst_room_tell(cst_context *context, const cst_room *room) {
+    bool refitted = !cst_model_value(room->whole, "method"); /* would help */
+    for (int32_t l = 0; l < room->whole->learners; l++)
+        refitted = refitted && !room->whole->learner[l].own;
     if (room->rescaled)
         cst_notice(context,
                    "the weights of the members that are present were only scaled to the sum of all "
                    "weights: the model keeps nothing to solve them again%s",
-                   cst_model_value(room->whole, "method") ? ""
-                                                          : "; fit it again with this version");
+                   refitted ? "; fit it again with this version" : "");
 }
 
 void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,

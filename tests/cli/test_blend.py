@@ -320,6 +320,14 @@ class Blend(PoolCase):
     def test_every_method_is_fitted(self):
         self.assertEqual(set(self.blend(EVERY, "-s", "blend.rule=uniform")["blend"]), set(EVERY.split(",")))
 
+    def test_a_method_without_refits_is_not_to_be_fitted_again(self):
+        self.blend("ridge+temperature")
+        self.manifest["models"] = self.manifest["models"][1:]
+        self.write_manifest()
+        told = self.works("predict", self.model, self.pool, "-o", self.output, "--missing", "allow").err
+        self.assertIn("only scaled", told)
+        self.assertNotIn("fit it again", told)
+
     def test_weighted_rows_weigh_the_blend(self):
         weights = np.random.default_rng(5).integers(1, 6, ROWS).astype(float)
         self.weigh(weights)

@@ -325,7 +325,7 @@ static void print_mixing(cst_page *page, const json_t *root) {
         most = fmax(most, json_number_value(value));
     }
     cst_text_label(page, "mixing");
-    if (isnan(cst_json_number(mixing, "share")))
+    if (isnan(cst_json_number(mixing, "share")) && least < most)
         cst_page_numbers(page, 4, "each member's own, # to #\n", least, most);
     else
         cst_page_numbers(page, 4, "# for every member\n", most);

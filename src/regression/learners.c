@@ -370,7 +370,7 @@ static const double SUM_TO_ONE = 100;
 static double rank_weight(const double *mse, size_t k, size_t i) {
     double rank = 0;
     for (size_t j = 0; j < k; j++)
-        rank += mse[j] < mse[i] || (mse[j] <= mse[i] && j < i);
+        rank += j < i ? mse[j] <= mse[i] : mse[j] < mse[i];
     return pow(1e-9, fmin(rank, 33));
 }
 

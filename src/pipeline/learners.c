@@ -479,7 +479,8 @@ static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
             status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
                                all ? NULL : learner_of_all(job, spec), &p->fit);
         else if (spec && spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
-            job->pool_at = all ? p->fit.learners : job->pool_at;
+            if (all) /* the other parts run side by side and only read it */
+                job->pool_at = p->fit.learners;
             status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
                                    job->pool_loss, &p->fit);
         }

@@ -139,11 +139,11 @@ static void print_rank_correlations(cst_page *page, const json_t *root) {
                              score->label);
         any = true;
         cst_page_print(page,
-                       "  kappa of the %s matrix: Spearman's rank correlation over %.0f methods "
-                       "%.3f, p %s (%s)\n",
-                       matrices[i][1], cst_json_number(found, "methods"), rho,
+                       "  Spearman's rank correlation over %.0f methods: %.3f, p %s (%s), kappa of "
+                       "the %s matrix\n",
+                       cst_json_number(found, "methods"), rho,
                        p_text(cst_json_number(found, "p"), p, sizeof p),
-                       cst_json_flag(found, "exact") ? "exact" : "approximate");
+                       cst_json_flag(found, "exact") ? "exact" : "approximate", matrices[i][1]);
     }
 }
 

@@ -326,7 +326,7 @@ static void compare_text_is_a_leaderboard(void **state) {
     assert_contains(text, "  average  NLL         -0.0300             -  -6.50  1436     <0.001*  "
                           "paired t\n");
     assert_contains(text, "20 : 6");
-    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact)\n");
+    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact), kappa of the Gram matrix\n");
     assert_contains(text, "Detection of out-of-distribution rows: split svhn\n");
     assert_contains(text, "  top-1 %: fraction right\n");
     assert_contains(text, "  max_probability: one less the largest\n");

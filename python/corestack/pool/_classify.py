@@ -9,7 +9,7 @@ import numpy as np
 
 from .._errors import InputError
 from . import _data, _models
-from ._files import ArraySink, Sink, texts, write_npy
+from ._files import ArraySink, Sink, file_name, texts, write_npy
 from ._task import Loaded, Member, Options, Split, Task
 
 
@@ -53,6 +53,9 @@ class Classification(Task):
             head["training_counts"] = list(self.counts)
         return head
 
+    def check(self, member: Member) -> None:
+        _models.check(member)
+
     def identity(self, split: Split) -> dict[str, Any]:
         rows: Rows = split.source
         found = {"rows": rows.count, "images_and_labels": _data.digest(rows.keys(), rows.labels or ())}
@@ -66,13 +69,13 @@ class Classification(Task):
         rows: Rows = split.source
         entry: dict[str, Any] = {}
         if rows.labels is not None:
-            entry["labels"] = f"{split.name}_labels.npy"
+            entry["labels"] = f"{file_name(split.name)}_labels.npy"
             write_npy(folder / entry["labels"], np.array(rows.labels, np.int64))
         if rows.ids is not None:
-            entry["ids"] = f"{split.name}_ids.npy"
+            entry["ids"] = f"{file_name(split.name)}_ids.npy"
             write_npy(folder / entry["ids"], texts(list(rows.ids)))
         for key, values in rows.columns:
-            entry[key] = f"{split.name}_{key}.npy"
+            entry[key] = f"{file_name(split.name)}_{key}.npy"
             write_npy(folder / entry[key], texts(list(values)))
         return entry
 
@@ -140,7 +143,7 @@ def number(images: Any, classes: list[str], where: str) -> Rows:
     place = {c: i for i, c in enumerate(classes)}
     labels = []
     for path, label in zip(images.paths, images.labels):
-        at = place.get(label, int(label) if label.isdigit() and int(label) < len(classes) else None)
+        at = place.get(label, int(label) if label.isdecimal() and int(label) < len(classes) else None)
         if at is None:
             raise InputError(f"{where}: {path} is of class {label}, which is not one of the pool's {len(classes)} classes")
         labels.append(at)

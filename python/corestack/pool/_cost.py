@@ -30,7 +30,7 @@ def _convolution(args: Any, out: Any) -> int:
 
 def _attention(args: Any) -> int:
     query, key, value = args[:3]
-    rows = math.prod(query.shape[:-1]) * int(key.shape[-2])
+    rows = int(math.prod(query.shape[:-1]) * key.shape[-2])
     return rows * (int(query.shape[-1]) + int(value.shape[-1]))
 
 
@@ -50,12 +50,12 @@ def multiply_adds(name: str, args: Any, out: Any) -> int:
     return 0
 
 
-class Counter(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+class Counter(TorchDispatchMode):
     """Sums `total` over what runs inside `with`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.total = 0
+        self.total: int = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = function(*args, **(kwargs or {}))
@@ -68,7 +68,7 @@ def flops(task: Task, network: Any, inputs: Any) -> int:
     operation."""
     with torch.enable_grad(), Counter() as counter:
         task.infer(network, inputs)
-    return counter.total
+    return int(counter.total)
 
 
 def params(network: Any) -> int:
@@ -93,7 +93,7 @@ def _forget_peak() -> None:
 
 
 def timings(task: Task, network: Any, inputs: Any, rows: int, options: Options) -> dict[str, float]:
-    """latency_ms: median over passes of the time of a batch, divided by its rows. memory_mb: peak while these run; what
+    """latency_ms: median over passes of the time of a batch, divided by its rows. memory_bytes: peak while these run; what
     PyTorch allocated on a GPU, what the process held in memory on a CPU."""
     device = torch.device(options.device)
     on_gpu = device.type == "cuda"
@@ -120,4 +120,4 @@ def timings(task: Task, network: Any, inputs: Any, rows: int, options: Options) 
     seconds.sort()
     middle = (seconds[(len(seconds) - 1) // 2] + seconds[len(seconds) // 2]) / 2
     peak = float(torch.cuda.max_memory_allocated(device)) if on_gpu else _resident_peak()
-    return {"latency_ms": float(f"{1000.0 * middle / rows:.4g}"), "memory_mb": float(f"{peak / 1e6:.4g}")}
+    return {"latency_ms": float(f"{1000.0 * middle / rows:.4g}"), "memory_bytes": int(peak)}

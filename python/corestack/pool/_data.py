@@ -226,15 +226,25 @@ def from_list(path: Path, root: Path) -> Images:
     gone = next((p for p in paths if not os.path.isfile(os.path.join(root, p))), None)
     if gone is not None:
         raise InputError(f"{path}: there is no image {os.path.join(root, gone)}; LIST@FOLDER names the folder of the images")
+    if len(set(paths)) < len(paths):
+        seen: set[str] = set()
+        twice = next(p for p in paths if p in seen or seen.add(p))  # type: ignore[func-returns-value]
+        raise InputError(f"{path}: {twice} is in the list twice")
     return Images(str(root), tuple(paths), tuple(labels))
 
 
 def list_classes(labels: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:
     """Sorted names; numbers by value. Numbered classes whose files lie in folders of one class each take the folder's name."""
-    found = sorted(set(labels), key=lambda c: (0, int(c), c) if c.isdigit() else (1, 0, c))
-    if all(c.isdigit() for c in found):
-        found = [str(c) for c in range(int(found[-1]) + 1)]
-    return found
+    folders: dict[str, set[str]] = {}
+    for label, path in zip(labels, paths):
+        folders.setdefault(label, set()).add(os.path.basename(os.path.dirname(path)))
+    found = sorted(folders, key=lambda c: (0, int(c), c) if c.isdecimal() else (1, 0, c))
+    if not all(c.isdecimal() for c in found):
+        return found
+    names = {c: next(iter(f)) for c, f in folders.items() if len(f) == 1}
+    if len(names) == len(found) == len(set(names.values())) and "" not in names.values():
+        return [names.get(str(c), str(c)) for c in range(int(found[-1]) + 1)]
+    return [str(c) for c in range(int(found[-1]) + 1)]
 
 
 def divide(labels: list[Any], keys: list[str], share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -287,7 +297,7 @@ def training_counts(text: str, classes: list[str]) -> Array:
 def _json_counts(path: Path, classes: list[str]) -> Array:
     try:
         held = json.loads(path.read_bytes())
-        order = {c["id"]: i for i, c in enumerate(sorted(held["categories"], key=lambda c: c["id"]))}
+        order = {number: i for i, number in enumerate(sorted(int(c["id"]) for c in held["categories"]))}
         return np.bincount([order[a["category_id"]] for a in held["annotations"]], minlength=len(classes))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not a file of categories and annotations as iNaturalist has them ({error!r})") from error

@@ -9,7 +9,6 @@ import json
 import multiprocessing
 import multiprocessing.connection
 import os
-import re
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +17,7 @@ from typing import Any, Optional
 
 from .._errors import InputError
 from . import _worker
-from ._files import WORK, Lock, read_json, write_json
+from ._files import WORK, Lock, file_name, read_json, write_json
 from ._task import Member, Options, Split, Task
 
 _HERE = ("device", "workers", "passes", "timings")  # options that do not change predictions
@@ -39,11 +38,6 @@ class Request:
 
 class Failed(InputError):
     """Members that could not be finished."""
-
-
-def file_name(name: str) -> str:
-    """A member's or split's name as a part of file names."""
-    return re.sub(r"[^A-Za-z0-9._+-]", "_", name).lstrip(".") or "_"
 
 
 def changed(old: dict[str, Any], new: dict[str, Any]) -> Optional[str]:
@@ -87,8 +81,15 @@ class Pool:
     def settle(self, request: Request) -> list[tuple[Split, Options, str]]:
         """Writes the records of what is new, and refuses what differs from what is there."""
         task = request.task
+        if self.content and not any(self._begun(s) for s in self.content["splits"]):
+            self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
+            for record in [*self.work.glob("members/*.json"), *self.work.glob("splits/*.json")]:
+                record.unlink()
         head = task.head()
-        if self.content and (what := changed(self.head, head)):
+        if self.content:
+            # Optional keys can be added later and need not be given again.
+            head = {k: head.get(k, self.head.get(k)) for k in [*self.head, *(k for k in head if k not in self.head)]}
+        if self.content and (what := changed(self.head, {k: head[k] for k in self.head})):
             raise InputError(f"{self.folder}: {what}; a pool has one task and one list of classes: give a new folder")
         _names("member", [m.name for m in request.members])
         _names("split", [s.name for s in request.splits])
@@ -108,6 +109,16 @@ class Pool:
         write_json(self.work / "pool.json", self.content)
         return settled
 
+    def _begun(self, split: str) -> bool:
+        """Whether there is a prediction of any member."""
+        for name in self.content.get("members", ()):
+            journal = self.work / f"{file_name(name)}.{file_name(split)}.journal"
+            if split in self.member(name).get("splits", ()):
+                return True
+            if journal.exists() and journal.read_bytes().count(b"\n") > 1:
+                return True
+        return False
+
     def _settle_split(self, split: Split, request: Request) -> tuple[Split, Options, str]:
         known = self.split(split.name)
         options = request.options
@@ -116,6 +127,10 @@ class Pool:
         settings = {k: v for k, v in asdict(options).items() if k not in _HERE}
         settings["device"] = options.device.split(":")[0]
         settings.update(request.task.identity(split))
+        if known and known["settings"] != settings and not self._begun(split.name):
+            known = {}
+            for journal in self.work.glob(f"*.{file_name(split.name)}.journal"):
+                journal.unlink()
         if known and (what := changed(known["settings"], settings)):
             raise InputError(
                 f"{self.folder}: split {split.name} was begun with other settings: {what}; give the same settings, or a new folder"
@@ -175,7 +190,8 @@ def _threads(devices: tuple[str, ...]) -> int:
 
 def export(request: Request) -> None:
     """Makes or goes on with the pool. InputError: one line for the user, and no manifest for what is not finished."""
-    request.folder.mkdir(parents=True, exist_ok=True)
+    for member in request.members:
+        request.task.check(member)  # before anything is written
     with Lock(request.folder / WORK / "lock"):
         pool = Pool(request.folder)
         settled = pool.settle(request)

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import time
 import zlib
 from abc import ABC, abstractmethod
@@ -21,6 +22,11 @@ from .._errors import FileError, InputError
 from .._types import Array
 
 WORK = ".export"  # the folder, inside the pool's, of records and of unfinished files
+
+
+def file_name(name: str) -> str:
+    """A member's or split's name as a part of file names."""
+    return re.sub(r"[^A-Za-z0-9_+-]", "_", name.replace(".", "_")) or "_"
 
 
 def sync_folder(folder: Path) -> None:
@@ -185,9 +191,10 @@ class ArraySink(Sink):
         self.dtype = np.dtype(dtype).newbyteorder("<")
         self.line = shape[-1] * self.dtype.itemsize
         self.size = math.prod(shape) * self.dtype.itemsize
-        held = io.BytesIO()
-        np.lib.format.write_array_header_1_0(held, {"descr": self.dtype.str, "fortran_order": False, "shape": shape})
-        self.header = held.getvalue()
+        header = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
+        padding = -(10 + len(header) + 1) % 64
+        length = len(header) + padding + 1
+        self.header = b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + (header + " " * padding + "\n").encode()
         self.file: Optional[io.FileIO] = None
 
     def resume(self, states: list[dict[str, Any]]) -> int:

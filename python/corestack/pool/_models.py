@@ -102,6 +102,21 @@ def identity(member: Member) -> dict[str, Any]:
     return {"model": member.model, "weights": f"{path.name} {total.hexdigest()[:16]}"}
 
 
+def check(member: Member) -> None:
+    """What can be said before a network is built: names, and that the files of weights are there."""
+    path = weights_file(member)
+    if path is not None and not path.is_file():
+        raise InputError(f"{member.name}: there is no weights file {path}")
+    if is_factory(member.model):
+        factory(member.model)
+        if path is None and member.weights not in ("none", "default"):
+            raise InputError(f"{member.name}: there is no weights file {member.weights}")
+    elif member.model.startswith("timm:") or not known_to_torchvision(member.model):
+        _timm(member)
+    elif path is None and member.weights != "none":
+        local_weights(member, _named_weights(member).url)
+
+
 def standard_transform(size: int = SIZE) -> Any:
     """Shorter side to size * 256 / 224, the middle square, ImageNet's mean and deviation."""
     presets = need("torchvision.transforms._presets", "torchvision")
@@ -164,12 +179,7 @@ def _from_torchvision(member: Member, options: Options, classes: int) -> Loaded:
         return Loaded(network, official[0].transforms() if official and options.image_size is None else standard, family)
     if member.weights == "none":
         return Loaded(_build(member, partial(models.get_model, member.model, weights=None, num_classes=classes)), standard, family)
-    names = {w.name.lower(): w for w in known}
-    if member.weights != "default" and member.weights.lower() not in names:
-        raise InputError(
-            f"{member.name}: torchvision has no weights {member.weights} for {member.model}; it has {', '.join(w.name for w in known)}"
-        )
-    weights = known.DEFAULT if member.weights == "default" else names[member.weights.lower()]
+    weights = _named_weights(member)
     file = local_weights(member, weights.url)
     if len(weights.meta["categories"]) != classes:
         raise InputError(
@@ -179,6 +189,19 @@ def _from_torchvision(member: Member, options: Options, classes: int) -> Loaded:
     network = _build(member, partial(models.get_model, member.model, weights=None, num_classes=classes))
     load_state(member, network, file)
     return Loaded(network, weights.transforms() if options.image_size is None else standard, family)
+
+
+def _named_weights(member: Member) -> Any:
+    """The entry of torchvision's list."""
+    known = need("torchvision.models", "torchvision").get_model_weights(member.model)
+    names = {w.name.lower(): w for w in known}
+    if not names:
+        raise InputError(f"{member.name}: torchvision has no trained weights for {member.model}; give a checkpoint or --weights none")
+    if member.weights != "default" and member.weights.lower() not in names:
+        raise InputError(
+            f"{member.name}: torchvision has no weights {member.weights} for {member.model}; it has {', '.join(w.name for w in known)}"
+        )
+    return known.DEFAULT if member.weights == "default" else names[member.weights.lower()]
 
 
 def local_weights(member: Member, url: str) -> Path:
@@ -205,7 +228,8 @@ def _family(builder: Any, model: str) -> str:
     return module.rpartition(".")[2] if module else model.rstrip("0123456789").rstrip("_")
 
 
-def _from_timm(member: Member, options: Options, classes: int) -> Loaded:
+def _timm(member: Member) -> tuple[Any, str]:
+    """The package and the name in it."""
     name = member.model[5:] if member.model.startswith("timm:") else member.model
     try:
         timm = importlib.import_module("timm")
@@ -216,6 +240,11 @@ def _from_timm(member: Member, options: Options, classes: int) -> Loaded:
         ) from None
     if not timm.is_model(name.split(".")[0]):
         raise InputError(f"{member.name}: neither torchvision nor timm has a model {name}{_near(name)}")
+    return timm, name
+
+
+def _from_timm(member: Member, options: Options, classes: int) -> Loaded:
+    timm, name = _timm(member)
     os.environ["HF_HUB_OFFLINE"] = "1"
     path = weights_file(member)
     if path is None and member.weights not in ("none", "default"):

@@ -69,6 +69,9 @@ class Task(ABC):
     def identity(self, split: Split) -> dict[str, Any]:
         """What, if it changes, makes other predictions: JSON, small (hashes of long lists)."""
 
+    def check(self, member: Member) -> None:
+        """An InputError if it is clear, without a network at hand, that the member cannot be loaded."""
+
     def member_identity(self, member: Member) -> dict[str, Any]:
         """The same for a member; here its model and the content of its weights."""
         from ._models import identity

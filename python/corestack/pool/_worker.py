@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
 
 from .._errors import Error, InputError
-from ._files import WORK, Journal, Lock, read_json, write_json
+from ._files import WORK, Journal, Lock, file_name, read_json, write_json
 from ._task import Member, Options, Split, Task
 
 Say = Callable[[dict[str, Any]], None]
@@ -160,7 +160,7 @@ def folder_lock(job: Job) -> Path:
 
 
 def journal_path(job: Job, split: Split) -> Path:
-    return job.folder / WORK / f"{job.file}.{split.name}.journal"
+    return job.folder / WORK / f"{job.file}.{file_name(split.name)}.journal"
 
 
 def measure(job: Job, network: Any, transform: Any) -> dict[str, Any]:
@@ -189,8 +189,8 @@ def predict(job: Job, split: Split, options: Options, settings: str, loaded: Any
     dataset = task.dataset(split, loaded.transform)
     total = len(dataset)
     end = task.extension()
-    part = job.folder / WORK / f"{job.file}.{split.name}{end}"
-    final = job.folder / f"{job.file}.{split.name}{end}"
+    part = job.folder / WORK / f"{job.file}.{file_name(split.name)}{end}"
+    final = job.folder / f"{job.file}.{file_name(split.name)}{end}"
     sink = task.sink(part, final, split, options)
     journal = Journal(journal_path(job, split), settings)
     try:

@@ -130,6 +130,7 @@ class Journal:
             self._append(head)
             sync_folder(path.parent)
         elif json.loads(lines[0]) != head:
+            self.file.close()
             raise InputError(f"{path}: begun with other settings; remove the file to begin these predictions again")
         self.states: list[dict[str, Any]] = [json.loads(line) for line in lines[1:]]
         if lines:

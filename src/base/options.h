@@ -184,7 +184,7 @@
       "their box edges in each category (precision), those of the stack, or equal.")               \
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
       "Drop a kept member if removing it changes the nested loss by less than its standard "       \
-      "error, and refit.")                                                                         \
+      "error, and refit; not in the paper.")                                                       \
     X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "50000", 100, 1e9, "",                            \
       "Segmentation: number of pixels to fit on, sampled from those that are not ignored.")        \
     X(SEGMENT_BALANCE, "segment.balance", REAL, "0", 0, 1, "",                                     \

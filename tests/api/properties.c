@@ -290,9 +290,9 @@ static bool constants_do_not_matter(const trial *t, cst_rng *rng, const pool_cas
     return fits_alike(t, "logits", c, a, other, NULL, NULL);
 }
 
-/* Landmarks are drawn by position. A learned gate starts from numbers that the seed gives to positions, and its training makes
- * differences of rounding larger; of two folds one is left to make inner folds of, by position and
- * class: those two are no part of what is promised. */
+/* Landmarks are drawn by position. A learned gate starts from numbers that the seed gives to
+ * positions, and its training makes differences of rounding larger; of two folds one is left to
+ * make inner folds of, by position and class: those two are no part of what is promised. */
 static bool order_and_units_do_not_matter(const trial *t, cst_rng *rng, pool_case *c) {
     int64_t *members = random_order(rng, c->members);
     int64_t *rows = random_order(rng, c->rows);

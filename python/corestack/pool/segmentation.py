@@ -1,0 +1,213 @@
+"""Pools of semantic segmentation: maps of every member on images in the layout of ADE20K.
+
+The members are torchvision's segmentation networks or a user's. A network gives logits [images, classes, h, w], or an
+object or dict that holds them as `logits` or `out`. The pool keeps logits at a grid of pixels of each image (_maps.py).
+Paper: the ADE20K benchmark of section "Dense Prediction".
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from .._errors import InputError
+from . import _files, _maps
+from ._files import ArraySink, Sink
+from ._task import Loaded, Member, Options, Split, Task
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as torchvision and mmsegmentation use them
+
+
+class Sample(NamedTuple):
+    image: Any  # what the network takes, [3, h, w]
+    height: int  # of the mask
+    width: int
+
+
+class Resize:
+    """The shorter side to `side` pixels (the longer at most four times that), bilinear, then normalised by ImageNet's mean
+    and deviation; 0 keeps the size."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def __call__(self, image: Any) -> Any:
+        from torchvision.transforms import functional as F
+
+        height, width = _maps.scaled_size(image.height, image.width, self.side)
+        if (height, width) != (image.height, image.width):
+            image = F.resize(image, [height, width])
+        return F.normalize(F.to_tensor(image), MEAN, DEVIATION)
+
+
+class Images:
+    """The cases of a split."""
+
+    def __init__(self, cases: list[_maps.Case], transform: Any) -> None:
+        self.cases, self.transform = cases, transform
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __getitem__(self, i: int) -> Sample:
+        from PIL import Image
+
+        case = self.cases[i]
+        with Image.open(case.mask) as mask:
+            width, height = mask.size
+        try:
+            with Image.open(case.image) as file:
+                size, image = file.size, file.convert("RGB")
+        except (OSError, SyntaxError) as error:
+            raise InputError(f"{case.image}: not an image that can be read ({error})") from error
+        if size != (width, height):
+            raise InputError(f"{case.image}: {size[0]} x {size[1]} pixels, its mask {case.mask} has {width} x {height}")
+        return Sample(self.transform(image), height, width)
+
+
+class MapSink(ArraySink):
+    """One npy [cases, size, size, classes]; rows are cases."""
+
+    def __init__(self, part: Path, final: Path, shape: tuple[int, ...], dtype: str) -> None:
+        super().__init__(part, final, shape, dtype)
+        self.pixels = int(np.prod(shape[1:-1]))
+
+    def write(self, start: int, rows: Any) -> dict[str, Any]:
+        return super().write(start * self.pixels, np.concatenate([r.reshape(-1, self.shape[-1]) for r in rows]))
+
+
+class FolderSink(Sink):
+    """A folder with CASE.npy [height, width, classes] for each case."""
+
+    def __init__(self, part: Path, final: Path, names: list[str], dtype: str) -> None:
+        super().__init__(part, final)
+        self.names, self.dtype = names, np.dtype(dtype).newbyteorder("<")
+
+    def resume(self, states: list[dict[str, Any]]) -> int:
+        if states and not self.part.exists() and self.final.exists():
+            return len(states)
+        self.part.mkdir(parents=True, exist_ok=True)
+        for number, state in enumerate(states):
+            for name, crc in zip(self.names[state["start"]:state["stop"]], state["crc"]):
+                path = self.part / f"{name}.npy"
+                if not path.is_file() or zlib.crc32(path.read_bytes()) != crc:
+                    return number
+        return len(states)
+
+    def write(self, start: int, rows: Any) -> dict[str, Any]:
+        sums = []
+        for name, row in zip(self.names[start:start + len(rows)], rows):
+            path = self.part / f"{name}.npy"
+            _files.write_npy(path, np.ascontiguousarray(row, self.dtype))
+            sums.append(zlib.crc32(path.read_bytes()))
+        return {"start": start, "stop": start + len(rows), "crc": sums}
+
+
+def logits_of(outputs: Any, who: str = "the network") -> Any:
+    """[images, classes, h, w] out of what a network gives."""
+    found = outputs
+    if isinstance(found, Mapping):
+        found = found.get("out", found.get("logits"))
+    elif hasattr(found, "logits"):
+        found = found.logits
+    elif isinstance(found, (tuple, list)) and found:
+        found = found[0]
+    if not hasattr(found, "shape") or len(found.shape) != 4:
+        raise InputError(f"{who} gives {type(outputs).__name__}, not logits [images, classes, height, width], nor a dict or "
+                         f"object that holds them as out or logits")
+    return found
+
+
+@dataclass(frozen=True)
+class Segmentation(Task):
+    """`size`: pixels kept per side, 0 for all of the mask's."""
+
+    root: Path
+    classes: int = 150
+    size: int = 128
+    limit: int = 0
+
+    name = "segmentation"
+
+    def cases(self, split: Split) -> list[_maps.Case]:
+        found = _maps.cases(self.root, split.source)
+        return found[:self.limit] if self.limit else found
+
+    def head(self) -> dict[str, Any]:
+        return {"task": "segmentation", "classes": _maps.class_names(self.root, self.classes) or self.classes,
+                "output": "logit", "layout": "channels-last", "ignore": _maps.ignored(self.classes)}
+
+    def identity(self, split: Split) -> dict[str, Any]:
+        listed = [(case.name, case.image.stat().st_size, case.mask.stat().st_size) for case in self.cases(split)]
+        return {"cases": hashlib.sha256(json.dumps(listed).encode()).hexdigest(), "count": len(listed),
+                "classes": self.classes, "size": self.size}
+
+    def write_split(self, split: Split, folder: Path) -> dict[str, Any]:
+        cases = self.cases(split)
+        names = [case.name for case in cases]
+        if not self.size:
+            return {"labels": self._write_masks(split, folder, cases)}
+        masks = np.stack([_maps.kept_mask(_maps.read_mask(case, self.classes), self.size) for case in cases])
+        _files.write_npy(folder / f"{split.name}_labels.npy", masks)
+        _files.write_npy(folder / f"{split.name}_ids.npy", _files.texts(names))
+        return {"labels": f"{split.name}_labels.npy", "ids": f"{split.name}_ids.npy"}
+
+    def _write_masks(self, split: Split, folder: Path, cases: list[_maps.Case]) -> str:
+        target = folder / f"{split.name}_labels"
+        for case in cases:
+            _files.write_npy(target / f"{case.name}.npy", _maps.read_mask(case, self.classes))
+        return target.name
+
+    def count(self, split: Split) -> int:
+        return len(self.cases(split))
+
+    def extension(self) -> str:
+        return ".npy" if self.size else ""
+
+    def load(self, member: Member, options: Options) -> Loaded:
+        raise NotImplementedError
+
+    def dataset(self, split: Split, transform: Any) -> Images:
+        return Images(self.cases(split), transform)
+
+    def collate(self, samples: list[Sample]) -> list[Sample]:
+        return samples
+
+    def inputs(self, batch: list[Sample], device: str) -> list[Any]:
+        """Images of one size that follow each other go through the network together."""
+        import torch
+
+        groups: list[list[Any]] = []
+        for sample in batch:
+            if groups and groups[-1][0].shape == sample.image.shape:
+                groups[-1].append(sample.image)
+            else:
+                groups.append([sample.image])
+        return [torch.stack(group).to(device, non_blocking=True) for group in groups]
+
+    def infer(self, network: Any, inputs: list[Any]) -> list[Any]:
+        return [logits_of(network(group)) for group in inputs]
+
+    def rows(self, outputs: list[Any], batch: list[Sample], options: Options) -> list[Any]:
+        found = []
+        for logits in (one for group in outputs for one in group):
+            sample = batch[len(found)]
+            if logits.shape[0] != self.classes:
+                raise InputError(f"the network gives {logits.shape[0]} classes, the pool has {self.classes}")
+            kept = _maps.kept_map(logits, sample.height, sample.width, self.size)
+            if options.dtype == "float16":
+                kept = kept.clamp(-65504, 65504)
+            found.append(kept.cpu().numpy().astype(options.dtype))
+        return found
+
+    def sink(self, part: Path, final: Path, split: Split, options: Options) -> Sink:
+        cases = self.cases(split)
+        if not self.size:
+            return FolderSink(part, final, [case.name for case in cases], options.dtype)
+        return MapSink(part, final, (len(cases), self.size, self.size, self.classes), options.dtype)

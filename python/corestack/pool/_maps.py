@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .._errors import ArgumentError
+from .._errors import InputError
 
 IMAGES = (".jpg", ".jpeg", ".png")
 FOLDERS = ("", "ADEChallengeData2016")  # the benchmark's archive unpacks into a folder of this name
@@ -35,8 +35,8 @@ def root_of(data: Path) -> Path:
     for folder in FOLDERS:
         if (data / folder / "images").is_dir() and (data / folder / "annotations").is_dir():
             return data / folder
-    raise ArgumentError(f"{data}: there are no folders images and annotations, as ADE20K has them; give the folder that "
-                        f"holds them with --data")
+    raise InputError(f"{data}: there are no folders images and annotations, as ADE20K has them; give the folder that "
+                     f"holds them")
 
 
 def cases(root: Path, part: str) -> list[Case]:
@@ -45,22 +45,22 @@ def cases(root: Path, part: str) -> list[Case]:
     for folder in (images, masks):
         if not folder.is_dir():
             have = ", ".join(sorted(p.name for p in folder.parent.iterdir() if p.is_dir())) or "none"
-            raise ArgumentError(f"{folder}: no such folder (there: {have})")
+            raise InputError(f"{folder}: no such folder (there: {have})")
     found: dict[str, Path] = {}
     for path in sorted(images.iterdir()):
         if path.suffix.lower() in IMAGES and not path.name.startswith("."):
             if path.stem in found:
-                raise ArgumentError(f"{path}: a second image of the case {path.stem}; the first is {found[path.stem].name}")
+                raise InputError(f"{path}: a second image of the case {path.stem}; the first is {found[path.stem].name}")
             found[path.stem] = path
     if not found:
-        raise ArgumentError(f"{images}: no image ({', '.join(IMAGES)})")
+        raise InputError(f"{images}: no image ({', '.join(IMAGES)})")
     known = {path.stem: path for path in masks.iterdir() if path.suffix.lower() == ".png" and not path.name.startswith(".")}
     for name in found:
         if name not in known:
-            raise ArgumentError(f"{found[name]}: no mask {masks / (name + '.png')}")
+            raise InputError(f"{found[name]}: no mask {masks / (name + '.png')}")
     for name in sorted(known):
         if name not in found:
-            raise ArgumentError(f"{known[name]}: no image of this case in {images}")
+            raise InputError(f"{known[name]}: no image of this case in {images}")
     return [Case(name, found[name], known[name]) for name in sorted(found)]
 
 
@@ -72,7 +72,7 @@ def class_names(root: Path, classes: int) -> Optional[list[str]]:
     lines = [line for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
     names = [line.split("\t")[-1].strip() for line in lines]
     if len(names) != classes or len(set(names)) != classes:
-        raise ArgumentError(f"{path}: {len(set(names))} names for {classes} classes; remove the file or give --classes")
+        raise InputError(f"{path}: {len(set(names))} names for {classes} classes; remove the file or give --classes")
     return names
 
 
@@ -81,19 +81,27 @@ def ignored(classes: int) -> int:
     return 255 if classes <= 255 else 65535
 
 
+def mask_size(case: Case) -> tuple[int, int]:
+    """(width, height)"""
+    from PIL import Image
+
+    with Image.open(case.mask) as file:
+        return file.size
+
+
 def read_mask(case: Case, classes: int) -> Any:
     """[height, width] of class numbers from 0; what the file has as 0 becomes ignored(classes)."""
     from PIL import Image
 
     with Image.open(case.mask) as file:
         if file.mode not in ("L", "P", "I", "I;16", "1"):
-            raise ArgumentError(f"{case.mask}: a colour image (mode {file.mode}); masks are grey, a class number for each "
+            raise InputError(f"{case.mask}: a colour image (mode {file.mode}); masks are grey, a class number for each "
                                 f"pixel")
         raw = np.asarray(file).astype(np.int64)
     if raw.max(initial=0) > classes or raw.min(initial=0) < 0:
         bad = int(raw.max() if raw.max() > classes else raw.min())
         row, column = (int(v[0]) for v in np.nonzero(raw == bad))
-        raise ArgumentError(f"{case.mask}: {bad} in row {row}, column {column}, but there are {classes} classes (0 is "
+        raise InputError(f"{case.mask}: {bad} in row {row}, column {column}, but there are {classes} classes (0 is "
                             f"ignored); give --classes")
     kind = np.uint8 if classes <= 255 else np.uint16
     return np.where(raw == 0, ignored(classes), raw - 1).astype(kind)

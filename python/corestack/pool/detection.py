@@ -6,7 +6,6 @@ Paper: the COCO benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zlib
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .._errors import InputError
-from . import _boxes, _files
+from . import _boxes, _data, _dense, _files, _models
 from ._files import Sink
 from ._task import Loaded, Member, Options, Split, Task
 
@@ -39,16 +38,10 @@ class Images:
         return len(self.entries)
 
     def __getitem__(self, i: int) -> tuple[Any, dict[str, Any]]:
-        from PIL import Image
-
         entry, path = self.entries[i], self.paths[i]
-        try:
-            with Image.open(path) as file:
-                size, image = file.size, file.convert("RGB")
-        except (OSError, SyntaxError) as error:
-            raise InputError(f"{path}: not an image that can be read ({error})") from error
-        if size != (entry["width"], entry["height"]):
-            raise InputError(f"{path}: {size[0]} x {size[1]} pixels, the annotation file says {entry['width']} x "
+        image = _data.read_image(str(path))
+        if image.size != (entry["width"], entry["height"]):
+            raise InputError(f"{path}: {image.width} x {image.height} pixels, the annotation file says {entry['width']} x "
                              f"{entry['height']}")
         return self.transform(image), entry
 
@@ -93,55 +86,91 @@ class BoxSink(Sink):
             self.part.unlink()
 
 
+def labels_of(network: Any, otherwise: int) -> int:
+    """The number of labels of a detector of torchvision, background included."""
+    predictor = getattr(getattr(network, "roi_heads", None), "box_predictor", None)
+    if hasattr(predictor, "cls_score"):
+        return int(predictor.cls_score.out_features)
+    head = getattr(getattr(network, "head", None), "classification_head", None)
+    for key in ("num_classes", "num_columns"):
+        if isinstance(getattr(head, key, None), int):
+            return int(getattr(head, key))
+    return otherwise
+
+
+def prepare(network: Any, floor: float, most: int) -> None:
+    """Boxes as the pool keeps them, and no masks or keypoints: they cost time and are not kept."""
+    for part in (network, getattr(network, "roi_heads", None)):
+        for key, value in (("score_thresh", floor), ("detections_per_img", most)):
+            if hasattr(part, key) and value:
+                setattr(part, key, value)
+        for key in ("mask_roi_pool", "keypoint_roi_pool"):
+            if hasattr(part, key):
+                setattr(part, key, None)
+
+
 @dataclass(frozen=True)
 class Source:
-    """Where a split's images and boxes are."""
+    """Where a split's images and boxes are. `rows`: the images that are used, by their places in the file; None for all."""
 
     images: Path
     annotations: Path
+    rows: Optional[tuple[int, ...]] = None
+
+    def read(self) -> dict[str, Any]:
+        return _boxes.read_document(self.annotations, self.rows)
 
 
 @dataclass(frozen=True)
 class Detection(Task):
-    """`floor`: boxes with lower scores are left out; `most`: boxes kept per image."""
+    """`categories`: ids and names of the annotation files; `floor`: boxes with lower scores are left out; `most`: boxes
+    kept per image, 0 for all."""
 
+    categories: tuple[tuple[int, str], ...]
     floor: float = 0.05
     most: int = 100
-    limit: int = 0
-
     name = "detection"
-
-    def document(self, split: Split) -> dict[str, Any]:
-        return _boxes.read_document(split.source.annotations, self.limit)
 
     def head(self) -> dict[str, Any]:
         return {"task": "detection"}
 
+
     def identity(self, split: Split) -> dict[str, Any]:
-        document = self.document(split)
-        sizes = [path.stat().st_size for path in _boxes.find_images(document, split.source.images)]
-        listed = json.dumps([document["images"], document["categories"], sizes], sort_keys=True)
-        return {"images": hashlib.sha256(listed.encode()).hexdigest(), "count": len(sizes), "floor": self.floor,
-                "most": self.most}
+        document = split.source.read()
+        paths = _boxes.find_images(document, split.source.images)
+        listed = [f"{entry['id']} {entry['file_name']} {path.stat().st_size}" for entry, path in zip(document["images"], paths)]
+        return {"images": len(listed), "image_files": _data.digest(listed), "categories": _data.digest(map(str, self.categories)),
+                "lowest_score": self.floor, "boxes_per_image": self.most}
 
     def write_split(self, split: Split, folder: Path) -> dict[str, Any]:
-        document = self.document(split)
+        document = split.source.read()
         pieces = ",\n".join(f'"{key}":[\n' + ",\n".join(json.dumps(r, separators=(",", ":")) for r in records) + "\n]"
                             for key, records in document.items())
         _files.write_whole(folder / f"{split.name}.json", ("{" + pieces + "}\n").encode())
         return {"annotations": f"{split.name}.json"}
 
     def count(self, split: Split) -> int:
-        return len(self.document(split)["images"])
+        return len(split.source.read()["images"])
 
     def extension(self) -> str:
         return ".json"
 
     def load(self, member: Member, options: Options) -> Loaded:
-        raise NotImplementedError
+        counts = (len(self.categories) + 1, _boxes.COCO_LABELS)
+        if member.weights == "default":
+            counts = counts[::-1]
+        found = _dense.network(member, options, "detection", counts)
+        network = found.network
+        prepare(network, self.floor, self.most)
+        network.category_ids = _boxes.category_of(labels_of(network, counts[0]), found.categories, list(self.categories),
+                                                  member.name)
+        transform = found.transform or Scaled()
+        if options.transform is not None:
+            transform = _models.call(options.transform, image_size=options.image_size)
+        return Loaded(network, transform, found.family)
 
     def dataset(self, split: Split, transform: Any) -> Images:
-        document = self.document(split)
+        document = split.source.read()
         return Images(document["images"], _boxes.find_images(document, split.source.images), transform)
 
     def collate(self, samples: list[Any]) -> list[Any]:
@@ -150,11 +179,15 @@ class Detection(Task):
     def inputs(self, batch: list[Any], device: str) -> list[Any]:
         return [image.to(device, non_blocking=True) for image, _ in batch]
 
+    def infer(self, network: Any, inputs: list[Any]) -> Any:
+        return network(inputs), network.category_ids
+
     def rows(self, outputs: Any, batch: list[Any], options: Options) -> list[Any]:
-        if not isinstance(outputs, (list, tuple)) or len(outputs) != len(batch):
-            raise InputError("the detector does not give a list with a dict for each image")
-        return [_boxes.results_of(entry, output, self.categories, self.floor, self.most)
-                for output, (_, entry) in zip(outputs, batch)]
+        found, categories = outputs
+        if not isinstance(found, (list, tuple)) or len(found) != len(batch):
+            raise InputError("the detector does not give a list with a dict of boxes, labels and scores for each image")
+        return [_boxes.results_of(entry, output, categories, self.floor, self.most)
+                for output, (_, entry) in zip(found, batch)]
 
     def sink(self, part: Path, final: Path, split: Split, options: Options) -> Sink:
         return BoxSink(part, final)

@@ -6,8 +6,6 @@ Paper: the ADE20K benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
-import hashlib
-import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +15,11 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from .._errors import InputError
-from . import _files, _maps
+from . import _data, _dense, _files, _maps, _models
 from ._files import ArraySink, Sink
 from ._task import Loaded, Member, Options, Split, Task
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as torchvision and mmsegmentation use them
+SIDE = 512  # of the crops that UperNet is trained on
 
 
 class Sample(NamedTuple):
@@ -43,31 +41,25 @@ class Resize:
         height, width = _maps.scaled_size(image.height, image.width, self.side)
         if (height, width) != (image.height, image.width):
             image = F.resize(image, [height, width])
-        return F.normalize(F.to_tensor(image), MEAN, DEVIATION)
+        return F.normalize(F.to_tensor(image), _models.MEAN, _models.DEVIATION)
 
 
 class Images:
-    """The cases of a split."""
+    """The cases of a split, read."""
 
-    def __init__(self, cases: list[_maps.Case], transform: Any) -> None:
+    def __init__(self, cases: tuple[_maps.Case, ...], transform: Any) -> None:
         self.cases, self.transform = cases, transform
 
     def __len__(self) -> int:
         return len(self.cases)
 
     def __getitem__(self, i: int) -> Sample:
-        from PIL import Image
-
         case = self.cases[i]
-        with Image.open(case.mask) as mask:
-            width, height = mask.size
-        try:
-            with Image.open(case.image) as file:
-                size, image = file.size, file.convert("RGB")
-        except (OSError, SyntaxError) as error:
-            raise InputError(f"{case.image}: not an image that can be read ({error})") from error
-        if size != (width, height):
-            raise InputError(f"{case.image}: {size[0]} x {size[1]} pixels, its mask {case.mask} has {width} x {height}")
+        image = _data.read_image(str(case.image))
+        width, height = _maps.mask_size(case)
+        if image.size != (width, height):
+            raise InputError(f"{case.image}: {image.width} x {image.height} pixels, its mask {case.mask.name} has {width} x "
+                             f"{height}")
         return Sample(self.transform(image), height, width)
 
 
@@ -76,10 +68,10 @@ class MapSink(ArraySink):
 
     def __init__(self, part: Path, final: Path, shape: tuple[int, ...], dtype: str) -> None:
         super().__init__(part, final, shape, dtype)
-        self.pixels = int(np.prod(shape[1:-1]))
+        self.pixels = shape[1] * shape[2]
 
     def write(self, start: int, rows: Any) -> dict[str, Any]:
-        return super().write(start * self.pixels, np.concatenate([r.reshape(-1, self.shape[-1]) for r in rows]))
+        return super().write(start * self.pixels, np.concatenate([row.reshape(self.pixels, -1) for row in rows]))
 
 
 class FolderSink(Sink):
@@ -126,30 +118,24 @@ def logits_of(outputs: Any, who: str = "the network") -> Any:
 
 @dataclass(frozen=True)
 class Segmentation(Task):
-    """`size`: pixels kept per side, 0 for all of the mask's."""
+    """The source of a split is a tuple of cases. `names`: of the classes, if they are known. `size`: pixels kept per side,
+    0 for all of the mask's."""
 
-    root: Path
     classes: int = 150
+    names: Optional[tuple[str, ...]] = None
     size: int = 128
-    limit: int = 0
-
     name = "segmentation"
 
-    def cases(self, split: Split) -> list[_maps.Case]:
-        found = _maps.cases(self.root, split.source)
-        return found[:self.limit] if self.limit else found
-
     def head(self) -> dict[str, Any]:
-        return {"task": "segmentation", "classes": _maps.class_names(self.root, self.classes) or self.classes,
-                "output": "logit", "layout": "channels-last", "ignore": _maps.ignored(self.classes)}
+        return {"task": "segmentation", "classes": list(self.names) if self.names else self.classes, "output": "logit",
+                "layout": "channels-last", "ignore": _maps.ignored(self.classes)}
 
     def identity(self, split: Split) -> dict[str, Any]:
-        listed = [(case.name, case.image.stat().st_size, case.mask.stat().st_size) for case in self.cases(split)]
-        return {"cases": hashlib.sha256(json.dumps(listed).encode()).hexdigest(), "count": len(listed),
-                "classes": self.classes, "size": self.size}
+        listed = [f"{case.name} {case.image.stat().st_size} {case.mask.stat().st_size}" for case in split.source]
+        return {"cases": len(listed), "images_and_masks": _data.digest(listed), "size": self.size}
 
     def write_split(self, split: Split, folder: Path) -> dict[str, Any]:
-        cases = self.cases(split)
+        cases = split.source
         names = [case.name for case in cases]
         if not self.size:
             return {"labels": self._write_masks(split, folder, cases)}
@@ -158,23 +144,28 @@ class Segmentation(Task):
         _files.write_npy(folder / f"{split.name}_ids.npy", _files.texts(names))
         return {"labels": f"{split.name}_labels.npy", "ids": f"{split.name}_ids.npy"}
 
-    def _write_masks(self, split: Split, folder: Path, cases: list[_maps.Case]) -> str:
+    def _write_masks(self, split: Split, folder: Path, cases: tuple[_maps.Case, ...]) -> str:
         target = folder / f"{split.name}_labels"
         for case in cases:
             _files.write_npy(target / f"{case.name}.npy", _maps.read_mask(case, self.classes))
         return target.name
 
     def count(self, split: Split) -> int:
-        return len(self.cases(split))
+        return len(split.source)
 
     def extension(self) -> str:
         return ".npy" if self.size else ""
 
     def load(self, member: Member, options: Options) -> Loaded:
-        raise NotImplementedError
+        found = _dense.network(member, options, "segmentation", (self.classes,), ({}, {"aux_loss": True}))
+        side = SIDE if options.image_size is None else options.image_size
+        transform = found.transform or Resize(side)
+        if options.transform is not None:
+            transform = _models.call(options.transform, image_size=side)
+        return Loaded(found.network, transform, found.family)
 
     def dataset(self, split: Split, transform: Any) -> Images:
-        return Images(self.cases(split), transform)
+        return Images(split.source, transform)
 
     def collate(self, samples: list[Sample]) -> list[Sample]:
         return samples
@@ -201,13 +192,18 @@ class Segmentation(Task):
             if logits.shape[0] != self.classes:
                 raise InputError(f"the network gives {logits.shape[0]} classes, the pool has {self.classes}")
             kept = _maps.kept_map(logits, sample.height, sample.width, self.size)
-            if options.dtype == "float16":
-                kept = kept.clamp(-65504, 65504)
-            found.append(kept.cpu().numpy().astype(options.dtype))
+            values = kept.cpu().numpy()
+            if not np.isfinite(values).all():
+                raise InputError("the logits are not finite; are these the right weights, or is --compute float16 too narrow?")
+            with np.errstate(over="ignore"):
+                values = values.astype(options.dtype)
+            if not np.isfinite(values).all():
+                raise InputError("a logit is beyond the range of float16; use --dtype float32")
+            found.append(values)
         return found
 
     def sink(self, part: Path, final: Path, split: Split, options: Options) -> Sink:
-        cases = self.cases(split)
+        cases = split.source
         if not self.size:
             return FolderSink(part, final, [case.name for case in cases], options.dtype)
         return MapSink(part, final, (len(cases), self.size, self.size, self.classes), options.dtype)

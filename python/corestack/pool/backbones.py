@@ -106,5 +106,5 @@ def missing_line(members: Sequence[Backbone], absent: Sequence[Backbone]) -> str
         verb = "needs" if len(titles) == 1 else "need"
         names = ", ".join(titles)
         parts.append(f"{names} {verb} {package} (not installed)" if package
-                     else f"{names}: in no package that is supported; use --factory")
+                     else f"{names}: in no package that is supported; name a factory, file.py:function")
     return f"{len(members) - len(absent)} of the paper's {len(members)} members: " + "; ".join(parts)

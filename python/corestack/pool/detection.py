@@ -6,17 +6,21 @@ Paper: the COCO benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
 
 from .._errors import InputError
 from . import _boxes, _data, _dense, _files, _models
+from ._command import Command, named, share
+from ._engine import Pool
 from ._files import Sink
 from ._task import Loaded, Member, Options, Split, Task
+from .segmentation import divided, held_setting
 
 
 class Scaled:
@@ -121,6 +125,10 @@ class Source:
         return _boxes.read_document(self.annotations, self.rows)
 
 
+def category_digest(categories: tuple[tuple[int, str], ...]) -> str:
+    return _data.digest(f"{number} {name}" for number, name in categories)
+
+
 @dataclass(frozen=True)
 class Detection(Task):
     """`categories`: ids and names of the annotation files; `floor`: boxes with lower scores are left out; `most`: boxes
@@ -139,7 +147,7 @@ class Detection(Task):
         document = split.source.read()
         paths = _boxes.find_images(document, split.source.images)
         listed = [f"{entry['id']} {entry['file_name']} {path.stat().st_size}" for entry, path in zip(document["images"], paths)]
-        return {"images": len(listed), "image_files": _data.digest(listed), "categories": _data.digest(map(str, self.categories)),
+        return {"images": len(listed), "image_files": _data.digest(listed), "categories": category_digest(self.categories),
                 "lowest_score": self.floor, "boxes_per_image": self.most}
 
     def write_split(self, split: Split, folder: Path) -> dict[str, Any]:
@@ -191,3 +199,68 @@ class Detection(Task):
 
     def sink(self, part: Path, final: Path, split: Split, options: Options) -> Sink:
         return BoxSink(part, final)
+
+
+# ---- coco
+
+_NOTE = (
+    "Models are torchvision's detectors or factories of networks with their interface. Detectors resize images themselves, so "
+    "--image-size is ignored, as is --dtype: boxes are text. Masks and keypoints are not computed. FLOPs are those of the first image."
+)
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.epilog = _NOTE
+    add = sub.add_argument
+    add("--data", type=Path, metavar="FOLDER", help="has PART/*.jpg and annotations/instances_PART.json")
+    add("--split", type=named, action="append", default=[], metavar="NAME=SOURCE", help="SOURCE: a part, or FILE.json@FOLDER with the "
+        "images; (oof=val2017, divided by --test-share); can be repeated. Fit on images that no member was trained on")  # fmt: skip
+    add("--test-share", type=share, metavar="S", help="share of the images of oof that become the split test (0.2 without --split)")
+    add("--lowest-score", type=_score, default=0.05, metavar="S", help="boxes with lower scores are left out (0.05)")
+    add("--boxes", type=_count, default=100, metavar="N", help="kept per image, the best ones (100)")
+
+
+def _score(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to below 1")
+    return number
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def _source(text: str, data: Optional[Path]) -> Source:
+    file, at, folder = text.rpartition("@")
+    if at:
+        return Source(Path(folder), Path(file))
+    if data is None:
+        raise InputError(f"--split: {text} is a part of --data FOLDER, which is missing; or give FILE.json@FOLDER")
+    return Source(data / text, data / "annotations" / f"instances_{text}.json")
+
+
+def _prepare(arguments: argparse.Namespace, pool: Pool) -> tuple[Task, list[Split]]:
+    sources = {name: _source(text, arguments.data) for name, text in arguments.split or [("oof", "val2017")]}
+    read = {name: source.read() for name, source in sources.items()}
+    first = next(iter(read))
+    categories = _boxes.categories_of(read[first])
+    for name, document in read.items():
+        if _boxes.categories_of(document) != categories:
+            raise InputError(f"{sources[name].annotations}: has other categories than {sources[first].annotations}")
+    held = held_setting(pool, "categories")
+    if held is not None and held != category_digest(categories):
+        raise InputError(f"{sources[first].annotations}: has other categories than the pool in {arguments.pool}")
+    splits = divided(arguments, sources, lambda source: [str(i["id"]) for i in source.read()["images"]],
+                     lambda source, rows: replace(source, rows=tuple(rows)))
+    return Detection(categories, arguments.lowest_score, arguments.boxes), [Split(name, source) for name, source in splits]
+
+
+COMMANDS = [
+    Command("coco", "COCO, or boxes in its form: detection", _arguments, _prepare, "detection", {"batch_size": 4}),
+]

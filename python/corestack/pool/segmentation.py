@@ -6,6 +6,7 @@ Paper: the ADE20K benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
+import argparse
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ import numpy as np
 
 from .._errors import InputError
 from . import _data, _dense, _files, _maps, _models
+from ._command import Command, named, share
+from ._engine import Pool
 from ._files import ArraySink, Sink
 from ._task import Loaded, Member, Options, Split, Task
 
@@ -207,3 +210,90 @@ class Segmentation(Task):
         if not self.size:
             return FolderSink(part, final, [case.name for case in cases], options.dtype)
         return MapSink(part, final, (len(cases), self.size, self.size, self.classes), options.dtype)
+
+
+# ---- ade20k
+
+_NOTE = (
+    "Images are resized to a shorter side of --image-size pixels (512; the longer side is at most four times that). A pool keeps "
+    "the logits of --map-size x --map-size pixels of each image, the middles of as many equal cells, and the mask there: 128 pixels "
+    "and 150 classes in float16 are 4.9 MB an image. With --map-size 0 it keeps the logits at all pixels of the mask, 105 MB for "
+    "512 x 683. Models are torchvision's segmentation networks, transformers:NAME, or factories; torchvision has no weights that "
+    "were trained on ADE20K."
+)
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.epilog = _NOTE
+    add = sub.add_argument
+    add("--data", type=Path, required=True, metavar="FOLDER", help="has images/PART/CASE.jpg and annotations/PART/CASE.png, in which "
+        "0 is ignored and 1, 2, ... are the classes")  # fmt: skip
+    add("--split", type=named, action="append", default=[], metavar="NAME=PART", help="a part as a split of the pool (oof=validation, "
+        "divided by --test-share); can be repeated. Fit on images that no member was trained on")  # fmt: skip
+    add("--test-share", type=share, metavar="S", help="share of the images of oof that become the split test (0.2 without --split)")
+    add("--map-size", type=_size, metavar="PIXELS", help="pixels that are kept per side; 0: all of the mask's (128)")
+    add("--classes", metavar="N", help="number of classes, or a file with one name a line (150, or the names in objectInfo150.txt)")
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or not (int(text) == 0 or 2 <= int(text) <= 4096):
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or a number of pixels from 2 to 4096")
+    return int(text)
+
+
+def _classes(text: Optional[str], root: Path) -> tuple[int, Optional[list[str]]]:
+    if text is None or text.isdecimal():
+        count = int(text or 150)
+        if not 2 <= count <= 65535:
+            raise InputError(f"--classes: {count} is not a number of classes from 2 to 65535")
+        return count, _maps.class_names(root, count)
+    try:
+        names = [line.strip() for line in Path(text).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as error:
+        raise InputError(f"--classes: {text} cannot be read as a list of classes: {error}") from error
+    if len(names) < 2 or len(set(names)) != len(names):
+        raise InputError(f"--classes: {text} needs one name a line, each once, in the order of the numbers in the masks")
+    return len(names), names
+
+
+def held_setting(pool: Pool, key: str) -> Any:
+    """A setting that all splits of a pool share, or None if the pool is new."""
+    names = pool.content.get("splits", ())
+    return pool.split(names[0]).get("settings", {}).get(key) if names else None
+
+
+def _prepare(arguments: argparse.Namespace, pool: Pool) -> tuple[Task, list[Split]]:
+    root = _maps.root_of(arguments.data)
+    count, names = _classes(arguments.classes, root)
+    held = held_setting(pool, "size")
+    size = arguments.map_size if arguments.map_size is not None else 128 if held is None else held
+    if held is not None and size != held:
+        raise InputError(f"{arguments.pool}: the pool has maps of --map-size {held}; give that, or a new folder")
+    splits = divided(arguments, {name: _maps.cases(root, part) for name, part in arguments.split or [("oof", "validation")]},
+                     lambda cases: [case.name for case in cases], lambda cases, rows: [cases[i] for i in rows])
+    return (Segmentation(count, None if names is None else tuple(names), size),
+            [Split(name, tuple(cases)) for name, cases in splits])
+
+
+def divided(arguments: argparse.Namespace, sources: dict[str, Any], keys: Any, take: Any) -> list[tuple[str, Any]]:
+    """The splits by name, oof divided into oof and test by --test-share, for which 0.2 is the default without --split."""
+    part = arguments.test_share if arguments.test_share is not None or arguments.split else 0.2
+    if part is not None and "test" in sources:
+        raise InputError("--test-share: divides oof into oof and test, and --split names test as well; use one of the two")
+    if part is not None and "oof" not in sources:
+        raise InputError("--test-share: divides the split oof, which no --split names")
+    found: list[tuple[str, Any]] = []
+    for name, source in sources.items():
+        if name != "oof" or part is None:
+            found.append((name, source))
+            continue
+        listed = keys(source)
+        first, second = _data.divide([0] * len(listed), listed, part, arguments.seed)
+        found += [("oof", take(source, first)), ("test", take(source, second))]
+    return found
+
+
+COMMANDS = [
+    Command("ade20k", "ADE20K, or masks in its layout: maps of semantic segmentation", _arguments, _prepare, "segmentation",
+            {"batch_size": 4, "dtype": "float16"}),  # fmt: skip
+]

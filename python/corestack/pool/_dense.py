@@ -121,11 +121,8 @@ def _from_transformers(member: Member, kind: str, counts: Sequence[int]) -> Foun
     name = member.model[len(TRANSFORMERS):]
     path = _models.weights_file(member)
     try:
-        builder = transformers.AutoModelForUniversalSegmentation
-        if "upernet" in name.lower():
-            builder = transformers.UperNetForSemanticSegmentation
-        elif hasattr(transformers, "AutoModelForSemanticSegmentation"):
-            builder = transformers.AutoModelForSemanticSegmentation
+        upernet = "upernet" in name.lower()
+        builder = transformers.UperNetForSemanticSegmentation if upernet else transformers.AutoModelForSemanticSegmentation
         made = builder.from_pretrained(name, local_files_only=True)
     except Exception as error:
         raise InputError(f"{member.name}: transformers cannot load {name}: {str(error).splitlines()[0]}. Nothing is "

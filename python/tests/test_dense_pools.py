@@ -329,7 +329,7 @@ class Whole(unittest.TestCase):
         run_tool("fit", pool / "pool.json", "-o", self.folder / "boxes.cstack", "-q")
         report = json.loads(run_tool("compare", pool / "pool.json", "--split", "test", "--methods", "best-single,average,paper",
                                      "-r", 50, "--json", "-q"))  # fmt: skip
-        scores = {row["method"]: row["ap"] for row in report["rows"]}
+        scores = {row["method"]: row["AP"] for row in report["rows"]}
         self.assertGreater(scores["best-single"], 0.4)
 
     def test_killed_and_gone_on_with(self):

@@ -108,7 +108,7 @@ def results_of(image: Mapping[str, Any], output: Mapping[str, Any], categories: 
             continue
         found.append({"image_id": image["id"], "category_id": category,
                       "bbox": [x0, y0, round(x1 - x0, 2), round(y1 - y0, 2)], "score": score})
-    found.sort(key=lambda f: -f["score"])
+    found.sort(key=lambda f: float(f["score"]), reverse=True)
     return found[:most] if most else found
 
 

@@ -86,7 +86,8 @@ def mask_size(case: Case) -> tuple[int, int]:
     from PIL import Image
 
     with Image.open(case.mask) as file:
-        return file.size
+        width, height = file.size
+    return int(width), int(height)
 
 
 def read_mask(case: Case, classes: int) -> Any:

@@ -92,7 +92,7 @@ class BoxSink(Sink):
 
 def labels_of(network: Any, otherwise: int) -> int:
     """The number of labels of a detector of torchvision, background included."""
-    predictor = getattr(getattr(network, "roi_heads", None), "box_predictor", None)
+    predictor: Any = getattr(getattr(network, "roi_heads", None), "box_predictor", None)
     if hasattr(predictor, "cls_score"):
         return int(predictor.cls_score.out_features)
     head = getattr(getattr(network, "head", None), "classification_head", None)

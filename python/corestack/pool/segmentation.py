@@ -189,7 +189,7 @@ class Segmentation(Task):
         return [logits_of(network(group)) for group in inputs]
 
     def rows(self, outputs: list[Any], batch: list[Sample], options: Options) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for logits in (one for group in outputs for one in group):
             sample = batch[len(found)]
             if logits.shape[0] != self.classes:

@@ -60,6 +60,8 @@ class Pool:
         self.content: dict[str, Any] = read_json(self.work / "pool.json") or {}
         if not self.content and (folder / "pool.json").exists():
             raise InputError(f"{folder / 'pool.json'}: this pool was not made by this command; give a new folder")
+        if not any(self._begun(s) for s in self.content.get("splits", ())):
+            self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
 
     @property
     def head(self) -> dict[str, Any]:
@@ -81,8 +83,7 @@ class Pool:
     def settle(self, request: Request) -> list[tuple[Split, Options, str]]:
         """Writes the records of what is new, and refuses what differs from what is there."""
         task = request.task
-        if self.content and not any(self._begun(s) for s in self.content["splits"]):
-            self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
+        if not self.content:
             for record in [*self.work.glob("members/*.json"), *self.work.glob("splits/*.json")]:
                 record.unlink()
         head = task.head()
@@ -246,7 +247,7 @@ class _Run:
         request = self.request
         job = _worker.Job(request.folder, request.task, member, file_name(member.name), tuple(self.settled),
                           replace(request.options, device=device, threads=self.settled[0][1].threads))  # fmt: skip
-        ours, theirs = context.Pipe(duplex=False)
+        ours, theirs = context.Pipe()
         process = context.Process(target=_worker.main, args=(job, theirs))
         process.start()
         theirs.close()

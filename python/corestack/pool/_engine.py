@@ -77,8 +77,9 @@ class Pool:
         return found
 
     def members(self) -> tuple[Member, ...]:
-        """As they were named before."""
-        return tuple(Member(**self.member(name)["member"]) for name in self.content.get("members", ()))
+        """As they were named before, without those that never ran."""
+        records = [self.member(name) for name in self.content.get("members", ())]
+        return tuple(Member(**record["member"]) for record in records if "cost" in record)
 
     def settle(self, request: Request) -> list[tuple[Split, Options, str]]:
         """Writes the records of what is new, and refuses what differs from what is there."""
@@ -97,7 +98,7 @@ class Pool:
         for kind, names in (("members", [m.name for m in request.members]), ("splits", [s.name for s in request.splits])):
             taken = {file_name(n): n for n in self.content.get(kind, ())}
             for name in names:
-                if taken.get(file_name(name), name) != name:
+                if taken.setdefault(file_name(name), name) != name:
                     raise InputError(f"{name} and {taken[file_name(name)]} would have the same files; use other names")
         settled = [self._settle_split(split, request) for split in request.splits]
         self.content = {

@@ -26,9 +26,9 @@ class Command(NamedTuple):
 
 
 def commands() -> list[Command]:
-    from . import _benchmarks
+    from . import _benchmarks, detection, segmentation
 
-    return [*_benchmarks.COMMANDS]
+    return [*_benchmarks.COMMANDS, *segmentation.COMMANDS, *detection.COMMANDS]
 
 
 class _Parser(argparse.ArgumentParser):

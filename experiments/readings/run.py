@@ -20,29 +20,26 @@ POOLS = {"digits": "nll", "cifar10": "nll", "concrete": "rmse"}
 
 # Stage, what the paper says, what it leaves open, what is chosen where, preset that is changed, settings of the other reading.
 ROWS = [
-    ("S1", "CKA above tau = 0.85, Nyström with m = ⌈√N⌉ landmarks", "how landmarks are drawn",
-     "`cka.estimator=nystrom`, `cka.landmark_rule=uniform` in `paper`; `auto` and `residual` elsewhere", "paper", ["cka.estimator=exact"]),
-    ("S1", "a removed model resembles a kept one and some kept model has strictly lower risk", "whether they are the same one; the risk",
-     "the same one; NLL, in a regression the squared error: `redundancy.ties=keep` in `paper` and `prototype`, `drop` elsewhere", "paper",
-     ["redundancy.ties=drop"]),
-    ("S1", "the prototype removes by Pearson correlation", "the threshold", "`pearson.threshold=0.95`", "prototype", ["pearson.threshold=0.9"]),
-    ("S2", "a gate of two layers, at most 15,000 parameters, trained with the meta-regression loss", "width, training, its rows",
-     "32 units, Adam, early stopping (`gate.*`); the head is refitted", "paper", ["gate.mode=prototype"]),
-    ("S3", "λ\\* from the normalised Gram of the out-of-fold columns, γ = K/N", "all or the kept members, out-of-fold columns or meta-features",
-     "kept members: `spectrum.of=oof` in `paper` and `prototype`, `meta` elsewhere", "paper", ["spectrum.of=meta"]),
-    ("S3", "σ² by the median of the smallest eigenvalues, or by the Marchenko-Pastur equation", "which; how many are smallest",
-     "`lambda.noise=median`, of the lower half", "paper", ["lambda.noise=mp"]),
-    ("S3", "λ\\* is the ridge's", "penalties of elastic net and lasso", "λ\\* for all three (`elastic_net.l1_ratio=0.5`); the lasso is often empty", "paper",
-     ["lambda.rule=cv"]),
-    ("S3", "the prototype's λ by cross-validation on a log-spaced grid", "the grid (50 points in its cost table)", "61 points from 1e-8 to 100", "prototype",
+    ("S1", "Nyström with m = ⌈√N⌉ landmarks", "how they are drawn",
+     "uniformly: `cka.estimator=nystrom`, `cka.landmark_rule=uniform` in `paper`; else exact or by residual", "paper", ["cka.estimator=exact"]),
+    ("S1", "a removal needs a retained model of strictly lower risk", "which one; the risk",
+     "the similar one; NLL or squared error: `redundancy.ties=keep` in `paper`, `prototype`; else `drop`", "paper", ["redundancy.ties=drop"]),
+    ("S1", "prototype: Pearson correlation", "the threshold", "`pearson.threshold=0.95`", "prototype", ["pearson.threshold=0.9"]),
+    ("S2", "a two-layer gate of at most 15,000 parameters, trained end to end", "width, training", "`gate.*`; the head is refitted", "paper",
+     ["gate.mode=prototype"]),
+    ("S3", "λ\\* from the out-of-fold Gram, γ = K/N", "all or kept members", "kept: `spectrum.of=oof` in `paper`, `prototype`; else `meta`", "paper",
+     ["spectrum.of=meta"]),
+    ("S3", "σ² from the median of the smallest eigenvalues or the Marchenko-Pastur equation", "which; how many",
+     "`lambda.noise=median`, the lower half", "paper", ["lambda.noise=mp"]),
+    ("S3", "λ\\* for the ridge", "elastic net and lasso", "λ\\* for all three; `elastic_net.l1_ratio=0.5`", "paper", ["lambda.rule=cv"]),
+    ("S3", "prototype: cross-validated λ", "the grid (its cost table: 50 points)", "61 points, 1e-8 to 100; for l1 relative to the largest", "prototype",
      ["lambda.rule=gcv"]),
-    ("S4", "L and H of one loss, in the marginal likelihood", "the noise; held-out or training loss; H with the prior",
-     "held-out squared error as below: `blend.evidence=same-loss` in `paper`", "paper", ["blend.evidence=nll"]),
-    ("S4", "gate and posterior take a model out by near-zero mass", "what near zero is",
-     "no learner with a weight of 1e-6 or more reads it; `refit.drop=false`", "paper", ["refit.drop=true"]),
-    ("S4", "scores are blended", "how linear scores become probabilities", "`probability.map=clip` at 1e-6, in all presets, before the blend", "paper",
+    ("S4", "L held out, H of the same loss", "the noise; whether H has the penalty",
+     "each learner's own; it has: `blend.evidence=same-loss` in `paper`, `prototype`; else `nll`", "paper", ["blend.evidence=nll"]),
+    ("S4", "models leave by near-zero mass", "how near", "below 1e-6 of the blend; `refit.drop=false`", "paper", ["refit.drop=true"]),
+    ("S4", "predictions are blended", "how scores become probabilities", "`probability.map=clip`, before the blend", "paper",
      ["probability.map=simplex"]),
-    ("all", "the sum of these", "", "what `paper` was until now", "paper",
+    ("all", "", "", "`paper` as it was before these options", "paper",
      ["cka.estimator=auto", "redundancy.ties=drop", "spectrum.of=meta", "blend.evidence=nll", "refit.drop=true"]),
 ]
 
@@ -72,7 +69,7 @@ def table(found):
 
     rows = [[stage, says, still, ours, "`" + "`, `".join(settings) + "`" + (" in `prototype`" if preset == "prototype" else ""),
              *(cell(p, preset, settings) for p in pools)] for stage, says, still, ours, preset, settings in ROWS]  # fmt: skip
-    return common.table(["", "the paper", "left open", "our choice", "changed to", *pools], rows)
+    return common.table(["stage", "the paper", "left open", "our choice", "changed to", *pools], rows)
 
 
 def main():

@@ -15,10 +15,12 @@ PAPER = [  # top-1, ECE, kappa, members, seconds
     ("+ S4 Laplace blend", 85.4, 0.018, 218, 6, 201),
 ]
 
+POOLS = ["cifar10", "vision", "fashion", "digits"]
 
-def measure(options):
+
+def measure(options, pools):
     figures, page = {}, {"pools": {}}
-    for name, manifest in common.find_pools(options, ["cifar10", "vision", "fashion", "digits"]).items():
+    for name, manifest in pools.items():
         report = common.corestack(options, "ablate", manifest, "--split", "test", "--resamples", options.resamples,
                                   "--seed", options.seed)
         figures[name] = [{k: r.get(k) for k in ("stage", "top1", "ece", "nll", "kappa", "models", "seconds", "difference")}
@@ -34,16 +36,22 @@ def measure(options):
 
 
 def section(figures, page):
-    lines = ["The paper reports:", "",
+    return ["The paper reports:", "",
              *common.table(["configuration", "top-1 %", "ECE", "kappa", "members", "seconds"], PAPER),
              "Each row adds one stage to the row above; the last row is the preset `paper`. Differences to the row above are paired, "
              "with intervals. kappa is the condition number of the kept members' correlation matrix. Seconds are of the fit, on a "
-             "shared machine.", ""]
+             "shared machine.", "",
+            *tables(figures, page), "### Do the paper's gains hold?", "", *verdict(figures), "",
+            common.conditions(page, ["ablate POOL --split test"])]
+
+
+def tables(figures, page):
+    lines = []
     for name, p in page["pools"].items():
         lines += [f"### {name}", "", common.shape(p["shape"], name), "",
                   *common.table(["configuration", "top-1 %", "to the row above", "ECE", "to the row above", "NLL", "kappa",
                                  "members", "seconds"], p["cells"])]
-    return [*lines, "### Do the paper's gains hold?", "", *verdict(figures), "", common.conditions(page, ["ablate POOL --split test"])]
+    return lines
 
 
 def verdict(figures):
@@ -62,4 +70,4 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "ablation", "Component ablation", measure, section)
+    common.run(__doc__, "ablation", "Component ablation", POOLS, measure, section, tables, common.needs("classification"))

@@ -144,14 +144,15 @@ typedef struct cst_pool_arrays {
     const char *const *names;       /* [members], all different */
     const char *const *class_names; /* [classes], or NULL */
     const double *flops; /* [members] of one prediction, 0 to 1e30, NaN where not known; or NULL */
-    const double *latency_ms; /* [members] of one prediction in milliseconds, the same */
-    const double *params;     /* [members] number of parameters, the same */
-    const int32_t *labels;    /* [rows] in 0..classes-1, or NULL */
-    const double *targets;    /* [rows][outputs] of a regression, or NULL */
-    const int64_t *folds;     /* [rows], at least 0, renumbered in increasing order; or NULL */
-    const int64_t *groups;    /* [rows], any numbers, or NULL */
-    const double *weights;    /* [rows] row weights as cst_pool_weights describes them, or NULL */
-    int missing;              /* non-zero: members may lack predictions (cst_pool_present) */
+    const double *latency_ms;   /* [members] of one prediction in milliseconds, the same */
+    const double *params;       /* [members] number of parameters, the same */
+    const double *memory_bytes; /* [members] peak memory of a prediction in bytes, the same */
+    const int32_t *labels;      /* [rows] in 0..classes-1, or NULL */
+    const double *targets;      /* [rows][outputs] of a regression, or NULL */
+    const int64_t *folds;       /* [rows], at least 0, renumbered in increasing order; or NULL */
+    const int64_t *groups;      /* [rows], any numbers, or NULL */
+    const double *weights;      /* [rows] row weights as cst_pool_weights describes them, or NULL */
+    int missing;                /* non-zero: members may lack predictions (cst_pool_present) */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -228,6 +229,10 @@ CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
 /* Returns the latency of one prediction by a member in milliseconds, as given in the manifest; NaN
  * if not given. */
 CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
+
+/* Returns the peak memory that a prediction by a member needs, in bytes, as given in the manifest;
+ * NaN if not given. */
+CST_API double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member);
 
 /* Ensembles whose parts may be members of a pool, as the manifest tags them. */
 typedef enum cst_ensemble_kind {

@@ -38,6 +38,8 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_options *options = NULL;
+    if (e->checked)
+        return CST_OK;
     cst_status status =
         cst_method_options(context, "default", e->options->seed, e->options->settings,
                            e->options->setting_count, &options);
@@ -62,6 +64,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .options = options,
                             .split = options->split ? options->split : "oof",
                             .fitted = out->fitted,
+                            .checked = out->checked,
                             .shift = shift,
                             .members = cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;

@@ -26,8 +26,20 @@ static int short_decimals(const json_t *rows, const cst_score_spec *score) {
     return score->decimals - 1;
 }
 
+static bool has_error(const json_t *rows, const char *object, const cst_score_spec *score) {
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (!isnan(cst_score_error(json_array_get(rows, i), object, score)))
+            return true;
+    return false;
+}
+
 static void add_score(cst_text_table *table, const cst_score_spec *score, cst_column_kind value,
                       cst_column_kind interval, char align) {
+    const char *object = value == CST_COLUMN_DIFFERENCE ? "difference" : NULL;
+    if (value != CST_COLUMN_MEAN && has_error(table->rows, object, score)) {
+        interval = CST_COLUMN_ERROR;
+        align = 'i';
+    }
     cst_text_column column = {.header = score->label,
                               .kind = value,
                               .decimals = score->decimals,
@@ -41,6 +53,7 @@ static void add_score(cst_text_table *table, const cst_score_spec *score, cst_co
     column.header = "";
     column.kind = interval;
     column.align = align;
+    column.object = object;
     if (interval == CST_COLUMN_SHORT)
         column.decimals = short_decimals(table->rows, score);
     cst_text_table_add(table, &column, 1);
@@ -65,6 +78,7 @@ void cst_text_table_add_costs(cst_text_table *table, bool kappa) {
         {.key = "seconds", .header = "s", .decimals = 2}};
     static const cst_text_column condition = {.key = "kappa", .header = "kappa", .decimals = 1};
     cst_text_table_add(table, columns, 1);
+    table->columns[table->count - 1].decimals = cst_models_decimals(table->rows);
     cst_text_table_add(table, &condition, kappa);
     cst_text_table_add(table, columns + 1, 2);
 }
@@ -113,6 +127,14 @@ static void interval_cell(cst_grid *grid, const json_t *row, const cst_text_colu
                       ends.high, excludes && (ends.low > 0 || ends.high < 0) ? "*" : "");
 }
 
+static void error_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
+    double error = cst_score_error(row, column->object, column->score);
+    if (isnan(error))
+        cst_grid_cell(grid, CST_DIM, "%s", "");
+    else
+        cst_grid_cell(grid, CST_DIM, "se %.*f", column->decimals, error);
+}
+
 static void difference_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
     double value = cst_json_number(json_object_get(row, "difference"), column->score->key);
     cst_grid_cell(grid, CST_PLAIN, isnan(value) ? "-" : "%+.*f", column->decimals,
@@ -145,7 +167,7 @@ void cst_grid_p(cst_grid *grid, double p) {
 
 static void score_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
     double value = cst_score_value(row, column->score);
-    cst_grid_number(grid, cst_score_style(&column->places, value), column->decimals,
+    cst_grid_number(grid, cst_score_style(&column->places, column->score, value), column->decimals,
                     column->score->scale * value);
 }
 
@@ -197,6 +219,9 @@ static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t
     case CST_COLUMN_BRACKETS:
     case CST_COLUMN_EXCLUDES:
         interval_cell(grid, row, column);
+        break;
+    case CST_COLUMN_ERROR:
+        error_cell(grid, row, column);
         break;
     case CST_COLUMN_DIFFERENCE:
         difference_cell(grid, row, column);

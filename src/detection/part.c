@@ -47,7 +47,7 @@ static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all,
 
 cst_status cst_box_split_take_part(cst_context *context, const cst_pool *pool, int32_t split,
                                    cst_box_split *files) {
-    const cst_division *division = cst_pool_division(pool);
+    cst_division *division = cst_pool_division(pool);
     int32_t all = files->coco->images;
     int32_t images = 0;
     if (!division || (split != division->split && split != division->held))
@@ -62,6 +62,7 @@ cst_status cst_box_split_take_part(cst_context *context, const cst_pool *pool, i
                             : CST_ERROR_MEMORY;
     for (int32_t i = 0; status == CST_OK && i < all; i++)
         place[i] = held[i] == (split == division->held) ? images++ : -1;
+    CST_TRY(cst_division_note(context, division, held, files->coco->image_id, all));
     if (status == CST_OK) {
         take_truth(files->coco, place, images);
         for (int32_t k = 0; k < files->members; k++)

@@ -20,8 +20,24 @@ struct cst_pool_parts {
     cst_pool *whole;
 };
 
-const cst_division *cst_pool_division(const cst_pool *pool) {
+cst_division *cst_pool_division(const cst_pool *pool) {
     return pool->division;
+}
+
+cst_status cst_division_note(cst_context *context, cst_division *division, const bool *held,
+                             const int64_t *names, int64_t count) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < count; i++)
+        total += held[i];
+    cst_free(context, division->held_units);
+    division->held_count = 0;
+    division->held_units = cst_alloc(context, (size_t)total, sizeof *division->held_units);
+    if (!division->held_units)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < count; i++)
+        if (held[i])
+            division->held_units[division->held_count++] = names ? names[i] : i;
+    return CST_OK;
 }
 
 cst_pool *cst_parts_pool(cst_pool_parts *parts) {
@@ -54,7 +70,7 @@ static cst_status make_strata(cst_context *context, const cst_view *view, const 
 
 /* Of rows that count: held [rows of the split] with 1 for those held out, 2 for those that are in
  * neither part. */
-static cst_status draw_rows(cst_context *context, const cst_pool_parts *p, const char *split,
+static cst_status draw_rows(cst_context *context, cst_pool_parts *p, const char *split,
                             uint8_t *held) {
     cst_counted counted = {0};
     cst_units units = {.split = split, .unit = "rows"};
@@ -69,6 +85,7 @@ static cst_status draw_rows(cst_context *context, const cst_pool_parts *p, const
                                  &stretches, &units)
                    : CST_ERROR_MEMORY;
     CST_TRY(cst_divide(context, &units, p->division.share, p->division.seed, drawn));
+    CST_TRY(cst_division_note(context, &p->division, drawn, counted.rows, units.count));
     if (status == CST_OK) {
         memset(held, 2, (size_t)cst_pool_rows(p->whole, split));
         for (int64_t i = 0; i < units.count; i++)
@@ -81,7 +98,7 @@ static cst_status draw_rows(cst_context *context, const cst_pool_parts *p, const
 }
 
 /* Of the pixels of whole cases. */
-static cst_status draw_cases(cst_context *context, const cst_pool_parts *p, const char *split,
+static cst_status draw_cases(cst_context *context, cst_pool_parts *p, const char *split,
                              const cst_cases *cases, uint8_t *held) {
     const cst_units units = {
         .split = split, .unit = "cases", .count = cases->count, .groups = cases->groups};
@@ -89,6 +106,7 @@ static cst_status draw_cases(cst_context *context, const cst_pool_parts *p, cons
     cst_status status =
         drawn ? cst_divide(context, &units, p->division.share, p->division.seed, drawn)
               : CST_ERROR_MEMORY;
+    CST_TRY(cst_division_note(context, &p->division, drawn, NULL, cases->count));
     for (int64_t c = 0; status == CST_OK && c < cases->count; c++)
         memset(held + cases->first[c], drawn[c], (size_t)(cases->first[c + 1] - cases->first[c]));
     cst_free(context, drawn);
@@ -344,6 +362,7 @@ void cst_pool_parts_free(cst_context *context, cst_pool_parts *parts) {
     cst_manifest_without_split(context, &parts->manifest);
     cst_free(context, parts->rows[0]);
     cst_free(context, parts->rows[1]);
+    cst_free(context, parts->division.held_units);
     cst_free(context, parts->name);
     cst_free(context, parts);
 }

@@ -19,6 +19,8 @@ typedef struct cst_division {
     const int64_t *rows[2]; /* rows of the whole split that are fitted on, and held out */
     int64_t count[2];
     const cst_pool *whole;
+    int64_t *held_units; /* [held_count]: rows or cases of the split by place, images by id */
+    int64_t held_count;
 } cst_division;
 
 /* Loads the split (not of detections) and divides what counts in it: rows that count by class or
@@ -34,6 +36,10 @@ cst_pool *cst_parts_pool(cst_pool_parts *parts);
 const char *cst_parts_held(const cst_pool_parts *parts);
 
 /* How the pool was divided; NULL: it was not. */
-const cst_division *cst_pool_division(const cst_pool *pool);
+cst_division *cst_pool_division(const cst_pool *pool);
+
+/* Notes which of [count] units of a divided pool are held out; names: theirs, or NULL: places. */
+cst_status cst_division_note(cst_context *context, cst_division *division, const bool *held,
+                             const int64_t *names, int64_t count);
 
 #endif

@@ -317,7 +317,7 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
 
 /* Keys that each repetition has for itself. */
 static bool is_own(const char *key) {
-    static const char *const keys[] = {"tests", "adjustment", "seconds", "resamples", "seed",
+    static const char *const keys[] = {"tests", "adjustment", "seconds", "resamples", "seed", "held_out",
                                        "rows"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)

@@ -46,14 +46,13 @@ static cst_status check_options(cst_context *context, const cst_compare_options 
     return CST_OK;
 }
 
-/* The rows are checked as a whole, not those that happen to be in a part. */
+/* What is named is there, and the rows are checked as a whole, not those that happen to be in a
+ * part. */
 static cst_status check_whole(cst_context *context, repeated *r) {
     cst_compare_options options = *r->options;
     cst_evaluation e = {0};
     options.split = OOF;
-    options.ood = NULL;
-    options.clean = NULL;
-    cst_status status = cst_evaluation_open(context, r->ops, r->pool, &options, false, &e);
+    cst_status status = cst_evaluation_open(context, r->ops, r->pool, &options, true, &e);
     r->findings = e.findings;
     e.findings = (cst_findings){0};
     cst_evaluation_close(context, &e);

@@ -119,39 +119,7 @@ static average number_of(const several *s, const char *key, bool *whole) {
 
 /* ---- means of anything ---- */
 
-static void put_key(const several *s, json_t *to, const char *key);
 static void put_keys(const several *s, json_t *to);
-
-/* Numbers of an object whose keys are names (families, kinds, splits): their errors stand in an
- * object beside it. */
-static bool is_named(const several *s) {
-    const char *key = NULL;
-    json_t *value = NULL;
-    bool any = false;
-    json_object_foreach((json_t *)(uintptr_t)s->items[0], key, value) {
-        if (!json_is_real(value))
-            return false;
-        any = true;
-    }
-    return any;
-}
-
-static void put_named(const several *s, json_t *to, const char *name) {
-    char beside[64];
-    const char *key = NULL;
-    json_t *value = NULL;
-    (void)cst_snprintf(beside, sizeof beside, "%.48s_se", name);
-    json_t *means = cst_report_object(s->report, to, name);
-    json_t *errors = cst_report_object(s->report, to, beside);
-    json_object_foreach((json_t *)(uintptr_t)s->items[0], key, value) {
-        several one;
-        bool whole = false;
-        at_key(s, key, &one);
-        average a = number_of(&one, key, &whole);
-        cst_report_number(s->report, means, key, a.mean);
-        cst_report_number(s->report, errors, key, a.error);
-    }
-}
 
 static void put_list(const several *s, json_t *to, const char *key) {
     json_t *list = cst_report_list(s->report, to, key);
@@ -194,8 +162,6 @@ static void put_key(const several *s, json_t *to, const char *key) {
         cst_report_value(s->report, to, key, json_null());
     else if (json_is_array(s->items[0]))
         put_list(s, to, key);
-    else if (is_named(s))
-        put_named(s, to, key);
     else
         put_keys(s, cst_report_object(s->report, to, key));
 }

@@ -109,6 +109,15 @@ double cst_score_error(const json_t *row, const char *object, const cst_score_sp
     return score->scale * cst_json_number(object ? json_object_get(row, object) : row, key);
 }
 
+bool cst_is_error(const json_t *object, const char *key) {
+    char base[256];
+    size_t length = strlen(key);
+    if (length < 4 || length >= sizeof base || strcmp(key + length - 3, "_se") != 0)
+        return false;
+    (void)cst_snprintf(base, sizeof base, "%.*s", (int)length - 3, key);
+    return json_object_get(object, base) != NULL;
+}
+
 size_t cst_repetitions(const json_t *root) {
     return json_array_size(json_object_get(root, "repetitions"));
 }

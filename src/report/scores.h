@@ -45,6 +45,9 @@ cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
  * NaN where there is none. */
 double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score);
 
+/* Whether a key of an object is that of the standard error of another one. */
+bool cst_is_error(const json_t *object, const char *key);
+
 /* The two best values of a column as they are shown, NaN where there are not so many different
  * ones: what is shown alike is alike. A column with one row has no best. */
 typedef struct cst_places {

@@ -83,10 +83,16 @@ static int decimals_of(const latex_column *column) {
 
 /* The standard error, or half the width of the interval. */
 static double error_of(const json_t *row, const latex_column *column) {
-    char beside[64];
+    char key[300];
     if (!column->score) {
-        (void)cst_snprintf(beside, sizeof beside, "%.48s_se", column->object);
-        return PART_SCALE * cst_json_number(json_object_get(row, beside), column->part);
+        const json_t *object = json_object_get(row, column->object);
+        (void)cst_snprintf(key, sizeof key, "%s_se", column->part);
+        double error = PART_SCALE * cst_json_number(object, key);
+        (void)cst_snprintf(key, sizeof key, "%s_ci", column->part);
+        const json_t *ends = json_object_get(object, key);
+        return isnan(error) ? PART_SCALE / 2 *
+                                  (cst_json_number_at(ends, 1) - cst_json_number_at(ends, 0))
+                            : error;
     }
     double error = cst_score_error(row, NULL, column->score);
     cst_ends ends = cst_score_interval(row, column->score);
@@ -129,7 +135,7 @@ static void add_parts(latex_table *table, const char *object, const char *mean) 
     json_t *value = NULL;
     bool higher = score && score->higher_is_better;
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
-        if (json_is_number(value))
+        if (json_is_number(value) && !cst_is_error(first, part))
             add_column(table, (latex_column){
                                   .object = object, .part = part, .higher_is_better = higher});
     }

@@ -36,7 +36,7 @@ static bool has_error(const json_t *rows, const char *object, const cst_score_sp
 static void add_score(cst_text_table *table, const cst_score_spec *score, cst_column_kind value,
                       cst_column_kind interval, char align) {
     const char *object = value == CST_COLUMN_DIFFERENCE ? "difference" : NULL;
-    if (value != CST_COLUMN_MEAN && has_error(table->rows, object, score)) {
+    if (has_error(table->rows, object, score)) {
         interval = CST_COLUMN_ERROR;
         align = 'i';
     }
@@ -66,7 +66,8 @@ void cst_text_table_add_scores(cst_text_table *table, cst_column_kind value,
     for (int32_t s = 0; s < count; s++) {
         bool spread = value == CST_COLUMN_MEAN;
         bool room = spread || scores[s].interval_in_table;
-        if (spread ? scores[s].in_summary : scores[s].in_table)
+        bool summarised = scores[s].in_summary || has_error(table->rows, NULL, &scores[s]);
+        if (spread ? summarised : scores[s].in_table)
             add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align);
     }
 }
@@ -102,6 +103,13 @@ int cst_text_table_add_group(cst_text_table *table, cst_score_group group) {
 
 /* ---- cells ---- */
 
+static double number_of(const json_t *row, const cst_text_column *column) {
+    const json_t *object = column->object ? json_object_get(row, column->object) : row;
+    double value = column->key ? cst_json_number(object, column->key)
+                               : cst_json_number_at(object, column->index);
+    return column->scale > 0 ? column->scale * value : value;
+}
+
 /* "0.123" as ".123". */
 static const char *without_zero(const char *number) {
     return number[0] == '0' && number[1] == '.' ? number + 1 : number;
@@ -128,7 +136,8 @@ static void interval_cell(cst_grid *grid, const json_t *row, const cst_text_colu
 }
 
 static void error_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
-    double error = cst_score_error(row, column->object, column->score);
+    double error = column->score ? cst_score_error(row, column->object, column->score)
+                                 : number_of(row, column);
     if (isnan(error))
         cst_grid_cell(grid, CST_DIM, "%s", "");
     else
@@ -169,13 +178,6 @@ static void score_cell(cst_grid *grid, const json_t *row, const cst_text_column 
     double value = cst_score_value(row, column->score);
     cst_grid_number(grid, cst_score_style(&column->places, column->score, value), column->decimals,
                     column->score->scale * value);
-}
-
-static double number_of(const json_t *row, const cst_text_column *column) {
-    const json_t *object = column->object ? json_object_get(row, column->object) : row;
-    double value = column->key ? cst_json_number(object, column->key)
-                               : cst_json_number_at(object, column->index);
-    return column->scale > 0 ? column->scale * value : value;
 }
 
 /* outer: the row that has the list, for its first entry. */

@@ -52,9 +52,8 @@ cst_status cst_box_split_take_part(cst_context *context, const cst_pool *pool, i
     int32_t images = 0;
     if (!division || (split != division->split && split != division->held))
         return CST_OK;
-    const cst_units units = {.split = pool->manifest->splits[division->split].name,
-                             .unit = "images",
-                             .count = all};
+    const cst_units units = {
+        .split = pool->manifest->splits[division->split].name, .unit = "images", .count = all};
     bool *held = cst_alloc(context, (size_t)all, sizeof *held);
     int32_t *place = cst_alloc(context, (size_t)all, sizeof *place);
     cst_status status = held && place

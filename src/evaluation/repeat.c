@@ -114,8 +114,8 @@ static cst_status run_all(cst_context *context, repeated *r, cst_report *report)
         CST_TRY(run_one(context, r, i, r->reports[i]));
         CST_TRY(cst_report_finish(context, r->reports[i]));
     }
-    CST_TRY(cst_report_means(context, report, (const cst_report *const *)r->reports, r->count,
-                             &equal));
+    CST_TRY(
+        cst_report_means(context, report, (const cst_report *const *)r->reports, r->count, &equal));
     if (status == CST_OK)
         tell(context, r, equal);
     return status;

@@ -11,8 +11,8 @@
 /* One comparison, into a report. checked: the data were checked before, and `findings`, which may
  * be NULL and is emptied, is what was found. */
 typedef cst_status cst_once_fn(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
-                                  const cst_compare_options *options, bool checked,
-                                  cst_findings *findings, cst_report *report);
+                               const cst_compare_options *options, bool checked,
+                               cst_findings *findings, cst_report *report);
 
 /* As many comparisons as options->splits says, with the options' seed and those after it, and
  * options->holdout; the report has their means (report/means.h). One comparison with neither. */

@@ -155,8 +155,7 @@ static bool take_groups(grouping *g, const int64_t *order, bool *held) {
         if (change < 0 && !last) {
             take_group(g, order[i], held);
             number++;
-        } else if (!isnan(change) && number == 0 &&
-                   (least < 0 || change < gain(g, order[least]))) {
+        } else if (!isnan(change) && number == 0 && (least < 0 || change < gain(g, order[least]))) {
             least = i;
         }
     }

@@ -213,9 +213,8 @@ static cst_status take_members(cst_context *context, const cst_pool_parts *p, co
                   cst_size_mul(bytes, (size_t)below->classes, &bytes) &&
                   cst_size_add(bytes, cst_pool_resident(p->whole), &bytes) &&
                   bytes <= cst_context_memory(context) / 8 * 3;
-    cst_status status = copied ? CST_OK
-                               : cst_store_create(context, below->members, below->classes,
-                                                  &to->store);
+    cst_status status =
+        copied ? CST_OK : cst_store_create(context, below->members, below->classes, &to->store);
     for (int32_t k = 0; status == CST_OK && k < below->members; k++) {
         const uint8_t *present = cst_view_present(below, k);
         status = take_member(context, below, k, copied, to);
@@ -300,8 +299,8 @@ static cst_status make_pool(cst_context *context, cst_pool_parts *p, const char 
     p->name = cst_format(context, "held-out rows of %s", split);
     if (!p->name)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_manifest_with_split(context, m, p->division.split, p->name,
-                                                &p->manifest);
+    cst_status status =
+        cst_manifest_with_split(context, m, p->division.split, p->name, &p->manifest);
     if (status != CST_OK)
         return status;
     p->division.held = m->split_count;
@@ -326,8 +325,7 @@ cst_status cst_pool_divide(cst_context *context, cst_pool *whole, const char *sp
     int32_t at = cst_manifest_find_split(whole->manifest, split);
     p->whole = whole;
     p->division = (cst_division){.split = at, .share = share, .seed = seed, .whole = whole};
-    cst_status status =
-        at < 0 ? cst_fail_split(context, CST_ERROR_ARGUMENT, whole, split) : CST_OK;
+    cst_status status = at < 0 ? cst_fail_split(context, CST_ERROR_ARGUMENT, whole, split) : CST_OK;
     bool rows = whole->task != CST_TASK_DETECTION;
     if (rows) {
         CST_TRY(cst_pool_load(context, whole, split));

@@ -58,7 +58,7 @@ struct cst_pool {
     char *label_column; /* the same of the labels */
     struct cst_division *division; /* of a pool that is divided: pool/parts.h; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
-    const char **files;     /* [file_count] that the manifest names; they are its own */
+    const char **files;            /* [file_count] that the manifest names; they are its own */
     size_t file_count;
 };
 

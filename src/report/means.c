@@ -156,14 +156,12 @@ static void put_key(const several *s, json_t *to, const char *key) {
         return;
     if (all_numbers(s, &whole))
         put_number(s, to, key);
-    else if (all_equal(s))
-        cst_report_value(s->report, to, key, shared(s->items[0]));
-    else if (!all_alike(s))
-        cst_report_value(s->report, to, key, json_null());
-    else if (json_is_array(s->items[0]))
+    else if (all_alike(s) && json_is_array(s->items[0]))
         put_list(s, to, key);
-    else
+    else if (all_alike(s))
         put_keys(s, cst_report_object(s->report, to, key));
+    else
+        cst_report_value(s->report, to, key, all_equal(s) ? shared(s->items[0]) : json_null());
 }
 
 static void put_keys(const several *s, json_t *to) {
@@ -283,8 +281,8 @@ static void put_rows(cst_context *context, const several *documents, bool *equal
 
 /* Keys that each repetition has for itself. */
 static bool is_own(const char *key) {
-    static const char *const keys[] = {"tests", "adjustment", "seconds", "resamples", "seed", "held_out",
-                                       "rows"};
+    static const char *const keys[] = {"tests", "adjustment", "seconds", "resamples",
+                                       "seed",  "held_out",   "rows"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -293,8 +291,8 @@ static bool is_own(const char *key) {
 
 /* Sizes, which differ where groups are held out. */
 static bool is_size(const char *key) {
-    static const char *const keys[] = {"samples", "cases", "pixels", "ignored", "images",
-                                       "annotations"};
+    static const char *const keys[] = {"samples", "cases",  "pixels",
+                                       "ignored", "images", "annotations"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;
@@ -317,8 +315,8 @@ static void put_repetitions(const several *documents) {
 
 static void put_seconds(const several *documents) {
     static const char *const keys[] = {"read", "methods", "intervals", "total"};
-    json_t *to = cst_report_object(documents->report, cst_report_root(documents->report),
-                                   "seconds");
+    json_t *to =
+        cst_report_object(documents->report, cst_report_root(documents->report), "seconds");
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
         double sum = 0;
         for (int32_t i = 0; i < documents->count; i++)
@@ -346,7 +344,10 @@ cst_status cst_report_means(cst_context *context, cst_report *report,
         if (is_own(key))
             continue;
         at_key(&all, key, &one);
-        put_key(&one, root, key);
+        if (all_equal(&one))
+            cst_report_value(report, root, key, shared(value));
+        else
+            put_key(&one, root, key);
     }
     put_repetitions(&all);
     put_seconds(&all);

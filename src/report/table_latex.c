@@ -39,10 +39,21 @@ static const char *const NAMES[] = {"stage", "method", "value", "draw"};
 /* Text that means nothing to LaTeX but itself. */
 static void print_text(cst_page *page, const char *text) {
     static const char special[] = "\\{}$&#%_^~<>|-\n";
-    static const char *const escaped[] = {
-        "\\textbackslash{}", "\\{",           "\\}",       "\\$",          "\\&",
-        "\\#",               "\\%",           "\\_",       "\\textasciicircum{}",
-        "\\textasciitilde{}", "\\textless{}", "\\textgreater{}", "\\textbar{}", "-{}", " "};
+    static const char *const escaped[] = {"\\textbackslash{}",
+                                          "\\{",
+                                          "\\}",
+                                          "\\$",
+                                          "\\&",
+                                          "\\#",
+                                          "\\%",
+                                          "\\_",
+                                          "\\textasciicircum{}",
+                                          "\\textasciitilde{}",
+                                          "\\textless{}",
+                                          "\\textgreater{}",
+                                          "\\textbar{}",
+                                          "-{}",
+                                          " "};
     while (*text) {
         size_t length = strcspn(text, special);
         cst_page_print(page, "%.*s", (int)length, text);
@@ -90,9 +101,9 @@ static double error_of(const json_t *row, const latex_column *column) {
         double error = PART_SCALE * cst_json_number(object, key);
         (void)cst_snprintf(key, sizeof key, "%s_ci", column->part);
         const json_t *ends = json_object_get(object, key);
-        return isnan(error) ? PART_SCALE / 2 *
-                                  (cst_json_number_at(ends, 1) - cst_json_number_at(ends, 0))
-                            : error;
+        return isnan(error)
+                   ? PART_SCALE / 2 * (cst_json_number_at(ends, 1) - cst_json_number_at(ends, 0))
+                   : error;
     }
     double error = cst_score_error(row, NULL, column->score);
     cst_ends ends = cst_score_interval(row, column->score);
@@ -115,8 +126,7 @@ static void add_column(latex_table *table, latex_column column) {
 }
 
 static void add_score(latex_table *table, const cst_score_spec *score) {
-    add_column(table,
-               (latex_column){.score = score, .higher_is_better = score->higher_is_better});
+    add_column(table, (latex_column){.score = score, .higher_is_better = score->higher_is_better});
 }
 
 static void add_group(latex_table *table, cst_score_group group) {
@@ -136,8 +146,8 @@ static void add_parts(latex_table *table, const char *object, const char *mean) 
     bool higher = score && score->higher_is_better;
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
         if (json_is_number(value) && !cst_is_error(first, part))
-            add_column(table, (latex_column){
-                                  .object = object, .part = part, .higher_is_better = higher});
+            add_column(table,
+                       (latex_column){.object = object, .part = part, .higher_is_better = higher});
     }
     if (score && table->count > 0)
         add_score(table, score);
@@ -157,8 +167,8 @@ static bool has(const json_t *rows, const char *key) {
 
 static bool has_tests(const latex_table *table) {
     for (size_t i = 0; i < json_array_size(table->rows); i++)
-        if (!isnan(cst_score_adjusted_p(
-                table->root, cst_json_string(json_array_get(table->rows, i), "method"))))
+        if (!isnan(cst_score_adjusted_p(table->root,
+                                        cst_json_string(json_array_get(table->rows, i), "method"))))
             return true;
     return false;
 }
@@ -179,10 +189,7 @@ static void print_score(cst_page *page, const json_t *row, const latex_column *c
                    decimals, value);
     if (!isnan(error))
         cst_page_print(page, "\\pm%.*f", decimals, error);
-    cst_page_print(page, "%s",
-                   style == CST_BOLD        ? "}$"
-                   : style == CST_UNDERLINE ? "$}"
-                                            : "$");
+    cst_page_print(page, "%s", style == CST_BOLD ? "}$" : style == CST_UNDERLINE ? "$}" : "$");
 }
 
 static void print_p(const latex_table *table, const json_t *row) {
@@ -306,7 +313,8 @@ static void print_caption(const latex_table *table, const char *what) {
     else if (interval)
         cst_page_print(page, " $\\pm$: half the width of the 95\\%% bootstrap interval.");
     if (places)
-        cst_page_print(page, " Best values in \\textbf{bold}; second best \\underline{underlined}.");
+        cst_page_print(page,
+                       " Best values in \\textbf{bold}; second best \\underline{underlined}.");
     cst_page_print(page, "}\n");
 }
 

@@ -41,8 +41,9 @@ static void print_differences(cst_page *page, const json_t *root, const json_t *
     cst_text_table_add(&table, &METHOD, 1);
     cst_text_table_add_scores(&table, CST_COLUMN_DIFFERENCE, CST_COLUMN_NUMBER, 'i');
     cst_text_table_print(&table);
-    cst_page_print(page, "  Means over the repetitions of the method's score minus that of %s; se: "
-                         "standard error.\n",
+    cst_page_print(page,
+                   "  Means over the repetitions of the method's score minus that of %s; se: "
+                   "standard error.\n",
                    cst_json_text(root, "reference"));
 }
 

@@ -39,8 +39,6 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
     cst_options *options = NULL;
-    if (e->checked)
-        return CST_OK;
     cst_status status =
         cst_method_options(context, "default", e->options->seed, e->options->settings,
                            e->options->setting_count, &options);
@@ -53,7 +51,7 @@ static cst_status read_settings(cst_context *context, const cst_evaluation *e, c
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_settings settings;
     cst_status status = read_settings(context, e, &settings);
-    if (status != CST_OK || !settings.checks)
+    if (status != CST_OK || !settings.checks || e->checked)
         return status;
     status = e->ops->check_data ? e->ops->check_data(context, e)
                                 : cst_training_check(context, e->pool, cst_evaluation_fitted(e),

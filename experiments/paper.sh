@@ -102,14 +102,24 @@ table() { # name, pool, command, options...
     "$python" "$here/experiments/paper_table.py" "$out/$name" "$command" "$manifest" "$@" $tables || fail "$name"
 }
 
-# Draws a figure as PNG and SVG from reports.
-figure() { # name, kind, reports...
-    name=$1
+# Draws a figure as PNG and SVG from tables.
+figure() { # kind, tables...
+    kind=$1
     shift
-    for source in "$@"; do
-        case $source in *.json) [ -e "$source" ] || return 0 ;; esac
+    count=$#
+    for name in "$@"; do
+        [ -e "$out/$name.json" ] || return 0
+        set -- "$@" "$out/$name.json"
     done
-    "$python" -m corestack.plot "$@" -o "$out/$name.png" -o "$out/$name.svg" || fail "figure $name"
+    shift "$count"
+    mkdir -p "$out/figures"
+    for end in png svg; do
+        drawn=$out/figures/$kind.$end
+        if [ ! -e "$drawn" ] || [ -n "$(find "$@" -newer "$drawn")" ]; then
+            say "figures/$kind.$end"
+            "$python" -m corestack.plot "$kind" "$@" -o "$drawn" || fail "figure $kind"
+        fi
+    done
 }
 
 # ---- Table "ImageNet-1K classification"
@@ -183,7 +193,7 @@ else
 fi
 
 # ---- Table "Cumulative component ablation", paragraphs "OOD detection" and "Scaling behavior", table "CKA threshold
-# sensitivity", table "Inference efficiency", figure "Gram condition number vs. top-1 accuracy"
+# sensitivity", table "Inference efficiency"
 if [ -f "$imagenet/pool.json" ]; then
     table imagenet/ablation "$imagenet" ablate --split test
     if [ -d "$data/imagenet-o" ]; then
@@ -206,6 +216,13 @@ if [ -f "$imagenet/pool.json" ]; then
             mv "$out/imagenet/deployment.partial" "$out/imagenet/deployment.txt" || fail "imagenet/deployment"
     fi
 fi
+
+# ---- Figure "Gram condition number vs. top-1 accuracy", and those of the paragraphs and tables above
+figure kappa imagenet/table imagenet/ablation
+figure pareto imagenet/table
+figure ablation imagenet/ablation
+figure tau imagenet/threshold
+figure pool-size imagenet/pool-size
 
 [ -z "$missing" ] || printf 'Not there, and left out:\n%s' "$missing" >&2
 [ -z "$failed" ] || {

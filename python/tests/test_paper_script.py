@@ -71,7 +71,7 @@ class Paper(unittest.TestCase):
             self.assertIn("\\toprule", (self.out / f"{name}.tex").read_text())
             self.assertGreater(len((self.out / f"{name}.csv").read_text().splitlines()), 2)
         self.assertIn("paper", (self.out / "imagenet/deployment.txt").read_text())
-        for figure in ("kappa", "pareto", "threshold", "pool-size", "ablation"):
+        for figure in ("kappa", "pareto", "tau", "pool-size", "ablation"):
             for end, head in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
                 self.assertTrue((self.out / "figures" / (figure + end)).read_bytes().startswith(head), figure)
         # Again: nothing is computed, and a table that is gone is written again.

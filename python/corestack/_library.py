@@ -215,6 +215,8 @@ class CompareOptions(Structure):
         ("reference_errors", c_char_p),
         ("head_above", c_int64),
         ("tail_below", c_int64),
+        ("splits", c_int32),
+        ("holdout", c_double),
     ]
 
 

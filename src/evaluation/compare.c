@@ -3,6 +3,7 @@
  * against one of them. Paper: sections "Results" and "Condition Number as a Performance Predictor".
  */
 #include "evaluation/harness.h"
+#include "evaluation/repeat.h"
 #include "la/la.h"
 
 #include <corestack/statistics.h>
@@ -250,12 +251,14 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     return status;
 }
 
-/* Rank correlation of the condition number and the task's first score over the methods. */
-static cst_status put_kappa(cst_context *context, cst_report *report, const comparison *c) {
+/* Rank correlation of a condition number and the task's first score over the methods. */
+static cst_status put_kappa(cst_context *context, cst_report *report, const comparison *c,
+                            const char *name, bool cka) {
     json_t *root = cst_report_root(report);
     int32_t scores = 0;
     char key[40];
-    (void)cst_snprintf(key, sizeof key, "kappa_%s", cst_task_scores(c->e.ops->task, &scores)->key);
+    (void)cst_snprintf(key, sizeof key, "%s_%s", name,
+                       cst_task_scores(c->e.ops->task, &scores)->key);
     double *x = cst_alloc(context, 2 * (size_t)c->count, sizeof *x);
     if (!x)
         return CST_ERROR_MEMORY;
@@ -263,9 +266,10 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     bool varies[2] = {false, false};
     int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
-        if (isnan(c->entries[m].kappa)) /* a method that uses no member */
+        double kappa = cka ? c->entries[m].kappa_cka : c->entries[m].kappa_gram;
+        if (isnan(kappa)) /* a method that uses no member */
             continue;
-        x[count] = c->entries[m].kappa;
+        x[count] = kappa;
         y[count] = c->entries[m].scores[0];
         varies[0] = varies[0] || x[count] > x[0] || x[count] < x[0];
         varies[1] = varies[1] || y[count] > y[0] || y[count] < y[0];
@@ -334,7 +338,8 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
         cst_report_add_string(report, members, cst_pool_member_name(c->e.pool, k));
     cst_status status = put_rows(context, report, c);
     CST_TRY(put_tests(context, report, c));
-    CST_TRY(put_kappa(context, report, c));
+    CST_TRY(put_kappa(context, report, c, "kappa_gram", false));
+    CST_TRY(put_kappa(context, report, c, "kappa_cka", true));
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "read", c->e.seconds_read);
     cst_report_number(report, seconds, "methods", c->seconds_methods);
@@ -343,23 +348,35 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return status;
 }
 
-cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
-                           const cst_compare_options *given, cst_report **report) {
+/* One comparison. */
+static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                               const cst_compare_options *options, bool checked,
+                               cst_findings *findings, cst_report *report) {
     double start = cst_seconds();
-    cst_compare_options options = cst_options_or_default(given);
-    comparison c = {0};
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
-    CST_TRY(cst_evaluation_open(context, ops, pool, &options, true, &c.e));
+    comparison c = {.e.checked = checked};
+    cst_status status = cst_evaluation_open(context, ops, pool, options, true, &c.e);
+    if (status == CST_OK && findings) {
+        c.e.findings = *findings;
+        *findings = (cst_findings){0};
+    }
     CST_TRY(list_methods(context, &c));
     CST_TRY(run_methods(context, &c));
-    CST_TRY(fill(context, *report, &c, start));
+    CST_TRY(fill(context, report, &c, start));
     for (int32_t m = 0; c.entries && m < c.count; m++)
         cst_entry_free(context, &c.e, &c.entries[m]);
     cst_free(context, c.entries);
     cst_intervals_free(context, &c.intervals);
     cst_evaluation_close(context, &c.e);
+    return status;
+}
+
+cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                           const cst_compare_options *given, cst_report **report) {
+    cst_compare_options options = cst_options_or_default(given);
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
+    CST_TRY(cst_run_repeated(context, ops, pool, &options, compare_once, *report));
     cst_la_leave();
     return cst_finish_report(context, status, report);
 }

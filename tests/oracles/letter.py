@@ -256,8 +256,13 @@ def blend(x, y, sample_of, folds, classes, members, preset):
 # ---- the whole
 
 
+def about_pool(manifest):
+    with open(manifest, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def read(manifest):
-    folder, about = os.path.dirname(manifest), json.load(open(manifest))
+    folder, about = os.path.dirname(manifest), about_pool(manifest)
     labels = {s: np.load(os.path.join(folder, about["splits"][s]["labels"])).astype(int) for s in ("oof", "test")}
     predictions = {s: [] for s in labels}
     for model in about["models"]:
@@ -317,8 +322,7 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
     names, predictions, labels, folds = read(manifest)
     with tempfile.TemporaryDirectory(prefix="corestack-letter-") as folder:
         if folds is None:
-            about = json.load(open(manifest))
-            path = os.path.join(os.path.dirname(manifest), about["splits"]["oof"]["labels"])
+            path = os.path.join(os.path.dirname(manifest), about_pool(manifest)["splits"]["oof"]["labels"])
             tool_run(tool, "folds", "--labels", path, "-o", os.path.join(folder, "folds.npy"))
             folds = np.load(os.path.join(folder, "folds.npy")).astype(int)
         model = os.path.join(folder, "m.cstack")

@@ -49,6 +49,7 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_GATE_MODE, "prototype"},
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
     {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
+    {"prototype", CST_OPT_DOMAIN_AWARE, "false"},
 };
 
 enum { VALUE_CHARS = 256 };

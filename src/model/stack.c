@@ -80,6 +80,14 @@ cst_status cst_stack_create(cst_context *context, cst_model **out) {
     return CST_OK;
 }
 
+int32_t cst_model_domains(const cst_model *model) {
+    return CST_ALIVE(model, MODEL) && model->domains ? model->domains->count : 0;
+}
+
+const char *cst_model_domain(const cst_model *model, int32_t domain) {
+    return domain >= 0 && domain < cst_model_domains(model) ? model->domains->names[domain] : NULL;
+}
+
 static void free_strings(cst_context *context, char **strings, size_t count) {
     for (size_t i = 0; strings && i < count; i++)
         cst_free(context, strings[i]);
@@ -110,6 +118,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
         cst_learner_free(context, &model->learner[l]);
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
+    cst_domain_map_free(context, model->domains);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);

@@ -6,6 +6,7 @@
 #ifndef CST_PIPELINE_STAGES_H
 #define CST_PIPELINE_STAGES_H
 
+#include "pipeline/domain.h"
 #include "pipeline/learners.h"
 #include "pipeline/training.h"
 #include "select/front.h"
@@ -41,8 +42,9 @@ typedef struct cst_stages {
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
     int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
     double kappa_before, kappa_after;
-    cst_meta_fit fit; /* on the kept members, in the order of `kept` */
-    double seconds_redundancy, seconds_select, seconds_drop;
+    cst_meta_fit fit;        /* on the kept members, in the order of `kept` */
+    cst_domain_layer domain; /* its map is the model's where it is used */
+    double seconds_redundancy, seconds_select, seconds_drop, seconds_domain;
 } cst_stages;
 
 /* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */

@@ -257,6 +257,28 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
     return in_c_order(found, np.float64)
 
 
+def domain_names(values: Any, rows: Optional[int]) -> Optional[Array]:
+    """Names of domains [rows] as text, numbers as they are written; "" for a row without one (None, NaN)."""
+    if values is None:
+        return None
+    found = as_array(values, "domains")
+    if found.ndim != 1 or (rows is not None and len(found) != rows):
+        raise MismatchError(f"domains: has shape {found.shape}" + ("; give one per row" if rows is None else f", but there are {rows} rows"))
+    if found.dtype.kind not in "USOfiub":
+        raise ArrayTypeError(f"domains: has dtype {found.dtype}; domains must be names or integers")
+    names = []
+    for row, value in enumerate(found.tolist()):
+        if value is None or value != value:
+            names.append("")
+        elif isinstance(value, (str, bytes)):
+            names.append(value if isinstance(value, str) else value.decode())
+        elif isinstance(value, (int, float)) and value == int(value):
+            names.append(str(int(value)))
+        else:
+            raise InputError(f"domains: row {row} is {value!r}; domains must be names or integers")
+    return np.array(names, np.str_)
+
+
 def texts(values: Sequence[str], what: str) -> Any:
     return (ctypes.c_char_p * len(values))(*[_values.text(str(v), what) for v in values])
 
@@ -277,6 +299,7 @@ class Arrays:
         folds: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
+        domains: Any = None,
         flops: Costs = None,
         latency_ms: Costs = None,
         params: Costs = None,
@@ -290,8 +313,8 @@ class Arrays:
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; remove it for a regression")
         preds, index, classes = _frames.unframed(preds, classes, label_names)
-        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight}
-        y, folds, groups, sample_weight = (
+        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight, "domains": domains}
+        y, folds, groups, sample_weight, domains = (
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
@@ -324,6 +347,7 @@ class Arrays:
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
         weights = row_weights(sample_weight, self.rows)
+        domain_of = domain_names(domains, self.rows)
 
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
@@ -346,6 +370,7 @@ class Arrays:
             folds=address(fold_numbers),
             groups=address(group_numbers),
             weights=address(weights),
+            domains=None if domain_of is None else texts(domain_of.tolist(), "domains"),
         )
 
     def _class_names(self, classes: Optional[Sequence[str]]) -> Optional[list[str]]:

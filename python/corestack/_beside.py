@@ -1,4 +1,4 @@
-"""Labels, folds, groups and weights in memory beside predictions in files: written to files for the library to read."""
+"""Labels, folds, groups, weights and domains in memory beside predictions in files: written to files for the library to read."""
 from __future__ import annotations
 
 import csv
@@ -74,6 +74,10 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
     if found.ndim != 1:  # how many rows the files have is not known here
         raise MismatchError(f"{name}: has shape {found.shape}; give one per row")
     rows = len(found)
+    if name == "domains":
+        names = _arrays.domain_names(found, rows)
+        assert names is not None
+        return names
     known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
     assert known is not None
     return known

@@ -80,14 +80,6 @@ cst_status cst_stack_create(cst_context *context, cst_model **out) {
     return CST_OK;
 }
 
-int32_t cst_model_domains(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && model->domains ? model->domains->count : 0;
-}
-
-const char *cst_model_domain(const cst_model *model, int32_t domain) {
-    return domain >= 0 && domain < cst_model_domains(model) ? model->domains->names[domain] : NULL;
-}
-
 static void free_strings(cst_context *context, char **strings, size_t count) {
     for (size_t i = 0; strings && i < count; i++)
         cst_free(context, strings[i]);

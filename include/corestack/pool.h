@@ -147,6 +147,7 @@ typedef struct cst_pool_arrays {
     const double *flops; /* [members] of one prediction, 0 to 1e30, NaN where not known; or NULL */
     const double *latency_ms;   /* [members] of one prediction in milliseconds, the same */
     const double *params;       /* [members] number of parameters, the same */
+    const double *memory_bytes; /* [members] peak memory of a prediction in bytes, the same */
     const int32_t *labels;      /* [rows] in 0..classes-1, or NULL */
     const double *targets;      /* [rows][outputs] of a regression, or NULL */
     const int64_t *folds;       /* [rows], at least 0, renumbered in increasing order; or NULL */
@@ -231,6 +232,10 @@ CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
 /* Returns the latency of one prediction by a member in milliseconds, as given in the manifest; NaN
  * if not given. */
 CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
+
+/* Returns the peak memory that a prediction by a member needs, in bytes, as given in the manifest;
+ * NaN if not given. */
+CST_API double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member);
 
 /* Ensembles whose parts may be members of a pool, as the manifest tags them. */
 typedef enum cst_ensemble_kind {

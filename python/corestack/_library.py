@@ -53,6 +53,7 @@ class PoolArrays(Structure):
         ("flops", c_void_p),
         ("latency_ms", c_void_p),
         ("params", c_void_p),
+        ("memory_bytes", c_void_p),
         ("labels", c_void_p),
         ("targets", c_void_p),
         ("folds", c_void_p),

@@ -192,9 +192,17 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
     CST_TRY(cst_standardise(context, &r->moments, -1, &r->standardised));
     CST_TRY(
         cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule, &r->spectrum));
-    if (status == CST_OK && !(isfinite(r->spectrum.lambda_star) && r->spectrum.lambda_star > 0))
-        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
     r->lambda = r->spectrum.lambda_star;
+    if (work->settings.spectrum_of == CST_SPECTRUM_OOF) {
+        cst_spectrum_members members = {.count = work->model->members, .classes = view.classes};
+        cst_spectrum own = {0};
+        CST_TRY(cst_spectrum_of_members(context, &r->standardised, &members,
+                                        work->settings.noise_rule, &own));
+        r->lambda = own.lambda_star;
+        cst_spectrum_free(context, &own);
+    }
+    if (status == CST_OK && !(isfinite(r->lambda) && r->lambda > 0))
+        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
     CST_TRY(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
     *rows = status == CST_OK ? view.rows : 0;
     return status;

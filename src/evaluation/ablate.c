@@ -14,10 +14,12 @@ static const struct ablation_stage {
     const char *settings[SETTINGS_PER_STAGE]; /* NULL-terminated where there are fewer */
 } STAGE[STAGES] = {
     {"prototype", {NULL}},
-    {"+S1 CKA", {"redundancy.measure=cka", "cka.threshold=0.85", "cka.landmark_rule=uniform"}},
+    {"+S1 CKA",
+     {"redundancy.measure=cka", "cka.threshold=0.85", "cka.estimator=nystrom",
+      "cka.landmark_rule=uniform"}},
     {"+S2 gate", {"gate.mode=learned"}},
     {"+S3 lambda*", {"lambda.rule=star"}},
-    {"+S4 Laplace", {"blend.rule=laplace", "refit.drop=true"}},
+    {"+S4 Laplace", {"blend.rule=laplace"}},
 };
 
 /* The prototype with the settings of stages 1 to `stage` and then the caller's. */

@@ -209,7 +209,8 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
         return CST_ERROR_MEMORY;
     manifest->member_order = order;
     cst_manifest_member *member = &members[count];
-    *member = (cst_manifest_member){.flops = NAN, .params = NAN, .latency_ms = NAN};
+    *member =
+        (cst_manifest_member){.flops = NAN, .params = NAN, .latency_ms = NAN, .memory_bytes = NAN};
     member->name = cst_strdup(context, name);
     member->paths = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->paths);
     member->ids = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->ids);

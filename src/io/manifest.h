@@ -46,9 +46,10 @@ extern const char *const cst_ensemble_kinds[];
 typedef struct cst_manifest_member {
     char *name;
     char *family; /* or NULL */
-    double flops; /* of one prediction; NaN if not given, like the next two */
+    double flops; /* of one prediction; NaN if not given, like the next three */
     double params;
     double latency_ms;
+    double memory_bytes;
     int32_t ensemble;  /* kind, in the order of cst_ensemble_kinds; 0: none */
     char *ensemble_of; /* what the group is called; NULL without ensemble */
     int32_t ensemble_passes;

@@ -92,8 +92,9 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
 }
 
 static cst_status read_model(const cst_manifest_reader *r, size_t position, json_t *object) {
-    static const char *const keys[] = {"name",       "family",   "flops",       "params",
-                                       "latency_ms", "ensemble", "predictions", NULL};
+    static const char *const keys[] = {"name",     "family",      "flops",
+                                       "params",   "latency_ms",  "memory_bytes",
+                                       "ensemble", "predictions", NULL};
     char place[CST_MANIFEST_PLACE_CHARS];
     (void)cst_snprintf(place, sizeof place, "models[%zu]", position);
     cst_status status = cst_manifest_check_keys(r, place, object, keys);
@@ -117,6 +118,7 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
     CST_TRY(cst_manifest_read_number(r, place, object, "flops", &member->flops));
     CST_TRY(cst_manifest_read_number(r, place, object, "params", &member->params));
     CST_TRY(cst_manifest_read_number(r, place, object, "latency_ms", &member->latency_ms));
+    CST_TRY(cst_manifest_read_number(r, place, object, "memory_bytes", &member->memory_bytes));
     CST_TRY(read_ensemble(r, place, object, member));
     return status == CST_OK ? read_predictions(r, place, object, member) : status;
 }

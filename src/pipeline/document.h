@@ -58,6 +58,12 @@ void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *
 void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                       const cst_settings *settings);
 
+/* Spectrum of the meta-design or of the members' columns, what each rule makes of it, and lambda*
+ * of both. Fails as cst_standardise does where there is none. */
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings);
+
 /* "clusters": lists of names of the members with the same cluster_of [members]. */
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);
 

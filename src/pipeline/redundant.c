@@ -33,6 +33,7 @@ cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t
         rule.limits = settings->limits;
     /* Selection weighs what members cost: before it only equal ones go. */
     rule.equal_only = settings->select && cst_limited(&settings->limits);
+    rule.keep_ties = settings->keep_ties;
     return rule;
 }
 

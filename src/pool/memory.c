@@ -309,6 +309,8 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
             (*out)->members[index].latency_ms = a->latency_ms[k];
         if (status == CST_OK && a->params)
             (*out)->members[index].params = a->params[k];
+        if (status == CST_OK && a->memory_bytes)
+            (*out)->members[index].memory_bytes = a->memory_bytes[k];
     }
     CST_TRY(describe_classes(context, *out, a));
     if (status != CST_OK) {
@@ -350,9 +352,9 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
         if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
                             a->predictions[k].data ? "of an unknown data type" : "NULL");
-    const double *const costs[] = {a->flops, a->latency_ms, a->params};
-    static const char *const names[] = {"flops", "latency_ms", "params"};
-    for (int c = 0; c < 3; c++)
+    const double *const costs[] = {a->flops, a->latency_ms, a->params, a->memory_bytes};
+    static const char *const names[] = {"flops", "latency_ms", "params", "memory_bytes"};
+    for (int c = 0; c < 4; c++)
         for (int32_t k = 0; costs[c] && k < a->members; k++)
             if (!isnan(costs[c][k]) && !(costs[c][k] >= 0 && costs[c][k] <= 1e30))
                 return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -327,6 +327,11 @@ double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
     return m ? m->latency_ms : NAN;
 }
 
+double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->memory_bytes : NAN;
+}
+
 cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
     const cst_manifest_member *m = find_member(pool, member);
     if (!m || m->ensemble == 0)

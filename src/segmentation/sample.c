@@ -158,6 +158,7 @@ static cst_status copy_member(cst_context *context, const cst_manifest_member *f
     to->flops = from->flops;
     to->params = from->params;
     to->latency_ms = from->latency_ms;
+    to->memory_bytes = from->memory_bytes;
     to->ensemble = from->ensemble;
     to->ensemble_passes = from->ensemble_passes;
     to->family = from->family ? cst_strdup(context, from->family) : NULL;

@@ -465,6 +465,7 @@ static void asking_pools(void **state) {
     assert_true(isnan(cst_pool_member_flops(NULL, 0)));
     assert_true(isnan(cst_pool_member_params(NULL, 0)));
     assert_true(isnan(cst_pool_member_latency_ms(NULL, 0)));
+    assert_true(isnan(cst_pool_member_memory_bytes(NULL, 0)));
     assert_null(cst_pool_member_ensemble(NULL, 0).of);
     assert_int_equal(cst_pool_splits(NULL), 0);
     assert_null(cst_pool_split_name(NULL, 0));

@@ -115,6 +115,7 @@ static const char *const QUIET[] = {
     "cst_pool_member_flops",
     "cst_pool_member_params",
     "cst_pool_member_latency_ms",
+    "cst_pool_member_memory_bytes",
     "cst_pool_member_ensemble",
     "cst_pool_splits",
     "cst_pool_split_name",

@@ -227,7 +227,7 @@ static void models(void **state) {
          ": models[1] has the name 'a' of models[0]; names must be unique"},
         {OF_MODEL("'predicitons': {}"), CST_ERROR_INPUT,
          ": unknown key 'predicitons' in models[0]; the known keys are name, family, flops, "
-         "params, latency_ms, ensemble, predictions"},
+         "params, latency_ms, memory_bytes, ensemble, predictions"},
         {OF_MODEL("'family': ''"), CST_ERROR_INPUT,
          ": models[0].family must be a non-empty string without control characters or "
          "bidirectional formatting characters"},
@@ -239,6 +239,8 @@ static void models(void **state) {
          ": models[0].params must be a non-negative number, at most 1e30"},
         {OF_MODEL("'latency_ms': -0.5"), CST_ERROR_INPUT,
          ": models[0].latency_ms must be a non-negative number, at most 1e30"},
+        {OF_MODEL("'memory_bytes': '2 GB'"), CST_ERROR_INPUT,
+         ": models[0].memory_bytes must be a non-negative number, at most 1e30"},
         {OF_MODEL("'ensemble': 3"), CST_ERROR_INPUT,
          ": models[0].ensemble must be an object {...}"},
         {ENSEMBLE("'of': 'm'"), CST_ERROR_INPUT, kinds},
@@ -332,8 +334,9 @@ static void every_key_of_a_classification(void **state) {
         "{'labels': 'z.npy', 'clean': 'oof', 'conditions': [{'shift': 'weather', 'kind': 'fog', "
         "'severity': 2}, {'shift': 'weather', 'kind': 'fog', 'severity': 1}, {'kind': 'fog'}, "
         "{'shift': 'weather', 'kind': 'fog'}, {'shift': 'weather'}, {}, {}]}}, 'models': ["
-        "{'name': 'a', 'family': 'big', 'flops': 1e9, 'params': 3, 'latency_ms': 0.5, 'ensemble': "
-        "{'kind': 'mc-dropout', 'of': 'all', 'passes': 20}, 'predictions': {'oof': 'a.npy', 'fog': "
+        "{'name': 'a', 'family': 'big', 'flops': 1e9, 'params': 3, 'latency_ms': 0.5, "
+        "'memory_bytes': 7e8, 'ensemble': {'kind': 'mc-dropout', 'of': 'all', 'passes': 20}, "
+        "'predictions': {'oof': 'a.npy', 'fog': "
         "{'path': 'b.npz#x', 'ids': 'c.npy'}}}, {'name': 'b', 'predictions': {}}]}");
     expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
     assert_true(m->task_given && m->task == CST_TASK_CLASSIFICATION);
@@ -371,7 +374,8 @@ static void every_key_of_a_classification(void **state) {
     const cst_manifest_member *a = &m->members[0];
     assert_string_equal(a->name, "a");
     assert_string_equal(a->family, "big");
-    assert_true(a->flops == 1e9 && a->params == 3 && a->latency_ms == 0.5);
+    assert_true(a->flops == 1e9 && a->params == 3 && a->latency_ms == 0.5 &&
+                a->memory_bytes == 7e8);
     assert_string_equal(cst_ensemble_kinds[a->ensemble], "mc-dropout");
     assert_string_equal(a->ensemble_of, "all");
     assert_int_equal(a->ensemble_passes, 20);

@@ -258,25 +258,26 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
 
 
 def domain_names(values: Any, rows: Optional[int]) -> Optional[Array]:
-    """Names of domains [rows] as text, numbers as they are written; "" for a row without one (None, NaN)."""
+    """Names of domains [rows] as text, numbers as they are written; "" for a row without one (None, NaN, NA)."""
     if values is None:
         return None
-    found = as_array(values, "domains")
+    given = values.to_numpy() if hasattr(values, "to_numpy") else values
+    found = np.asarray(given) if isinstance(given, np.ndarray) else np.array(given, object)
     if found.ndim != 1 or (rows is not None and len(found) != rows):
         raise MismatchError(f"domains: has shape {found.shape}" + ("; give one per row" if rows is None else f", but there are {rows} rows"))
     if found.dtype.kind not in "USOfiub":
         raise ArrayTypeError(f"domains: has dtype {found.dtype}; domains must be names or integers")
-    names = []
-    for row, value in enumerate(found.tolist()):
-        if value is None or value != value:
-            names.append("")
-        elif isinstance(value, (str, bytes)):
-            names.append(value if isinstance(value, str) else value.decode())
-        elif isinstance(value, (int, float)) and value == int(value):
-            names.append(str(int(value)))
-        else:
-            raise InputError(f"domains: row {row} is {value!r}; domains must be names or integers")
-    return np.array(names, np.str_)
+    return np.array([_domain_name(value, row) for row, value in enumerate(found.tolist())], np.str_)
+
+
+def _domain_name(value: Any, row: int) -> str:
+    if isinstance(value, (str, bytes)):
+        return value if isinstance(value, str) else value.decode()
+    if value is None or str(value) == "<NA>" or (isinstance(value, (float, np.floating)) and np.isnan(value)):
+        return ""
+    if isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    raise InputError(f"domains: row {row} is {value!r}; domains must be names or integers")
 
 
 def texts(values: Sequence[str], what: str) -> Any:

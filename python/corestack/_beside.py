@@ -70,14 +70,14 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
     value = _joined(_arrays.loaded(given, name), ids, name)
     if name == "y":
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
+    if name == "domains":
+        names = _arrays.domain_names(value, None)
+        assert names is not None
+        return names
     found = as_array(value, name)
     if found.ndim != 1:  # how many rows the files have is not known here
         raise MismatchError(f"{name}: has shape {found.shape}; give one per row")
     rows = len(found)
-    if name == "domains":
-        names = _arrays.domain_names(found, rows)
-        assert names is not None
-        return names
     known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
     assert known is not None
     return known

@@ -405,7 +405,7 @@ class Stack:
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output, outside, id_column=id_column, missing=missing, domains=domains)
+            pool = self._pool(s, preds, None, names, output, outside, split=split, id_column=id_column, missing=missing, domains=domains)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
             if (like is not None or column is not None) and out is None:

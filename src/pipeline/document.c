@@ -420,6 +420,14 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
 }
 
+void cst_document_condition(cst_report *report, const cst_stages *stages) {
+    json_t *root = cst_report_root(report);
+    cst_report_number(report, root, "kappa_gram_before", stages->kappa_gram[0]);
+    cst_report_number(report, root, "kappa_gram_after", stages->kappa_gram[1]);
+    cst_report_number(report, root, "kappa_cka_before", stages->kappa_cka[0]);
+    cst_report_number(report, root, "kappa_cka_after", stages->kappa_cka[1]);
+}
+
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
     cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
     if (status != CST_OK)
@@ -441,8 +449,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);
     cst_document_front(report, facts);
-    cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
-    cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
+    cst_document_condition(report, facts->stages);
     put_learners(report, facts);
     put_mixing(report, facts);
     put_domains(report, facts);

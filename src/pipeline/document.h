@@ -25,11 +25,13 @@ typedef struct cst_fit_facts {
 } cst_fit_facts;
 
 /* Parts of a fit's document that tasks share: which members are kept and why the others went; how
- * redundancy was judged; the path of the selection; FLOPs, seconds and memory. */
+ * redundancy was judged; the path of the selection; condition numbers; FLOPs, seconds and memory.
+ */
 void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
 void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
 void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
+void cst_document_condition(cst_report *report, const cst_stages *stages);
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */

@@ -32,14 +32,15 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     cst_cka_result cka = {0};
     double *pearson = cst_alloc(context, members * members, sizeof *pearson);
     int32_t *cluster_of = cst_alloc(context, members, sizeof *cluster_of);
-    double kappa = NAN;
+    double kappa[2] = {NAN, NAN};
     double elbow = NAN;
     bool found = false;
     cst_status status = pearson && cluster_of ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(cst_cka(context, view, &settings->cka, &cka));
     CST_TRY(cst_pearson(context, view, pearson));
-    CST_TRY(cst_gram_kappa(context, pearson, view->members, NULL, view->members, &kappa));
+    CST_TRY(cst_gram_kappa(context, pearson, view->members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, &cka, NULL, 0, &kappa[1]));
     CST_TRY(cst_elbow_threshold(context, cka.cka, view->members, &elbow, &found));
     double threshold =
         settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
@@ -51,7 +52,8 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
         cst_report_number(report, root, "cluster_threshold", threshold);
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &cka, settings);
         cst_report_number(report, root, "elbow", found ? elbow : NAN);
-        cst_report_number(report, root, "kappa", kappa);
+        cst_report_number(report, root, "kappa_gram", kappa[0]);
+        cst_report_number(report, root, "kappa_cka", kappa[1]);
     }
     cst_cka_result_free(context, &cka);
     cst_free(context, pearson);

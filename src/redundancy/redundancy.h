@@ -106,6 +106,15 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
                           const int32_t *subset, int32_t count, double *kappa);
 
+/* All pairs of more members take longer than most fits, which then hash: condition numbers of the
+ * CKA matrix are not computed for them only. */
+enum { CST_CKA_CONDITION_MEMBERS = 199 };
+
+/* The same of the CKA matrix. NaN where the CKA of a pair was only estimated by hashing, and for a
+ * result without members. */
+cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
+                         int32_t count, double *kappa);
+
 /* ---- clusters, threshold, projection ---- */
 
 /* Average-linkage clusters of a similarity matrix [K*K]: the two clusters with the largest mean

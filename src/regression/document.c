@@ -205,8 +205,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
     cst_document_front(report, base);
-    cst_report_number(report, root, "kappa_before", stages->kappa_before);
-    cst_report_number(report, root, "kappa_after", stages->kappa_after);
+    cst_document_condition(report, stages);
     put_learners(report, facts);
     put_weights(report, facts);
     put_oof(report, facts);

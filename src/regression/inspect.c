@@ -30,6 +30,9 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
     bool gap = false;
     int32_t *cluster_of = cst_alloc(context, (size_t)members, sizeof *cluster_of);
     cst_status status = cluster_of ? CST_OK : CST_ERROR_MEMORY;
+    double kappa[2] = {NAN, NAN};
+    CST_TRY(cst_gram_kappa(context, found->pearson, members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, &found->cka, NULL, 0, &kappa[1]));
     CST_TRY(cst_elbow_threshold(context, found->cka.cka, members, &elbow, &gap));
     bool use_gap = inspected->settings.threshold_rule == CST_THRESHOLD_ELBOW && gap;
     double threshold = use_gap ? elbow : inspected->settings.threshold;
@@ -42,7 +45,8 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &found->cka,
                          &inspected->settings);
         cst_report_number(report, root, "elbow", gap ? elbow : NAN);
-        cst_report_number(report, root, "kappa", found->kappa_before);
+        cst_report_number(report, root, "kappa_gram", kappa[0]);
+        cst_report_number(report, root, "kappa_cka", kappa[1]);
     }
     cst_free(context, cluster_of);
     return status;

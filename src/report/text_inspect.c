@@ -197,7 +197,8 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     if (count == 0)
         print_eigenvalues(page, root);
     cst_text_label(page, "kappa");
-    cst_page_numbers(page, 4, "#\n", cst_json_number(root, "kappa"));
+    cst_page_numbers(page, 4, "# of the Gram matrix, # of the CKA matrix\n",
+                     cst_json_number(root, "kappa_gram"), cst_json_number(root, "kappa_cka"));
     for (size_t d = 0; d < count || d == 0; d++) {
         const json_t *part = count ? json_array_get(outputs, d) : root;
         if (count) {

@@ -188,6 +188,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("--weights: the members and their weights are those of the pool; name --models to add others")
     if not chosen:
         raise InputError(f"--models: name the models; there is no pool in {arguments.pool} yet")
+    if places[0] == "cpu" and arguments.compute in ("tf32", "float16"):
+        raise InputError(f"--compute {arguments.compute} needs a GPU; a CPU has float32 and bfloat16")
     workers = arguments.workers
     if workers is None:
         workers = min(8, max(1, len(os.sched_getaffinity(0)) // len(places))) if places[0] != "cpu" else 0

@@ -2,9 +2,10 @@
 runs it. Networks have no trained weights."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -29,18 +30,28 @@ def command(*arguments):
     return [sys.executable, "-m", "corestack.pool", *map(str, arguments)]
 
 
+def run(*arguments):
+    """The exit code, and what is said. In this process, for torch takes long to import."""
+    from corestack.pool._command import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = main([str(a) for a in arguments])
+    return code, said.getvalue()
+
+
 def export(*arguments):
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(done.stderr)
-    return done.stderr
+    code, said = run(*arguments)
+    if code:
+        raise AssertionError(said)
+    return said
 
 
 def refused(*arguments):
     """The line that is printed, without its beginning."""
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
-    assert done.returncode == 2, (done.returncode, done.stderr)
-    return [line for line in done.stderr.splitlines() if "error: " in line][-1].partition("error: ")[2]
+    code, said = run(*arguments)
+    assert code == 2, (code, said)
+    return [line for line in said.splitlines() if "error: " in line][-1].partition("error: ")[2]
 
 
 def contents(folder):

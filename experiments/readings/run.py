@@ -31,7 +31,7 @@ ROWS = [
      ["spectrum.of=meta"]),
     ("S3", "σ² from the median of the smallest eigenvalues or the Marchenko-Pastur equation", "which; how many",
      "`lambda.noise=median`, the lower half", "paper", ["lambda.noise=mp"]),
-    ("S3", "λ\\* for the ridge", "elastic net and lasso", "λ\\* for all three; `elastic_net.l1_ratio=0.5`", "paper", ["lambda.rule=cv"]),
+    ("S3", "λ\\* for ridge and elastic net", "the lasso", "λ\\* for all three; `elastic_net.l1_ratio=0.5`", "paper", ["lambda.rule=cv"]),
     ("S3", "prototype: cross-validated λ", "the grid (its cost table: 50 points)", "61 points, 1e-8 to 100; for l1 relative to the largest", "prototype",
      ["lambda.rule=gcv"]),
     ("S4", "L held out, H of the same loss", "the noise; whether H has the penalty",

@@ -261,8 +261,10 @@ class Whole(unittest.TestCase):
 
     @needs_tool
     def test_fit_and_compare(self):
+        held = warnings.catch_warnings()
+        held.__enter__()
+        self.addCleanup(held.__exit__, None, None, None)
         warnings.simplefilter("ignore")  # about networks that nobody trained
-        self.addCleanup(warnings.resetwarnings)
         stack = corestack.fit(self.pool, evaluate_nested=False)
         self.assertEqual(set(stack.members), {"squeezenet1_1", "big", "mine"})
         report = stack.evaluate(self.pool, split="test", ood="imagenet-o")
@@ -435,6 +437,10 @@ class Domains(Exporting):
         self.assertEqual(len(domains), 4 * 24)
         self.assertEqual([i.split(b"/")[0] for i in ids], domains.tolist())
         self.assertEqual(np.load(self.path / "all" / "net.sketch.npy").shape, (6, 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about networks that nobody trained
+            stack = corestack.fit(self.path / "all", evaluate_nested=False)
+        self.assertEqual(stack.predict(self.path / "all", split="clipart").shape, (6, 3))
         status, said = export(*base[:1], self.path / "real", *base[1:], "--meta", "real")
         self.assertEqual(status, 0, said)
         self.assertEqual(np.load(self.path / "real" / "net.sketch.npy").shape, (30, 3))

@@ -21,6 +21,13 @@ static const plain_column FIRST[] = {
 static const plain_column LAST[] = {{"models", "K", 0},
                                     {"kappa", "kappa", 1},
                                     {"flops_rel", "FLOPs", 3},
+                                    {"latency_ms", "latency (ms)", 3},
+                                    {"memory_bytes", "peak memory (bytes)", 0},
+                                    {"throughput", "throughput (1/s)", 1},
+                                    {"single_p50_us", "1: p50 (us)", 1},
+                                    {"single_p99_us", "1: p99 (us)", 1},
+                                    {"batch_p50_us", "batch: p50 (us)", 1},
+                                    {"batch_p99_us", "batch: p99 (us)", 1},
                                     {"seconds", "seconds", 2},
                                     {"detail", "detail", -1}};
 

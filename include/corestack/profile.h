@@ -1,7 +1,8 @@
 /*
  * What a stack costs when it predicts: time, memory and size of its meta-layer, measured on this
  * machine, and with the costs of the members that the pool gives, of the whole. Paper: section
- * "Deployment Efficiency: Latency and Memory"; docs/profile.md and docs/json.md#profile.
+ * "Deployment Efficiency: Latency and Memory"; docs/prediction.md#what-a-prediction-costs and
+ * docs/json.md#profile.
  */
 #ifndef CORESTACK_PROFILE_H
 #define CORESTACK_PROFILE_H

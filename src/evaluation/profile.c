@@ -287,7 +287,7 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
                                           .setting_count = o->setting_count,
                                           .seed = o->seed};
     cst_evaluation e = {.fitted = "oof"};
-    if (o->methods && o->method_count == 0)
+    if (o->methods && o->method_count < 1)
         return CST_OK;
     cst_status status = cst_pool_has_split(p->pool, "oof")
                             ? cst_evaluation_open(context, p->ops, p->pool, &compared, false, &e)

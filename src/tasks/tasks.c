@@ -265,16 +265,20 @@ static cst_status check_profile(cst_context *context, const cst_profile_options 
 
 cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
                        const cst_profile_options *given, cst_report **report) {
-    const cst_profile_options o = given ? *given : (cst_profile_options){0};
+    cst_profile_options o = given ? *given : (cst_profile_options){0};
+    if (!o.methods)
+        o.method_count = 0;
     if (report)
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
+    cst_status status = check_profile(context, &o);
+    if (status != CST_OK)
+        return status;
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_profile: model, pool and report are required");
-    cst_status status = check_profile(context, &o);
     CST_TRY(check_task(context, model, pool));
     CST_TRY(cst_run_profile(context, ops_of(pool), model, pool, &o, report));
     return finish(context, status, report);

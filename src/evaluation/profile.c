@@ -300,7 +300,8 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
     }
     e.unscored = true;
     CST_TRY(run_entries(context, report, p, &e));
-    cst_findings_put(report, p->pool, &e.findings, false);
+    if (status == CST_OK)
+        cst_findings_put(report, p->pool, &e.findings, false);
     cst_evaluation_close(context, &e);
     return status;
 }

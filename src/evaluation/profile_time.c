@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* The warm-up takes a tenth of the time and three calls, but no longer than the measurement. */
+/* The warm-up has three calls and takes a tenth of the time, but no longer than the measurement;
+ * where the number of calls is given, just three calls. */
 static const double WARM_SHARE = 0.1;
 /* Slow calls are timed for so many times the seconds, until there are enough for a percentile. */
 static const double PATIENCE = 10;
@@ -40,14 +41,16 @@ static cst_status run_call(timed_call *c, int64_t index, double *seconds) {
     return cst_poll(c->context);
 }
 
-static cst_status warm_up(timed_call *c, double seconds) {
+static cst_status warm_up(timed_call *c, const cst_profile_span *span) {
+    double seconds = span->calls > 0 ? 0 : span->seconds;
     double start = cst_seconds();
     double passed = 0;
     cst_status status = CST_OK;
-    for (int64_t i = 0;
-         status == CST_OK && passed < seconds && (i < WARM_CALLS || passed < WARM_SHARE * seconds);
-         i++) {
+    for (int64_t i = 0; status == CST_OK; i++) {
         double unused = 0;
+        bool done = i >= WARM_CALLS && passed >= WARM_SHARE * seconds;
+        if (done || (seconds > 0 && passed >= seconds))
+            break;
         status = run_call(c, i, &unused);
         passed = cst_seconds() - start;
     }
@@ -64,7 +67,7 @@ static bool is_enough(const cst_profile_span *span, int64_t calls, double passed
 static cst_status time_calls(timed_call *c, const cst_profile_span *span, cst_timing *out) {
     int64_t room = span->calls > 0 ? span->calls : MOST_CALLS;
     double *seconds = cst_alloc(c->context, (size_t)room, sizeof *seconds);
-    cst_status status = seconds ? warm_up(c, span->seconds) : CST_ERROR_MEMORY;
+    cst_status status = seconds ? warm_up(c, span) : CST_ERROR_MEMORY;
     double start = cst_seconds();
     int64_t calls = 0;
     *out = (cst_timing){.p50 = NAN, .p99 = NAN};

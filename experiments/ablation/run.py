@@ -21,14 +21,14 @@ def measure(options):
     for name, manifest in common.find_pools(options, ["cifar10", "vision", "fashion", "digits"]).items():
         report = common.corestack(options, "ablate", manifest, "--split", "test", "--resamples", options.resamples,
                                   "--seed", options.seed)
-        figures[name] = [{k: r.get(k) for k in ("stage", "top1", "ece", "nll", "kappa", "models", "seconds", "difference")}
+        figures[name] = [{k: r.get(k) for k in ("stage", "top1", "ece", "nll", "kappa_gram", "kappa_cka", "models", "seconds", "difference")}
                          for r in report["rows"]]
         cells = []
         for r in report["rows"]:
             d = r.get("difference") or {}
             cells.append([r["stage"], common.interval(r, "top1", 2, 100), common.interval(d, "top1", 2, 100),
                           common.interval(r, "ece"), common.interval(d, "ece"), common.number(r["nll"]),
-                          common.number(r["kappa"], 1), r["models"], common.number(r["seconds"], 2)])
+                          common.number(r["kappa_gram"], 1), common.number(r["kappa_cka"], 1), r["models"], common.number(r["seconds"], 2)])
         page["pools"][name] = {"shape": common.shape_of(report), "cells": cells}
     return figures, page
 
@@ -37,11 +37,11 @@ def section(figures, page):
     lines = ["The paper reports:", "",
              *common.table(["configuration", "top-1 %", "ECE", "kappa", "members", "seconds"], PAPER),
              "Each row adds one stage to the row above; the last row is the preset `paper`. Differences to the row above are paired, "
-             "with intervals. kappa is the condition number of the kept members' correlation matrix. Seconds are of the fit, on a "
+             "with intervals. kappa is the condition number of the kept members' out-of-fold Gram matrix and of their CKA matrix; the paper says both. Seconds are of the fit, on a "
              "shared machine.", ""]
     for name, p in page["pools"].items():
         lines += [f"### {name}", "", common.shape(p["shape"], name), "",
-                  *common.table(["configuration", "top-1 %", "to the row above", "ECE", "to the row above", "NLL", "kappa",
+                  *common.table(["configuration", "top-1 %", "to the row above", "ECE", "to the row above", "NLL", "kappa (Gram)", "kappa (CKA)",
                                  "members", "seconds"], p["cells"])]
     return [*lines, "### Do the paper's gains hold?", "", *verdict(figures), "", common.conditions(page, ["ablate POOL --split test"])]
 
@@ -55,7 +55,8 @@ def verdict(figures):
         for name, rows in figures.items():
             above, row = rows[at - 1], rows[at]
             parts.append(f"{name} top-1 {100 * (row['top1'] - above['top1']):+.2f}, ECE {row['ece'] - above['ece']:+.4f}, "
-                         f"kappa {above['kappa']:.0f} to {row['kappa']:.0f}, members {above['models']} to "
+                         f"kappa of Gram {above['kappa_gram']:.0f} to {row['kappa_gram']:.0f}, of CKA {common.number(above.get('kappa_cka'), 0)} to "
+                         f"{common.number(row.get('kappa_cka'), 0)}, members {above['models']} to "
                          f"{row['models']}, seconds {above['seconds']:.2f} to {row['seconds']:.2f}")
         lines.append(f"- {label} (the paper: {paper}): " + "; ".join(parts) + ".")
     return lines

@@ -185,7 +185,7 @@ def prototype_figures(options, manifest):
 def pool_figures(options, manifest, preset):
     report = common.fit_and_bound(options, manifest, preset, "--split", "test", "--delta", "0.05", "--leakage")
     keep = ("samples", "classes", "largest_cluster", "cluster_threshold", "epsilon", "mu", "incoherent", "epsilon_pearson", "mu_pearson",
-            "kappa_before", "kappa_after", "spectral", "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem",
+            "kappa_gram_before", "kappa_gram_after", "spectral", "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem",
             "holdout", "conformal", "ece", "leakage")
     out = {key: report[key] for key in keep}
     out["projected"] = projected(manifest, report)
@@ -213,7 +213,7 @@ def section(figures, page):
              f"{r['ece']['value']:.4f} [{r['ece']['lower']:.4f}, {r['ece']['upper']:.4f}]", n(r["calibration"]["epsilon"], 3)]
             for name, preset, r in runs]
     shapes = [[name, r["cluster_threshold"], r["members"], r["clusters"], r["largest_cluster"], n(r["epsilon"], 3), n(r["mu"], 3),
-               "yes" if r["incoherent"] else "no", n(r["kappa_before"], 1), n(r["kappa_after"], 1)] for name, _, r in runs]
+               "yes" if r["incoherent"] else "no", n(r["kappa_gram_before"], 1), n(r["kappa_gram_after"], 1)] for name, _, r in runs]
     applies = {preset: [name for name, p, r in runs if p == preset and r["incoherent"]] for preset in ("default", "paper")}
     one = [name for name, p, r in runs if p == "paper" and r["clusters"] == 1]
     met = " and ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`"

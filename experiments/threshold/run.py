@@ -20,9 +20,9 @@ def measure(options):
                                   "--set", "refit.drop=false", "--split", "test", "--resamples", options.resamples,
                                   "--seed", options.seed)
         rows = report["rows"]
-        figures[name] = [{k: r[k] for k in ("value", "top1", "ece", "nll", "models", "kappa")} for r in rows]
+        figures[name] = [{k: r[k] for k in ("value", "top1", "ece", "nll", "models", "kappa_gram", "kappa_cka")} for r in rows]
         cells = [[r["value"], common.interval(r, "top1", 2, 100), common.interval(r, "ece"), common.interval(r, "nll"),
-                  f"{r['models']} of {report['models_in']}", common.number(r["kappa"], 1)] for r in rows]
+                  f"{r['models']} of {report['models_in']}", common.number(r["kappa_gram"], 1), common.number(r["kappa_cka"], 1)] for r in rows]
         common.embolden(cells, [r["top1"] for r in rows], 1, True)
         common.embolden(cells, [r["nll"] for r in rows], 3, False)
         page["pools"][name] = {"shape": common.shape_of(report), "cells": cells}
@@ -37,7 +37,7 @@ def section(figures, page):
              "leaves. Intervals are those of each value, not of differences.", ""]
     for name, p in page["pools"].items():
         lines += [f"### {name}", "", common.shape(p["shape"], name), "",
-                  *common.table(["threshold", "top-1 %", "ECE", "NLL", "members", "kappa"], p["cells"])]
+                  *common.table(["threshold", "top-1 %", "ECE", "NLL", "members", "kappa (Gram)", "kappa (CKA)"], p["cells"])]
     return [*lines, "### Is it flat in [0.80, 0.90]?", "", *verdict(figures), "",
             common.conditions(page, [f"sweep POOL --methods paper --over cka.threshold={VALUES} --set refit.drop=false --split test"])]
 

@@ -123,7 +123,7 @@ class AsTheCommandLine(unittest.TestCase):
     def test_inspect_and_compare(self):
         printed = json.loads(run_tool("inspect", DIGITS / "pool.json", "--json"))
         report = corestack.inspect(self.oof, self.y, **self.about)
-        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa", "class_counts"):
+        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa_gram", "kappa_cka", "class_counts"):
             self.assertEqual(report[key], printed[key], key)
         self.assertEqual(corestack.cka(DIGITS / "pool.json").tolist(), printed["cka"])
         methods = ["average", "best-single", "greedy"]

@@ -87,7 +87,8 @@ class Packaging(unittest.TestCase):
         with zipfile.ZipFile(self.wheels[0]) as wheel:
             names = set(wheel.namelist())
             (about,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
-            expected = {f"corestack/{path.name}" for path in (ROOT / "python" / "corestack").glob("*.py")}
+            sources = ROOT / "python"
+            expected = {str(path.relative_to(sources)) for path in (sources / "corestack").rglob("*.py")}
             expected |= {"corestack/py.typed", "corestack/libcorestack.so", "corestack/libcorestack-weights.so"}
             expected |= {f"{about}/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD", "top_level.txt")}
             self.assertEqual(names, expected)
@@ -96,7 +97,7 @@ class Packaging(unittest.TestCase):
             self.assertEqual(wheel.read(f"{about}/LICENSE"), (ROOT / "LICENSE").read_bytes())
             data = email.message_from_bytes(wheel.read(f"{about}/METADATA"))
         self.assertEqual((data["Name"], data["Version"], data["License"]), ("corestack", _library.version, "MIT"))
-        self.assertEqual(set(data.get_all("Provides-Extra")), {"sklearn", "progress", "plot", "pandas", "all"})
+        self.assertEqual(set(data.get_all("Provides-Extra")), {"sklearn", "progress", "plot", "pandas", "pool", "all"})
         self.assertTrue(self.wheels[0].name.endswith("-py3-none-linux_x86_64.whl") or "linux" in self.wheels[0].name)
 
     @unittest.skipUnless(shutil.which("readelf"), "there is no readelf")

@@ -78,7 +78,7 @@ class Interrupts(unittest.TestCase):
         self.each(DATA, ["read", "cka", "selection", "meta-learners", "nested evaluation"], preset="default")
 
     def test_paper(self):
-        self.each(SMALL, ["drop and refit"], preset="paper", evaluate_nested=False)
+        self.each(SMALL, ["drop and refit"], preset="paper", refit_drop=True, evaluate_nested=False)
 
     def test_other_functions(self):
         preds, y = DATA

@@ -92,7 +92,7 @@ class Regression(Folder):
         manifest, oof, _, targets, folds = values_pool()
         document = printed("inspect", pool)
         report = corestack.inspect(oof, targets["oof"], task="regression", folds=folds)
-        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa"):
+        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa_gram", "kappa_cka"):
             self.assertEqual(report[key], document[key], key)
         self.assertEqual(corestack.cka(pool).tolist(), document["cka"])
         methods = ["average", "best-single", "ridge"]
@@ -248,7 +248,7 @@ class Regression(Folder):
                 stack.predict_interval(preds, wrong)
         with self.assertRaisesRegex(corestack.UnsupportedError, "regression"):
             corestack.compare(preds, y, task="regression", ood="oof")
-        self.assertEqual(len(corestack.ablate(preds, y, task="regression", resamples=0)["rows"]), 5)
+        self.assertEqual(len(corestack.ablate(preds, y, task="regression", resamples=0)["rows"]), 6)
         with self.assertRaisesRegex(corestack.Error, "classification"):
             stack.predict(EXAMPLES / "digits")
         classes, labels = toy()

@@ -19,6 +19,11 @@ CONFIG = """
 strict = true
 [mypy-sklearn.*,pandas.*,matplotlib.*,tqdm.*]
 ignore_missing_imports = true
+[mypy-torch.*,torchvision.*,timm.*,transformers.*,PIL.*]
+ignore_missing_imports = true
+follow_imports = skip
+[mypy-corestack.pool._cost]
+disallow_subclassing_any = false
 [mypy-corestack.sklearn]
 disallow_subclassing_any = false
 """

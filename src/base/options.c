@@ -33,20 +33,26 @@ static const preset_value PRESET_VALUES[] = {
     {"best", CST_OPT_CKA_THRESHOLD, "0.9999"},
     {"best", CST_OPT_SELECT_TOLERANCE, "0"},
     /* CoRe-Stack+ to the letter: tau 0.85 on CKA with sqrt(N) uniform landmarks, learned gate,
-       lambda*, Laplace. */
+       lambda* of the out-of-fold Gram, Laplace. */
     {"paper", CST_OPT_CKA_THRESHOLD, "0.85"},
+    {"paper", CST_OPT_CKA_ESTIMATOR, "nystrom"},
     {"paper", CST_OPT_CKA_LANDMARK_RULE, "uniform"},
+    {"paper", CST_OPT_REDUNDANCY_TIES, "keep"},
     {"paper", CST_OPT_SELECT_DIRECTION, "none"},
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"paper", CST_OPT_BLEND_RULE, "laplace"},
     {"paper", CST_OPT_LAMBDA_RULE, "star"},
-    {"paper", CST_OPT_REFIT_DROP, "true"},
+    {"paper", CST_OPT_SPECTRUM_OF, "oof"},
+    {"paper", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
+    {"prototype", CST_OPT_REDUNDANCY_TIES, "keep"},
     {"prototype", CST_OPT_SELECT_DIRECTION, "none"},
     {"prototype", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"prototype", CST_OPT_GATE_MODE, "prototype"},
+    {"prototype", CST_OPT_SPECTRUM_OF, "oof"},
+    {"prototype", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
     {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
 };

@@ -47,7 +47,13 @@
       "Compare only the pairs that locality-sensitive hashing proposes; auto = with 200 or more "  \
       "members.")                                                                                  \
     X(PEARSON_THRESHOLD, "pearson.threshold", REAL, "0.95", 0, 1, "",                              \
-      "The same threshold for the Pearson correlation of the flattened predictions.")              \
+      "The same threshold for the Pearson correlation of the flattened predictions; 0.95 is "      \
+      "ours, "                                                                                     \
+      "the paper gives none.")                                                                     \
+    X(REDUNDANCY_TIES, "redundancy.ties", CHOICE, "drop", 0, 0, "drop|keep",                       \
+      "A redundant member whose risk equals that of the kept one: drop it, or keep both as in "    \
+      "the "                                                                                       \
+      "paper, where a removal needs a kept member of strictly lower risk.")                        \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
       "Maximum number of members to keep; 0 = no limit.")                                          \
     X(KEEP_FRACTION, "keep.fraction", REAL, "0", 0, 1, "",                                         \
@@ -105,6 +111,10 @@
       "sampled.")                                                                                  \
     X(LAMBDA_RULE, "lambda.rule", CHOICE, "cv", 0, 0, "star|cv|gcv|evidence",                      \
       "How the penalty of the linear meta-learners is chosen (S3).")                               \
+    X(SPECTRUM_OF, "spectrum.of", CHOICE, "meta", 0, 0, "meta|oof",                                \
+      "Whose Gram matrix lambda* comes from: the meta-features with gamma = columns / rows, or, "  \
+      "as "                                                                                        \
+      "in the paper, the kept members' out-of-fold columns with gamma = members / samples.")       \
     X(LAMBDA_NOISE, "lambda.noise", CHOICE, "median", 0, 0, "median|mp",                           \
       "Noise level of the spectrum: the median of its lower half, or a fit of the "                \
       "Marchenko-Pastur bulk.")                                                                    \
@@ -133,6 +143,12 @@
     X(BLEND_RULE, "blend.rule", CHOICE, "stacking", 0, 0,                                          \
       "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
       "How the meta-learners are blended (S4).")                                                   \
+    X(BLEND_EVIDENCE, "blend.evidence", CHOICE, "nll", 0, 0, "nll|same-loss",                      \
+      "Loss in the Laplace weights: the held-out NLL, or the held-out squared error, which is "    \
+      "what "                                                                                      \
+      "the linear meta-learners minimise and whose curvature the weights use. A regression "       \
+      "always "                                                                                    \
+      "uses the latter.")                                                                          \
     X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \
       "Temperature of the Laplace weights; 1 as in the paper.")                                    \
     X(BLEND_PRIOR, "blend.prior", REAL, "3", 0, 1e9, "",                                           \
@@ -168,7 +184,7 @@
       "their box edges in each category (precision), those of the stack, or equal.")               \
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
       "Drop a kept member if removing it changes the nested loss by less than its standard "       \
-      "error, and refit.")                                                                         \
+      "error, and refit; not in the paper.")                                                       \
     X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "50000", 100, 1e9, "",                            \
       "Segmentation: number of pixels to fit on, sampled from those that are not ignored.")        \
     X(SEGMENT_BALANCE, "segment.balance", REAL, "0", 0, 1, "",                                     \

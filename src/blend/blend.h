@@ -21,6 +21,8 @@ typedef enum cst_blend_rule { /* in the order of the option blend.rule */
 typedef struct cst_blend_options {
     cst_blend_rule rule;
     double temperature; /* T of the Laplace weights, > 0; 1 is the paper */
+    bool same_loss;     /* Laplace: L_m of the squared error whose Hessian is H_m, as in the paper,
+                           instead of the NLL; by whoever calls */
     bool mean_loss;     /* Laplace weights from loss and log det divided by the number of rows */
     double prior;       /* stacking: for each favoured learner as many further rows whose true class
                            it alone knows, which is a Dirichlet prior with 1 + prior for it */
@@ -46,7 +48,7 @@ cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const do
 typedef struct cst_blend_evidence {
     int64_t rows;
     int32_t members;          /* M */
-    const double *nll;        /* [M], as above; Laplace */
+    const double *nll;        /* [M], total loss L_m; Laplace */
     const double *logdet;     /* [M] or NULL; Laplace */
     const float *truth;       /* [M][rows] probability of the true class; greedy and stacking */
     const cst_view *weighted; /* a view of these rows by whose weights they count; NULL: all alike;

@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "la/la.h"
+#include "model/stack.h"
 #include "pool/pool.h"
 
 #include <string.h>
@@ -88,15 +89,17 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     return status == CST_OK ? cst_report_finish(context, report) : status;
 }
 
-/* Clusters are those of the stack: its own CKA threshold takes the place of the default's. */
-static cst_status take_threshold(cst_context *context, const cst_model *model,
-                                 cst_options *options) {
-    static const char key[] = "cka.threshold=";
-    const char *setting = NULL;
-    for (size_t i = 0; (setting = cst_model_setting(model, i)); i++)
-        if (!strncmp(setting, key, sizeof key - 1))
-            return cst_options_set(context, options, "cka.threshold", setting + sizeof key - 1);
-    return CST_OK;
+/* Clusters and lambda* are those of the stack: its own settings replace the defaults. */
+static cst_status take_settings(cst_context *context, const cst_model *model,
+                                cst_options *options) {
+    static const char *const keys[] = {"cka.threshold", "spectrum.of"};
+    cst_status status = CST_OK;
+    for (size_t i = 0; status == CST_OK && i < sizeof keys / sizeof keys[0]; i++) {
+        const char *value = cst_model_value(model, keys[i]);
+        if (value)
+            status = cst_options_set(context, options, keys[i], value);
+    }
+    return status;
 }
 
 static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {
@@ -104,7 +107,7 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
     cst_status status = check_options(context, work);
     CST_TRY(check_split(context, work));
     CST_TRY(cst_options_create(context, &options));
-    CST_TRY(take_threshold(context, work->model, options));
+    CST_TRY(take_settings(context, work->model, options));
     if (status == CST_OK)
         cst_settings_read(options, &work->settings);
     cst_options_free(context, options);

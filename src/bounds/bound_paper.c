@@ -27,6 +27,7 @@ typedef struct pool_facts {
     cst_cluster_facts by_pearson;
     cst_spectral_facts before;
     cst_spectral_facts after;
+    double kappa_cka[2]; /* of the CKA matrix: of all, of the kept ones */
     cst_spectral_claims claims;
 } pool_facts;
 
@@ -74,6 +75,8 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
         cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before);
     CST_TRY(cst_spectral_facts_of(context, f->pearson, view->members, f->kept, f->by_cka.clusters,
                                   f->values + members, &f->after));
+    CST_TRY(cst_cka_kappa(context, &f->cka, NULL, 0, &f->kappa_cka[0]));
+    CST_TRY(cst_cka_kappa(context, &f->cka, f->kept, f->by_cka.clusters, &f->kappa_cka[1]));
     if (status == CST_OK)
         cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
     return status;
@@ -148,8 +151,10 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
         cst_report_flag(report, root, "incoherent", f.by_cka.incoherent);
         cst_report_number(report, root, "epsilon_pearson", f.by_pearson.epsilon);
         cst_report_number(report, root, "mu_pearson", f.by_pearson.mu);
-        cst_report_number(report, root, "kappa_before", f.before.kappa);
-        cst_report_number(report, root, "kappa_after", f.after.kappa);
+        cst_report_number(report, root, "kappa_gram_before", f.before.kappa);
+        cst_report_number(report, root, "kappa_gram_after", f.after.kappa);
+        cst_report_number(report, root, "kappa_cka_before", f.kappa_cka[0]);
+        cst_report_number(report, root, "kappa_cka_after", f.kappa_cka[1]);
         put_claims(report, &f);
         put_discs(report, work, &f);
         put_penalties(report, &f);
@@ -192,9 +197,17 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
     CST_TRY(cst_standardise(context, &r->moments, -1, &r->standardised));
     CST_TRY(
         cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule, &r->spectrum));
-    if (status == CST_OK && !(isfinite(r->spectrum.lambda_star) && r->spectrum.lambda_star > 0))
-        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
     r->lambda = r->spectrum.lambda_star;
+    if (work->settings.spectrum_of == CST_SPECTRUM_OOF) {
+        cst_spectrum_members members = {.count = work->model->members, .classes = view.classes};
+        cst_spectrum own = {0};
+        CST_TRY(cst_spectrum_of_members(context, &r->standardised, &members,
+                                        work->settings.noise_rule, &own));
+        r->lambda = own.lambda_star;
+        cst_spectrum_free(context, &own);
+    }
+    if (status == CST_OK && !(isfinite(r->lambda) && r->lambda > 0))
+        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
     CST_TRY(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
     *rows = status == CST_OK ? view.rows : 0;
     return status;

@@ -70,6 +70,7 @@ static cst_status open_plan(cst_context *context, corruption *c) {
         cst_report_integer(report, at, "kinds", c->plan.kinds);
         cst_report_string(report, at, "clean", c->clean ? c->clean->split : NULL);
         cst_report_string(report, at, "normalised_by", reference ? reference->source : NULL);
+        cst_report_string(report, at, "units", reference ? "normalised" : "plain");
         cst_report_string(report, at, "resampled",
                           !c->clean || c->paired
                               ? "images, each under all conditions together"

@@ -81,10 +81,8 @@ static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_eval
                                      out->members, &s->training));
     if (status != CST_OK)
         return status;
-    /* Clusters depend on the members, and so do the correlations. */
-    size_t members = (size_t)out->members;
-    out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
-    return out->pearson ? cst_pearson(context, &out->source->view, out->pearson) : CST_ERROR_MEMORY;
+    /* Clusters depend on the members, and so do the similarities. */
+    return cst_evaluation_similarities(context, out);
 }
 
 /* ---- methods ---- */

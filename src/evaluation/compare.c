@@ -176,12 +176,14 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     return status;
 }
 
-/* Rank correlation of the condition number and the task's first score over the methods. */
-static cst_status put_kappa(cst_context *context, cst_report *report, const comparison *c) {
+/* Rank correlation of a condition number and the task's first score over the methods. */
+static cst_status put_kappa(cst_context *context, cst_report *report, const comparison *c,
+                            const char *name, bool cka) {
     json_t *root = cst_report_root(report);
     int32_t scores = 0;
     char key[40];
-    (void)cst_snprintf(key, sizeof key, "kappa_%s", cst_task_scores(c->e.ops->task, &scores)->key);
+    (void)cst_snprintf(key, sizeof key, "%s_%s", name,
+                       cst_task_scores(c->e.ops->task, &scores)->key);
     double *x = cst_alloc(context, 2 * (size_t)c->count, sizeof *x);
     if (!x)
         return CST_ERROR_MEMORY;
@@ -189,9 +191,10 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     bool varies[2] = {false, false};
     int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
-        if (isnan(c->entries[m].kappa)) /* a method that uses no member */
+        double kappa = cka ? c->entries[m].kappa_cka : c->entries[m].kappa_gram;
+        if (isnan(kappa)) /* a method that uses no member */
             continue;
-        x[count] = c->entries[m].kappa;
+        x[count] = kappa;
         y[count] = c->entries[m].scores[0];
         varies[0] = varies[0] || x[count] > x[0] || x[count] < x[0];
         varies[1] = varies[1] || y[count] > y[0] || y[count] < y[0];
@@ -260,7 +263,8 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
         cst_report_add_string(report, members, cst_pool_member_name(c->e.pool, k));
     cst_status status = put_rows(context, report, c);
     CST_TRY(put_tests(context, report, c));
-    CST_TRY(put_kappa(context, report, c));
+    CST_TRY(put_kappa(context, report, c, "kappa_gram", false));
+    CST_TRY(put_kappa(context, report, c, "kappa_cka", true));
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "read", c->e.seconds_read);
     cst_report_number(report, seconds, "methods", c->seconds_methods);

@@ -122,7 +122,8 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
                       cst_model_value(f->entry.made.model, "split.pool"));
     put_members(report, f);
     status = put_scores(context, report, f);
-    cst_report_number(report, root, "kappa", f->entry.kappa);
+    cst_report_number(report, root, "kappa_gram", f->entry.kappa_gram);
+    cst_report_number(report, root, "kappa_cka", f->entry.kappa_cka);
     cst_report_number(report, root, "flops_rel", f->entry.flops_rel);
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "read", f->e.seconds_read);

@@ -36,21 +36,63 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
     return status;
 }
 
-static cst_status check_data(cst_context *context, cst_evaluation *e) {
+/* The caller's settings; where it gave none, those of preset default. */
+static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
     cst_options *options = NULL;
     cst_status status =
         cst_method_options(context, "default", e->options->seed, e->options->settings,
                            e->options->setting_count, &options);
-    if (status != CST_OK)
-        return status;
-    bool wanted = cst_option_flag(options, CST_OPT_CHECKS);
+    if (status == CST_OK)
+        cst_settings_read(options, out);
     cst_options_free(context, options);
-    if (!wanted)
-        return CST_OK;
+    return status;
+}
+
+static cst_status check_data(cst_context *context, cst_evaluation *e) {
+    cst_settings settings;
+    cst_status status = read_settings(context, e, &settings);
+    if (status != CST_OK || !settings.checks)
+        return status;
     status = e->ops->check_data ? e->ops->check_data(context, e)
                                 : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
                                                      e->source, NULL, &e->findings);
     return status == CST_OK ? check_scored(context, e) : status;
+}
+
+enum { CKA_ROWS_MIN = 4 };
+
+static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
+    size_t cells = (size_t)e->members * (size_t)e->members;
+    cst_settings settings;
+    cst_cka_result found = {0};
+    cst_status status = read_settings(context, e, &settings);
+    settings.cka.lsh = CST_LSH_OFF;
+    settings.cka.threshold = 0;
+    if (status == CST_OK && e->ops->cka)
+        status = e->ops->cka(context, e, &settings.cka, &found);
+    else if (status == CST_OK)
+        status = cst_cka(context, &e->source->view, &settings.cka, &found);
+    if (status == CST_OK) {
+        e->cka = cst_alloc(context, cells, sizeof *e->cka);
+        status = e->cka ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        memcpy(e->cka, found.cka, cells * sizeof *e->cka);
+    cst_cka_result_free(context, &found);
+    return status;
+}
+
+cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) {
+    size_t members = (size_t)e->members;
+    cst_status status = CST_OK;
+    if (!e->pearson) {
+        e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
+        status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+    }
+    bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
+    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CKA_ROWS_MIN)
+        status = compute_cka(context, e);
+    return status;
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -73,12 +115,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                           cst_task_name(ops->task));
     CST_TRY(ops->open(context, out));
     CST_TRY(check_data(context, out));
-    if (status == CST_OK && !out->pearson) {
-        size_t members = (size_t)out->members;
-        out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
-        status = out->pearson ? cst_pearson(context, &out->source->view, out->pearson)
-                              : CST_ERROR_MEMORY;
-    }
+    CST_TRY(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
     return status;
 }
@@ -87,6 +124,7 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
     if (e->ops)
         e->ops->close(context, e);
     cst_free(context, e->pearson);
+    cst_free(context, e->cka);
     cst_findings_free(context, &e->findings);
     *e = (cst_evaluation){0};
 }
@@ -95,7 +133,7 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
 
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
                           const char *const *settings, int32_t count, cst_entry *out) {
-    *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa = NAN, .flops_rel = NAN};
+    *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa_gram = NAN, .kappa_cka = NAN, .flops_rel = NAN};
     if (strlen(name) >= sizeof out->name)
         return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
@@ -162,12 +200,18 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
     if (*entry->calibrator)
         (void)cst_snprintf(entry->detail + length, sizeof entry->detail - length, "%s%.60s",
                            length > 0 ? ", " : "", entry->calibrator);
+    /* Similarities of the part are those of the whole, unless it has its own. */
+    const cst_evaluation *from = part->pearson ? part : e;
+    const int32_t *places = part->pearson ? mine_used : used;
     cst_status status = CST_OK;
-    if (part->pearson)
-        status = cst_gram_kappa(context, part->pearson, part->members, mine_used, entry->models,
-                                &entry->kappa);
-    else if (e->pearson)
-        status = cst_gram_kappa(context, e->pearson, all, used, entry->models, &entry->kappa);
+    if (from->pearson)
+        status = cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
+                                &entry->kappa_gram);
+    if (from->cka)
+        CST_TRY(cst_gram_kappa(context, from->cka, from->members, places, entry->models,
+                               &entry->kappa_cka));
+    else if (from->pearson && entry->models == 1)
+        entry->kappa_cka = 1;
     cst_free(context, entry->uses);
     entry->uses = uses;
     if (entry->weights) {
@@ -377,7 +421,8 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
     cst_report_integer(report, row, "models", entry->models);
-    cst_report_number(report, row, "kappa", entry->kappa);
+    cst_report_number(report, row, "kappa_gram", entry->kappa_gram);
+    cst_report_number(report, row, "kappa_cka", entry->kappa_cka);
     cst_report_number(report, row, "flops_rel", entry->flops_rel);
     cst_report_number(report, row, "seconds", entry->seconds);
 }

@@ -15,6 +15,8 @@
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
+/* Fills pearson and cka of an evaluation where they are NULL. */
+cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
 /* ---- one method ---- */
 
@@ -85,7 +87,7 @@ void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e
 /* "mix" and "weights" [members] in the pool's order, null where the method is no mix. */
 void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
                      const cst_entry *entry);
-/* "models", "kappa", "flops_rel", "seconds". */
+/* "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds". */
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
 /* "KEY_ci". */
 void cst_put_interval(cst_report *report, json_t *object, const char *key,

@@ -156,6 +156,7 @@ static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst
     out->findings = (cst_findings){0};
     out->data = NULL;
     out->pearson = NULL;
+    out->cka = NULL;
     out->members = size;
     out->positions = s->members;
     return s->ops->narrow(context, &s->e, out);

@@ -38,6 +38,7 @@ typedef struct cst_evaluation {
     const cst_training *source; /* costs and tags of the members; in `data` */
     double *pearson; /* [members][members], freed with the evaluation; NULL: those of the whole are
                         taken */
+    double *cka;     /* likewise; NULL also where there are too many members for all pairs */
     cst_findings findings; /* of split "oof" */
     double seconds_read;
     void *data; /* the task's own */
@@ -63,7 +64,9 @@ typedef struct cst_entry {
     cst_made_model made; /* where it is wanted */
     /* Set by the harness from these, in the pool's positions. */
     int32_t models;
-    double kappa; /* condition number of the Gram matrix of the members used */
+    double kappa_gram; /* condition numbers: of the Gram matrix of the out-of-fold columns of the
+                          members used */
+    double kappa_cka;  /* and of their CKA matrix; NaN: it was not computed */
     double flops_rel;
 } cst_entry;
 
@@ -119,6 +122,9 @@ struct cst_task_ops {
     /* Loads what is fitted on and what is scored: fills source and data, and pearson if that is not
      * the correlation of the columns. close frees data, also after open failed. */
     cst_status (*open)(cst_context *context, cst_evaluation *e);
+    /* CKA of the members, as stage S1 of a fit computes it; NULL: that of the source's rows. */
+    cst_status (*cka)(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
+                      cst_cka_result *out);
     /* Checks what is fitted on, into e->findings; NULL: the rows of the source are checked. */
     cst_status (*check_data)(cst_context *context, cst_evaluation *e);
     void (*close)(cst_context *context, cst_evaluation *e);

@@ -220,44 +220,63 @@ double cst_penalty_evidence(const cst_standardised *standardised, const cst_spec
 
 /* ---- by rule ---- */
 
-cst_status cst_penalty_spectrum(cst_context *context, const cst_standardised *standardised,
-                                cst_noise_rule noise, cst_penalty_rule rule, cst_spectrum *out) {
-    if (rule == CST_PENALTY_STAR || rule == CST_PENALTY_CV) {
-        cst_status status = cst_spectrum_values(context, standardised, noise, out);
-        if (status != CST_OK || rule == CST_PENALTY_CV || isfinite(out->lambda_star))
-            return status;
-        cst_spectrum_free(context, out); /* the penalty is chosen another way */
-    }
-    return cst_spectrum_compute(context, standardised, noise, out);
+static void describe(const cst_spectrum *spectrum, cst_penalty *out) {
+    out->sigma2 = spectrum->sigma2;
+    out->mp_edge = spectrum->mp_edge;
+    out->snr = spectrum->snr;
+}
+
+/* GCV or the evidence, by the whole spectrum of the design. */
+static cst_status closed_form(cst_context *context, const cst_standardised *standardised,
+                              const cst_penalty_options *options, cst_penalty *out) {
+    cst_spectrum design = {0};
+    cst_status status = cst_spectrum_compute(context, standardised, options->noise, &design);
+    if (status == CST_OK)
+        out->lambda = options->rule == CST_PENALTY_EVIDENCE
+                          ? cst_penalty_evidence(standardised, &design, &options->grid)
+                          : cst_penalty_gcv(standardised, &design, &options->grid);
+    if (status == CST_OK && options->of == CST_SPECTRUM_META)
+        describe(&design, out);
+    cst_spectrum_free(context, &design);
+    return status;
 }
 
 cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
-                              const cst_standardised *standardised, const cst_spectrum *spectrum,
-                              cst_penalty_rule rule, const cst_penalty_grid *grid, double *lambda) {
-    cst_status status = check_grid(context, grid);
+                              const cst_standardised *standardised,
+                              const cst_spectrum_members *members,
+                              const cst_penalty_options *options, cst_penalty *out) {
+    bool oof = options->of == CST_SPECTRUM_OOF;
+    bool star = options->rule == CST_PENALTY_STAR;
+    cst_spectrum spectrum = {0};
+    cst_status status = check_grid(context, &options->grid);
+    if (options->rule < CST_PENALTY_STAR || options->rule > CST_PENALTY_EVIDENCE)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "penalty rule %d does not exist",
+                        (int)options->rule);
     if (status != CST_OK)
         return status;
-    switch (rule) {
-    case CST_PENALTY_STAR:
-        *lambda = spectrum->lambda_star;
-        if (isfinite(*lambda))
-            return CST_OK;
-        cst_notice(context,
-                   "the spectrum of the meta-design has no finite signal-to-noise ratio (%g), so "
-                   "the penalty is chosen by generalised cross-validation",
-                   spectrum->snr);
-        *lambda = cst_penalty_gcv(standardised, spectrum, grid);
-        return CST_OK;
-    case CST_PENALTY_CV:
-        return cst_penalty_cv(context, moments, grid, lambda, NULL);
-    case CST_PENALTY_GCV:
-        *lambda = cst_penalty_gcv(standardised, spectrum, grid);
-        return CST_OK;
-    case CST_PENALTY_EVIDENCE:
-        *lambda = cst_penalty_evidence(standardised, spectrum, grid);
+    if (oof)
+        status = cst_spectrum_of_members(context, standardised, members, options->noise, &spectrum);
+    else if (star || options->rule == CST_PENALTY_CV)
+        status = cst_spectrum_values(context, standardised, options->noise, &spectrum);
+    double lambda_star = spectrum.lambda_star;
+    if (status == CST_OK && spectrum.values)
+        describe(&spectrum, out);
+    cst_spectrum_free(context, &spectrum);
+    if (status != CST_OK)
+        return status;
+    if (options->rule == CST_PENALTY_CV)
+        return cst_penalty_cv(context, moments, &options->grid, &out->lambda, NULL);
+    if (star && isfinite(lambda_star)) {
+        out->lambda = lambda_star;
         return CST_OK;
     }
-    return cst_fail(context, CST_ERROR_ARGUMENT, "penalty rule %d does not exist", (int)rule);
+    status = closed_form(context, standardised, options, out);
+    if (status == CST_OK && star)
+        cst_notice(context,
+                   "the spectrum of the %s has no finite signal-to-noise ratio (%g), so the "
+                   "penalty is chosen by generalised cross-validation",
+                   oof ? "out-of-fold columns" : "meta-design", out->snr);
+    return status;
 }
 
 cst_status cst_penalties_compute(cst_context *context, const cst_moments *moments,

@@ -30,7 +30,7 @@ double cst_penalty_grid_at(const cst_penalty_grid *grid, int32_t point);
 
 /* What each rule says; NaN where it has no answer (star without a finite SNR, cv with one fold). */
 typedef struct cst_penalties {
-    double star;
+    double star; /* of the meta-design's spectrum */
     double cv;
     double gcv;
     double evidence;
@@ -58,16 +58,26 @@ double cst_penalty_log_evidence(const cst_standardised *standardised, const cst_
 double cst_penalty_evidence(const cst_standardised *standardised, const cst_spectrum *spectrum,
                             const cst_penalty_grid *grid);
 
-/* The spectrum of a design as far as cst_penalty_choose reads it for this rule: without vectors
- * where none are needed. */
-cst_status cst_penalty_spectrum(cst_context *context, const cst_standardised *standardised,
-                                cst_noise_rule noise, cst_penalty_rule rule, cst_spectrum *out);
+typedef struct cst_penalty_options {
+    cst_penalty_rule rule;
+    cst_noise_rule noise;
+    cst_spectrum_of of;
+    cst_penalty_grid grid;
+} cst_penalty_options;
+
+/* A penalty, and the spectrum that lambda* is read from. */
+typedef struct cst_penalty {
+    double lambda;
+    double sigma2, mp_edge, snr;
+} cst_penalty;
 
 /* The penalty by one rule. CST_PENALTY_STAR without a finite SNR falls back to GCV with a notice;
- * CST_PENALTY_CV on moments with one fold is an error. */
+ * CST_PENALTY_CV on moments with one fold is an error. members: NULL unless options->of is
+ * CST_SPECTRUM_OOF. */
 cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
-                              const cst_standardised *standardised, const cst_spectrum *spectrum,
-                              cst_penalty_rule rule, const cst_penalty_grid *grid, double *lambda);
+                              const cst_standardised *standardised,
+                              const cst_spectrum_members *members,
+                              const cst_penalty_options *options, cst_penalty *out);
 
 /* All four, side by side. */
 cst_status cst_penalties_compute(cst_context *context, const cst_moments *moments,

@@ -107,6 +107,29 @@ cst_status cst_spectrum_values(cst_context *context, const cst_standardised *sta
     return status;
 }
 
+cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised *standardised,
+                                   const cst_spectrum_members *members, cst_noise_rule rule,
+                                   cst_spectrum *out) {
+    size_t width = (size_t)standardised->kept;
+    size_t k = 0; /* a design's columns keep their order: those of the members come first */
+    while (k < width && standardised->index[k] < members->count)
+        k++;
+    *out = (cst_spectrum){0};
+    if (k == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "every kept member gives the same prediction for every sample, so there is "
+                        "no spectrum of the out-of-fold columns");
+    cst_standardised part = {.kept = (int32_t)k, .rows = standardised->rows / members->classes};
+    part.gram = cst_alloc(context, k * k, sizeof *part.gram);
+    if (!part.gram)
+        return CST_ERROR_MEMORY;
+    for (size_t j = 0; j < k; j++)
+        memcpy(part.gram + j * k, standardised->gram + j * width, k * sizeof *part.gram);
+    cst_status status = cst_spectrum_values(context, &part, rule, out);
+    cst_free(context, part.gram);
+    return status;
+}
+
 cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
                                 cst_noise_rule rule, cst_spectrum *out) {
     memset(out, 0, sizeof *out);

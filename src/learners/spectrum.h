@@ -1,7 +1,7 @@
 /*
- * The spectrum of the normalised Gram of the meta-design, its noise edge and the closed-form
- * penalty lambda*. Stage S3. Paper: section "Spectrum-Adaptive Regularization", propositions on
- * lambda*; docs/method.md#s2-and-s3-gate-and-penalties.
+ * The spectrum of the normalised Gram of the meta-design or of the members' columns in it, its
+ * noise edge and the closed-form penalty lambda*. Stage S3. Paper: section "Spectrum-Adaptive
+ * Regularization", propositions on lambda*; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_SPECTRUM_H
 #define CST_LEARNERS_SPECTRUM_H
@@ -22,9 +22,22 @@ typedef enum cst_noise_rule {
 
 #define CST_SPECTRUM_NULL 1e-10
 
+/* Whose Gram matrix lambda* comes from. */
+typedef enum cst_spectrum_of {
+    CST_SPECTRUM_META = 0, /* of the meta-design, gamma = columns / its rows */
+    CST_SPECTRUM_OOF = 1   /* of the kept members' out-of-fold columns, gamma = members / samples:
+                              the paper */
+} cst_spectrum_of;
+
+/* The members' columns in a standardised design, which are its first. */
+typedef struct cst_spectrum_members {
+    int32_t count;   /* K_eff */
+    int32_t classes; /* rows of the design for each sample; 1 in a regression */
+} cst_spectrum_members;
+
 typedef struct cst_spectrum {
     int32_t columns; /* k, of the standardised design */
-    double rows;     /* n */
+    double rows;     /* n; of members' columns N */
     double *values;  /* [k], ascending, none below 0 */
     double *vectors; /* [k][k], row-major: column j belongs to values[j] */
     double *cross;   /* [k]: V'X'y/n, the target's correlations along the eigenvectors */
@@ -45,6 +58,11 @@ cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *st
 /* The same without vectors and cross, which are NULL, in less time. */
 cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
                                cst_noise_rule rule, cst_spectrum *out);
+
+/* The values of the members' columns alone. CST_ERROR_INPUT where all of them are constant. */
+cst_status cst_spectrum_of_members(cst_context *context, const cst_standardised *standardised,
+                                   const cst_spectrum_members *members, cst_noise_rule rule,
+                                   cst_spectrum *out);
 
 void cst_spectrum_free(cst_context *context, cst_spectrum *spectrum);
 

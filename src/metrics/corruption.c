@@ -148,6 +148,11 @@ static double *add_statistic(cst_context *context, cst_corruption_plan *plan, co
     return plan->weights + (size_t)s * (size_t)plan->conditions;
 }
 
+/* What the summed error of a kind is divided by: the reference's sum, or the severities. */
+static double divisor(const kinds *k, const double *sums, int32_t kind) {
+    return sums ? sums[kind] : (double)k->size[kind];
+}
+
 /* The four that are over all kinds. sums: [kinds] of the reference, NULL without. */
 static cst_status add_totals(cst_context *context, const kinds *k, bool clean, const double *sums,
                              double reference_clean, cst_corruption_plan *plan) {
@@ -164,7 +169,7 @@ static cst_status add_totals(cst_context *context, const kinds *k, bool clean, c
         plan->clean[plan->statistics] = -1;
         w = add_statistic(context, plan, "mce_delta", "");
         for (int32_t c = 0; w && c < k->count; c++)
-            w[c] = share / (double)k->size[k->kind[c]];
+            w[c] = share / divisor(k, sums, k->kind[c]);
     }
     if (w && clean && sums && !isnan(reference_clean)) {
         double *at = &plan->clean[plan->statistics];
@@ -179,8 +184,10 @@ static cst_status add_totals(cst_context *context, const kinds *k, bool clean, c
     return w ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* Means over the kinds of each family, and over the severities of each kind. */
-static cst_status add_parts(cst_context *context, const kinds *k, cst_corruption_plan *plan) {
+/* Means over the kinds of each family, and over the severities of each kind; with a reference in
+ * its units. sums: as add_totals. */
+static cst_status add_parts(cst_context *context, const kinds *k, const double *sums,
+                            cst_corruption_plan *plan) {
     for (int32_t f = 0; f < k->families; f++) {
         double *w =
             add_statistic(context, plan, "families.", k->name[(size_t)k->count + (size_t)f]);
@@ -188,7 +195,7 @@ static cst_status add_parts(cst_context *context, const kinds *k, cst_corruption
             return CST_ERROR_MEMORY;
         for (int32_t c = 0; c < k->count; c++)
             if (k->family[k->kind[c]] == f)
-                w[c] = 1 / ((double)k->members[f] * (double)k->size[k->kind[c]]);
+                w[c] = 1 / ((double)k->members[f] * divisor(k, sums, k->kind[c]));
     }
     plan->drawn = plan->statistics;
     for (int32_t i = 0; i < k->kinds; i++) {
@@ -197,7 +204,7 @@ static cst_status add_parts(cst_context *context, const kinds *k, cst_corruption
             return CST_ERROR_MEMORY;
         for (int32_t c = 0; c < k->count; c++)
             if (k->kind[c] == i)
-                w[c] = 1 / (double)k->size[i];
+                w[c] = 1 / divisor(k, sums, i);
     }
     return CST_OK;
 }
@@ -228,7 +235,7 @@ cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *
         tell_unused(context, &k, reference);
     }
     CST_TRY(add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out));
-    CST_TRY(add_parts(context, &k, out));
+    CST_TRY(add_parts(context, &k, reference ? sums : NULL, out));
     cst_free(context, sums);
     release(context, &k);
     return status;

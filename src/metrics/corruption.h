@@ -15,7 +15,8 @@ typedef struct cst_corruption {
     double severity;    /* or NaN */
 } cst_corruption;
 
-/* Statistic s is sum_c weights[s][c] E_c + clean[s] E_clean, E the top-1 errors. */
+/* With a reference, families, kinds and mce_delta are in its units: those of mce_normalised.
+ * Statistic s is sum_c weights[s][c] E_c + clean[s] E_clean, E the top-1 errors. */
 typedef struct cst_corruption_plan {
     int32_t conditions;
     int32_t kinds;

@@ -227,7 +227,8 @@ const char *cst_metric_definition(const char *name) {
                 "not normalised by a reference"},
         {"mce_normalised", "mean over corruption kinds of the summed error over severities "
                            "divided by that of the reference: 1 equals the reference"},
-        {"mce_delta", "mce minus the error on the clean split"},
+        {"mce_delta", "mce, or with reference errors mce_normalised, minus the error on the clean "
+                      "split"},
         {"mce_relative", "mean over corruption kinds of the increase over the clean error, "
                          "summed over severities, divided by that of the reference (Hendrycks "
                          "and Dietterich 2019)"},

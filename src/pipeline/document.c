@@ -288,10 +288,12 @@ void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
 
 static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
+    static const char *const of[] = {"meta", "oof"};
     const cst_meta_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
     cst_report_number(report, root, "lambda", fit->lambda);
     cst_report_string(report, root, "lambda_rule", rules[facts->settings->penalty_rule]);
+    cst_report_string(report, root, "spectrum_of", of[facts->settings->spectrum_of]);
     cst_report_number(report, root, "sigma2", fit->sigma2);
     cst_report_number(report, root, "mp_edge", fit->mp_edge);
     cst_report_number(report, root, "snr", fit->snr);
@@ -300,6 +302,8 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
         json_t *entry = cst_report_add_object(report, learners);
         cst_report_string(report, entry, "name", fit->name[m]);
         cst_report_number(report, entry, "nll", fit->nll[m]);
+        if (facts->settings->blend.rule == CST_BLEND_LAPLACE)
+            cst_report_number(report, entry, "loss", fit->loss[m]);
         cst_report_number(report, entry, "half_logdet", fit->half_logdet[m]);
         cst_report_number(report, entry, "weight", fit->weight[m]);
     }
@@ -377,6 +381,14 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
 }
 
+void cst_document_condition(cst_report *report, const cst_stages *stages) {
+    json_t *root = cst_report_root(report);
+    cst_report_number(report, root, "kappa_gram_before", stages->kappa_gram[0]);
+    cst_report_number(report, root, "kappa_gram_after", stages->kappa_gram[1]);
+    cst_report_number(report, root, "kappa_cka_before", stages->kappa_cka[0]);
+    cst_report_number(report, root, "kappa_cka_after", stages->kappa_cka[1]);
+}
+
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
     cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
     if (status != CST_OK)
@@ -398,8 +410,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);
     cst_document_front(report, facts);
-    cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
-    cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
+    cst_document_condition(report, facts->stages);
     put_learners(report, facts);
     put_mixing(report, facts);
     put_oof(report, facts);

@@ -25,11 +25,13 @@ typedef struct cst_fit_facts {
 } cst_fit_facts;
 
 /* Parts of a fit's document that tasks share: which members are kept and why the others went; how
- * redundancy was judged; the path of the selection; FLOPs, seconds and memory. */
+ * redundancy was judged; the path of the selection; condition numbers; FLOPs, seconds and memory.
+ */
 void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
 void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
 void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
+void cst_document_condition(cst_report *report, const cst_stages *stages);
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
@@ -54,6 +56,12 @@ void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *
  * landmarks_max, residual_max. */
 void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                       const cst_settings *settings);
+
+/* Spectrum of the meta-design or of the members' columns, what each rule makes of it, and lambda*
+ * of both. Fails as cst_standardise does where there is none. */
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings);
 
 /* "clusters": lists of names of the members with the same cluster_of [members]. */
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);

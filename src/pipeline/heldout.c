@@ -6,9 +6,11 @@
 
 #include "blend/blend.h"
 #include "learners/design.h"
+#include "learners/moments.h"
 #include "learners/slab.h"
 #include "model/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 /* (sample, class) pairs worked on at a time (more where one sample has more classes). */
@@ -16,8 +18,9 @@ enum { CHUNK_PAIRS = 512 };
 
 typedef struct pass {
     const cst_heldout *heldout;
-    int64_t chunk;  /* samples */
-    size_t scratch; /* doubles that a design's tile may need */
+    int64_t chunk;     /* samples */
+    size_t scratch;    /* doubles that a design's tile may need */
+    size_t squares_at; /* in the sums */
 } pass;
 
 typedef struct buffers {
@@ -131,6 +134,20 @@ static void loglinear_rows(const cst_model *model, const cst_learner *learner, c
         cst_softmax(model->classes, scores + (size_t)i * classes);
 }
 
+/* Adds the squared errors of scores of the picked rows, by the rows' weights. */
+static void add_squares(const cst_view *view, const int64_t *rows, int64_t count,
+                        const double *scores, double *sum) {
+    for (int64_t i = 0; i < count; i++) {
+        const double *row = scores + i * view->classes;
+        double square = 0;
+        for (int32_t c = 0; c < view->classes; c++) {
+            double error = cst_design_target(view, rows[i], c) - row[c];
+            square += error * error;
+        }
+        *sum += cst_view_weight(view, rows[i]) * square;
+    }
+}
+
 /* Predicts the picked rows with the model of their fold, and keeps what is asked for. rows: their
  * positions in the view. */
 static void add_chunk(const pass *p, const cst_model *model, buffers *b, const int64_t *rows,
@@ -141,6 +158,8 @@ static void add_chunk(const pass *p, const cst_model *model, buffers *b, const i
     linear_scores(p, model, b, count);
     for (int32_t m = 0; m < h->learners; m++) {
         double *scores = b->scores + m * stride;
+        if (h->squares && is_linear(&model->learner[m]))
+            add_squares(h->view, rows, count, scores, sum + p->squares_at + m);
         if (is_linear(&model->learner[m]))
             cst_probability_rows(cst_learner_map(model, &model->learner[m]), count, model->classes,
                                  scores);
@@ -203,11 +222,14 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
 cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
     int32_t classes = heldout->view->classes;
     size_t learners = (size_t)heldout->learners;
-    size_t width = heldout->moments ? learners * learners : 0;
+    size_t square = heldout->moments ? learners * learners : 0;
+    size_t width = square + (heldout->squares ? learners : 0);
     double *sum = cst_alloc(context, width, sizeof *sum);
     if (!sum)
         return CST_ERROR_MEMORY;
-    pass p = {.heldout = heldout, .chunk = classes < CHUNK_PAIRS ? CHUNK_PAIRS / classes : 1};
+    pass p = {.heldout = heldout,
+              .chunk = classes < CHUNK_PAIRS ? CHUNK_PAIRS / classes : 1,
+              .squares_at = square};
     for (int32_t f = 0; f < heldout->fold_count; f++) {
         size_t needed = cst_design_scratch(&heldout->models[f]->gate, p.chunk);
         p.scratch = needed > p.scratch ? needed : p.scratch;
@@ -215,11 +237,14 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(heldout->view->rows), width, add_block, &p, sum);
     double pairs = cst_view_weight_sum(heldout->view) * (double)classes;
-    for (size_t a = 0; status == CST_OK && a < learners && width > 0; a++)
+    for (size_t a = 0; status == CST_OK && a < learners && square > 0; a++)
         for (size_t b = a; b < learners; b++) {
             heldout->moments[a * learners + b] = sum[a * learners + b] / pairs;
             heldout->moments[b * learners + a] = heldout->moments[a * learners + b];
         }
+    for (size_t m = 0; status == CST_OK && heldout->squares && m < learners; m++)
+        heldout->squares[m] =
+            is_linear(&heldout->models[0]->learner[m]) ? sum[square + m] / pairs : (double)NAN;
     cst_free(context, sum);
     return status;
 }

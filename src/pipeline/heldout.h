@@ -19,6 +19,8 @@ typedef struct cst_heldout {
     float *truth; /* out: [learners][rows] */
     double
         *moments; /* out: [learners][learners], over all (sample, class) rows; NULL: not wanted */
+    double *squares; /* out: [learners], mean squared error of the scores over the same rows, before
+                        they become probabilities; NAN for log-linear pools; NULL: not wanted */
 } cst_heldout;
 
 /* Each row predicted by the model of its fold, by each of its learners alone. */

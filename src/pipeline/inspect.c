@@ -32,14 +32,15 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     cst_cka_result cka = {0};
     double *pearson = cst_alloc(context, members * members, sizeof *pearson);
     int32_t *cluster_of = cst_alloc(context, members, sizeof *cluster_of);
-    double kappa = NAN;
+    double kappa[2] = {NAN, NAN};
     double elbow = NAN;
     bool found = false;
     cst_status status = pearson && cluster_of ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(cst_cka(context, view, &settings->cka, &cka));
     CST_TRY(cst_pearson(context, view, pearson));
-    CST_TRY(cst_gram_kappa(context, pearson, view->members, NULL, view->members, &kappa));
+    CST_TRY(cst_gram_kappa(context, pearson, view->members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, &cka, NULL, 0, &kappa[1]));
     CST_TRY(cst_elbow_threshold(context, cka.cka, view->members, &elbow, &found));
     double threshold =
         settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
@@ -51,7 +52,8 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
         cst_report_number(report, root, "cluster_threshold", threshold);
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &cka, settings);
         cst_report_number(report, root, "elbow", found ? elbow : NAN);
-        cst_report_number(report, root, "kappa", kappa);
+        cst_report_number(report, root, "kappa_gram", kappa[0]);
+        cst_report_number(report, root, "kappa_cka", kappa[1]);
     }
     cst_cka_result_free(context, &cka);
     cst_free(context, pearson);
@@ -67,36 +69,53 @@ static int32_t lowest(const cst_metrics *members, int32_t count) {
     return best;
 }
 
-/* Spectrum of the meta-design of all members and what each rule makes of it. */
-static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_training *source,
-                               const cst_settings *settings, const cst_metrics *members) {
-    json_t *root = cst_report_root(report);
-    cst_gate gate = {0};
-    cst_moments moments = {0};
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings) {
+    static const char *const of[] = {"meta", "oof"};
     cst_standardised standardised = {0};
-    cst_spectrum spectrum = {0};
+    cst_spectrum spectra[2] = {{0}, {0}}; /* in the order of cst_spectrum_of */
     cst_penalties penalties = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_status status = cst_gate_fit(context, &source->view, lowest(members, source->view.members),
-                                     &settings->gate, &gate);
-    CST_TRY(cst_moments_compute(context, &source->view, &gate, source->folds, source->fold_count,
-                                &moments));
-    CST_TRY(cst_standardise(context, &moments, -1, &standardised));
-    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
-    CST_TRY(cst_penalties_compute(context, &moments, &standardised, &spectrum, &grid, &penalties));
+    cst_status status = cst_standardise(context, moments, -1, &standardised);
+    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectra[0]));
+    CST_TRY(cst_spectrum_of_members(context, &standardised, members, settings->noise_rule,
+                                    &spectra[1]));
+    CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectra[0], &grid, &penalties));
     if (status == CST_OK) {
-        cst_report_numbers(report, root, "eigenvalues", spectrum.values, spectrum.columns);
-        cst_report_number(report, root, "sigma2", spectrum.sigma2);
-        cst_report_number(report, root, "mp_edge", spectrum.mp_edge);
-        cst_report_number(report, root, "snr", spectrum.snr);
-        json_t *lambda = cst_report_object(report, root, "lambda");
-        cst_report_number(report, lambda, "star", penalties.star);
+        const cst_spectrum *shown = &spectra[settings->spectrum_of];
+        cst_report_string(report, object, "spectrum_of", of[settings->spectrum_of]);
+        cst_report_numbers(report, object, "eigenvalues", shown->values, shown->columns);
+        cst_report_number(report, object, "sigma2", shown->sigma2);
+        cst_report_number(report, object, "mp_edge", shown->mp_edge);
+        cst_report_number(report, object, "snr", shown->snr);
+        json_t *lambda = cst_report_object(report, object, "lambda");
+        cst_report_number(report, lambda, "star", shown->lambda_star);
         cst_report_number(report, lambda, "cv", penalties.cv);
         cst_report_number(report, lambda, "gcv", penalties.gcv);
         cst_report_number(report, lambda, "evidence", penalties.evidence);
+        json_t *star = cst_report_object(report, object, "lambda_star");
+        for (int i = 1; i >= 0; i--)
+            cst_report_number(report, star, of[i], spectra[i].lambda_star);
     }
-    cst_spectrum_free(context, &spectrum);
+    for (int i = 0; i < 2; i++)
+        cst_spectrum_free(context, &spectra[i]);
     cst_standardised_free(context, &standardised);
+    return status;
+}
+
+/* Spectrum of the meta-design of all members and what each rule makes of it. */
+static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_training *source,
+                               const cst_settings *settings, const cst_metrics *scores) {
+    cst_gate gate = {0};
+    cst_moments moments = {0};
+    cst_status status = cst_gate_fit(context, &source->view, lowest(scores, source->view.members),
+                                     &settings->gate, &gate);
+    cst_spectrum_members members = {.count = source->view.members, .classes = source->view.classes};
+    CST_TRY(cst_moments_compute(context, &source->view, &gate, source->folds, source->fold_count,
+                                &moments));
+    CST_TRY(cst_document_spectrum(context, report, cst_report_root(report), &moments, &members,
+                                  settings));
     cst_moments_free(context, &moments);
     cst_gate_free(context, &gate);
     return status;

@@ -100,15 +100,17 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
                                             CST_LINEAR_LASSO};
     static const cst_learner_kind learners[] = {CST_LEARNER_RIDGE, CST_LEARNER_ELASTIC_NET,
                                                 CST_LEARNER_LASSO};
-    cst_spectrum spectrum = {0};
-    cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_status status = cst_penalty_spectrum(context, standardised, settings->noise_rule,
-                                             settings->penalty_rule, &spectrum);
-    CST_TRY(cst_penalty_choose(context, moments, standardised, &spectrum, settings->penalty_rule,
-                               &grid, &fit->lambda));
-    fit->sigma2 = spectrum.sigma2;
-    fit->mp_edge = spectrum.mp_edge;
-    fit->snr = spectrum.snr;
+    cst_penalty_options options = cst_settings_penalty(settings);
+    cst_penalty penalty = {0};
+    cst_spectrum_members members = {.count = fit->model->members, .classes = fit->model->classes};
+    cst_status status =
+        cst_penalty_choose(context, moments, standardised, &members, &options, &penalty);
+    if (status != CST_OK)
+        return status;
+    fit->lambda = penalty.lambda;
+    fit->sigma2 = penalty.sigma2;
+    fit->mp_edge = penalty.mp_edge;
+    fit->snr = penalty.snr;
     for (size_t i = 0; status == CST_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
         if (!wants(settings, learners[i]))
             continue;
@@ -124,9 +126,9 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
             status = cst_refits_add_linear(context, fit->model->refits, standardised, &linear,
                                            fit->model->members, at);
         fit->half_logdet[at] = 0.5 * linear.logdet_hessian;
+        fit->active[at] = linear.active;
         cst_linear_free(context, &linear);
     }
-    cst_spectrum_free(context, &spectrum);
     return status;
 }
 
@@ -268,7 +270,7 @@ static cst_status start_fit(cst_context *context, const cst_view *view,
                             const cst_settings *settings, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
     for (int m = 0; m < CST_LEARNERS_MAX; m++)
-        fit->half_logdet[m] = NAN;
+        fit->half_logdet[m] = fit->loss[m] = NAN;
     cst_status status = cst_stack_create(context, &fit->model);
     if (status != CST_OK)
         return status;
@@ -574,8 +576,10 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                                 cst_meta_fit *fit) {
     size_t cells = 0;
     double moments[CST_LEARNERS_MAX * CST_LEARNERS_MAX];
+    double squares[CST_LEARNERS_MAX];
     const cst_blend_options *options = &job->settings->blend;
     bool needed = fit->learners > 1 && cst_blend_needs_moments(options->rule);
+    bool squared = options->rule == CST_BLEND_LAPLACE && options->same_loss;
     judged rows;
     cst_status status = find_judged(context, job, &rows);
     if (!cst_size_mul((size_t)job->view->rows, (size_t)fit->learners, &cells))
@@ -594,11 +598,13 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                            .models = models,
                            .learners = fit->learners - (job->pool_loss != NULL),
                            .truth = truth,
-                           .moments = needed ? moments : NULL};
+                           .moments = needed ? moments : NULL,
+                           .squares = squared ? squares : NULL};
     CST_TRY(cst_heldout_run(context, &heldout));
     if (status == CST_OK)
         place_truth(job, &rows, fit->learners, truth);
-    CST_TRY(cst_blend_learners(context, &rows.view, options, truth, needed ? moments : NULL, fit));
+    CST_TRY(cst_blend_learners(context, &rows.view, options, truth, needed ? moments : NULL,
+                               squared ? squares : NULL, fit));
     free_judged(context, &rows);
     cst_free(context, truth);
     cst_free(context, models);

@@ -19,9 +19,11 @@ typedef struct cst_meta_fit {
     int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
     const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
     double weight[CST_LEARNERS_MAX];    /* in the blend */
-    double nll[CST_LEARNERS_MAX]; /* L_m: total categorical NLL on the held-out folds; NaN when one
-                                     learner */
+    double nll[CST_LEARNERS_MAX];       /* total categorical NLL on the held-out folds; NaN when one
+                                           learner */
+    double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NAN without */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
+    int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
     double *row_loss; /* [rows]: cross-fitted NLL of the blend times the row's weight; NULL when not
                          asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each

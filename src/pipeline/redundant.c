@@ -33,6 +33,7 @@ cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t
         rule.limits = settings->limits;
     /* Selection weighs what members cost: before it only equal ones go. */
     rule.equal_only = settings->select && cst_limited(&settings->limits);
+    rule.keep_ties = settings->keep_ties;
     return rule;
 }
 
@@ -192,7 +193,6 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     CST_TRY(cst_risk_all(context, view, out->risk));
     CST_TRY(cst_stage(context, "correlations"));
     CST_TRY(cst_pearson(context, view, out->pearson));
-    CST_TRY(cst_gram_kappa(context, out->pearson, members, NULL, members, &out->kappa_before));
     out->threshold = NAN;
     cst_settings with = *settings;
     if (settings->measure == CST_MEASURE_NONE) {

@@ -6,7 +6,7 @@
 
 #include "pipeline/stages.h"
 
-/* Fills risk, similarity, pearson, threshold, because, kept and kappa_before of `out`, whose arrays
+/* Fills risk, similarity, pearson, threshold, because and kept of `out`, whose arrays
  * are allocated. The caps apply here only where no selection follows. */
 cst_status cst_redundant_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                  int32_t fold_count, const cst_settings *settings,

@@ -15,6 +15,13 @@ void cst_settings_pool_only(cst_settings *settings) {
         settings->learners = CST_META_LOGLINEAR;
 }
 
+cst_penalty_options cst_settings_penalty(const cst_settings *settings) {
+    return (cst_penalty_options){.rule = settings->penalty_rule,
+                                 .noise = settings->noise_rule,
+                                 .of = settings->spectrum_of,
+                                 .grid = cst_penalty_grid_default()};
+}
+
 void cst_settings_read(const cst_options *o, cst_settings *out) {
     *out = (cst_settings){.seed = (uint64_t)cst_option_integer(o, CST_OPT_SEED)};
     out->folds = (int32_t)cst_option_integer(o, CST_OPT_FOLDS_COUNT);
@@ -24,6 +31,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->threshold_rule = (cst_threshold_rule)cst_option_choice(o, CST_OPT_CKA_RULE);
     out->threshold = cst_option_real(
         o, out->measure == CST_MEASURE_PEARSON ? CST_OPT_PEARSON_THRESHOLD : CST_OPT_CKA_THRESHOLD);
+    out->keep_ties = cst_option_choice(o, CST_OPT_REDUNDANCY_TIES) == 1;
     out->cka = (cst_cka_options){
         .estimator = (cst_cka_estimator)cst_option_choice(o, CST_OPT_CKA_ESTIMATOR),
         .statistic = (cst_cka_statistic)cst_option_choice(o, CST_OPT_CKA_STATISTIC),
@@ -70,6 +78,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->gate.seed = out->seed;
     out->penalty_rule = (cst_penalty_rule)cst_option_choice(o, CST_OPT_LAMBDA_RULE);
     out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
+    out->spectrum_of = (cst_spectrum_of)cst_option_choice(o, CST_OPT_SPECTRUM_OF);
     out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
     out->balance = cst_option_real(o, CST_OPT_FIT_BALANCE);
     if (out->balance > 0)
@@ -90,6 +99,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->loglinear.prior_bias = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_BIAS);
     out->blend = cst_blend_defaults();
     out->blend.rule = (cst_blend_rule)cst_option_choice(o, CST_OPT_BLEND_RULE);
+    out->blend.same_loss = cst_option_choice(o, CST_OPT_BLEND_EVIDENCE) == 1;
     out->blend.prior = cst_option_real(o, CST_OPT_BLEND_PRIOR);
     out->blend.least = cst_option_real(o, CST_OPT_BLEND_LEAST);
     out->blend.temperature = cst_option_real(o, CST_OPT_BLEND_TEMPERATURE);

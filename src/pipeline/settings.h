@@ -38,6 +38,7 @@ typedef struct cst_settings {
     cst_measure measure;
     cst_threshold_rule threshold_rule;
     double threshold;
+    bool keep_ties; /* a redundant member stays unless the kept one has strictly lower risk */
     cst_cka_options cka;
     int32_t keep_max;
     double keep_fraction;
@@ -49,6 +50,7 @@ typedef struct cst_settings {
     cst_gate_options gate;
     cst_penalty_rule penalty_rule;
     cst_noise_rule noise_rule;
+    cst_spectrum_of spectrum_of;
     double l1_ratio;
     cst_loglinear_options loglinear;
     bool prior_cv; /* precision of the log-linear weights by held-out loss */
@@ -66,6 +68,9 @@ typedef struct cst_settings {
 } cst_settings;
 
 void cst_settings_read(const cst_options *options, cst_settings *out);
+
+/* How they choose the penalty of linear meta-learners. */
+cst_penalty_options cst_settings_penalty(const cst_settings *settings);
 
 /* Leaves of a preset's meta-learners the log-linear pool alone, where it is among them and
  * meta.learners was not set. */

@@ -503,6 +503,28 @@ void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_
     }
 }
 
+cst_status cst_stages_condition(cst_context *context, cst_stages *s) {
+    cst_status status = cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &s->kappa_gram[0]);
+    CST_TRY(
+        cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &s->kappa_gram[1]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &s->kappa_cka[0]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &s->kappa_cka[1]));
+    return status;
+}
+
+cst_status cst_stages_condition_cka(cst_context *context, const cst_view *view,
+                                    const cst_settings *settings, cst_stages *s) {
+    cst_cka_result found = {0};
+    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS)
+        return CST_OK;
+    cst_status status = cst_stage(context, "condition of the CKA matrix");
+    CST_TRY(cst_cka(context, view, &settings->cka, &found));
+    CST_TRY(cst_cka_kappa(context, &found, NULL, 0, &s->kappa_cka[0]));
+    CST_TRY(cst_cka_kappa(context, &found, s->kept, s->kept_count, &s->kappa_cka[1]));
+    cst_cka_result_free(context, &found);
+    return status;
+}
+
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
  * dropped for, even where that one went later. */
 void cst_stages_find_closest(cst_stages *out) {
@@ -558,8 +580,7 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
     CST_TRY(cst_model_prune(context, out->fit.model));
     CST_TRY(drop_unused(context, out));
-    CST_TRY(cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
-                           &out->kappa_after));
+    CST_TRY(cst_stages_condition(context, out));
     if (status == CST_OK)
         cst_stages_find_closest(out);
     else

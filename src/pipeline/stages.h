@@ -40,7 +40,9 @@ typedef struct cst_stages {
     cst_front front;      /* in positions of `candidates`; empty unless it was asked for */
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
     int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
-    double kappa_before, kappa_after;
+    /* Condition numbers of the out-of-fold Gram matrix and of the CKA matrix: of all members and of
+     * the kept ones. That of CKA is NaN where S1 has not computed it. */
+    double kappa_gram[2], kappa_cka[2];
     cst_meta_fit fit; /* on the kept members, in the order of `kept` */
     double seconds_redundancy, seconds_select, seconds_drop;
 } cst_stages;
@@ -61,6 +63,12 @@ cst_status cst_stages_choose(cst_context *context, const cst_settings *settings,
                              const char *loss, cst_stages *out);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
+/* The condition numbers, from what S1 found and the kept members. */
+cst_status cst_stages_condition(cst_context *context, cst_stages *stages);
+/* For a report: kappa_cka of a run whose measure was not CKA, by CKA of the view; nothing where it
+ * was, or where there are too many members. */
+cst_status cst_stages_condition_cka(cst_context *context, const cst_view *view,
+                                    const cst_settings *settings, cst_stages *stages);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
 void cst_stages_find_closest(cst_stages *out);
 /* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */

@@ -14,6 +14,27 @@ static bool reads(const cst_model *model, int32_t member) {
     return false;
 }
 
+/* Whether some learner reads a gated aggregator, and with it every member. */
+static bool reads_gate(const cst_model *model) {
+    for (int32_t l = 0; l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        for (int32_t j = model->members;
+             cst_learner_is_linear(learner->kind) && j < learner->coefficients; j++)
+            if (learner->weights[j] != 0)
+                return true;
+    }
+    return false;
+}
+
+static void drop_gate(cst_context *context, cst_model *model) {
+    cst_gate_free(context, &model->gate);
+    model->gate.mode = CST_GATE_NONE;
+    model->gate.inputs = model->members;
+    for (int32_t l = 0; l < model->learners; l++)
+        if (cst_learner_is_linear(model->learner[l].kind))
+            model->learner[l].coefficients = model->members;
+}
+
 /* Entries of `values` [from] that stay, moved together. */
 static void keep(double *values, const bool *used, int32_t from) {
     int32_t to = 0;
@@ -60,7 +81,9 @@ static void keep_refit(cst_refit *refit, const bool *used, int32_t from, int32_t
 void cst_model_drop_unused(cst_context *context, cst_model *model, bool *used) {
     int32_t from = model->members;
     int32_t left = 0;
-    bool gated = model->gate.mode != CST_GATE_NONE;
+    bool gated = model->gate.mode != CST_GATE_NONE && reads_gate(model);
+    if (!gated && model->gate.mode != CST_GATE_NONE)
+        drop_gate(context, model);
     for (int32_t k = 0; k < from; k++) {
         used[k] = gated || reads(model, k);
         left += used[k];

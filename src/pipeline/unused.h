@@ -7,8 +7,8 @@
 #include "model/stack.h"
 
 /* Takes members without a weight in any learner out of a model without names: mixing, weights,
- * scalings and refits. used: [model->members as it was], out: who stays, at least one. Nothing
- * leaves a model with a gate, which reads every member. */
+ * scalings and refits. used: [model->members as it was], out: who stays, at least one. A gate whose
+ * aggregators have no weight leaves first; one that is read keeps every member. */
 void cst_model_drop_unused(cst_context *context, cst_model *model, bool *used);
 
 #endif

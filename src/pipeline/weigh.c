@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+static const double TWO_PI = 6.283185307179586476925;
+
 /* Total NLL of one learner's held-out probabilities of the true class. */
 static double total_nll(const cst_view *view, const float *truth) {
     double sum = 0;
@@ -88,16 +90,44 @@ static cst_status stack(cst_context *context, const cst_view *view,
     return status;
 }
 
+/* L and log det H of the squared error as the exponent of a Gaussian likelihood, whose noise has
+ * the learner's own held-out variance: n (log(2 pi s^2) + 1) / 2 over the n (sample, class) rows,
+ * and (X'X + n lambda I) / s^2. A likelihood of classes is not on the same scale: with a log-linear
+ * pool among the learners L stays the NLL. */
+static void take_squares(cst_context *context, const cst_view *view, const double *squares,
+                         const cst_meta_fit *fit, double *loss, double *logdet) {
+    double rows = cst_view_weight_sum(view) * (double)view->classes;
+    for (int32_t m = 0; m < fit->learners; m++)
+        if (isnan(squares[m])) {
+            cst_notice(context,
+                       "blend.evidence=same-loss compares squared errors, which %s does not "
+                       "minimise: the Laplace weights use the NLL",
+                       fit->name[m]);
+            return;
+        }
+    for (int32_t m = 0; m < fit->learners; m++) {
+        double variance = fmax(squares[m], 1e-300);
+        loss[m] = 0.5 * rows * (log(TWO_PI * variance) + 1);
+        logdet[m] -= (double)fit->active[m] * log(2 * variance);
+    }
+}
+
 cst_status cst_blend_learners(cst_context *context, const cst_view *view,
                               const cst_blend_options *options, const float *truth,
-                              const double *moments, cst_meta_fit *fit) {
+                              const double *moments, const double *squares, cst_meta_fit *fit) {
     int64_t rows = view->rows;
-    double nll[CST_LEARNERS_MAX];
+    double nll[CST_LEARNERS_MAX]; /* or the loss that is asked for */
     double logdet[CST_LEARNERS_MAX];
     for (int32_t m = 0; m < fit->learners; m++) {
         fit->nll[m] = total_nll(view, truth + m * rows);
         nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
+    }
+    if (squares)
+        take_squares(context, view, squares, fit, nll, logdet);
+    for (int32_t m = 0; options->rule == CST_BLEND_LAPLACE && m < fit->learners; m++) {
+        fit->loss[m] = nll[m];
+        fit->half_logdet[m] = 0.5 * logdet[m];
     }
     if (options->rule == CST_BLEND_LAPLACE)
         leave_out_empty(context, fit->model, fit->learners, nll);

@@ -8,9 +8,10 @@
 #include "pipeline/learners.h"
 
 /* Weights of the learners from what they say of the rows they have not seen: truth
- * [learners][rows], moments of the residuals where the rule reads them. */
+ * [learners][rows], moments of the residuals and squares (of cst_heldout) where the rule reads
+ * them, else NULL. */
 cst_status cst_blend_learners(cst_context *context, const cst_view *view,
                               const cst_blend_options *options, const float *truth,
-                              const double *moments, cst_meta_fit *fit);
+                              const double *moments, const double *squares, cst_meta_fit *fit);
 
 #endif

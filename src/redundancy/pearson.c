@@ -1,6 +1,6 @@
 /*
  * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
- * S1: the prototype's filter, and the kappa that the report gives before and after the projection.
+ * S1: the prototype's filter, and the condition numbers that reports give of members.
  * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
  */
 #include "la/la.h"
@@ -165,4 +165,20 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
     cst_free(context, matrix);
     cst_free(context, values);
     return status;
+}
+
+cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
+                         int32_t count, double *kappa) {
+    size_t members = (size_t)cka->members;
+    int32_t size = subset ? count : cka->members;
+    *kappa = NAN;
+    for (int32_t a = 0; cka->estimated && a < size; a++)
+        for (int32_t b = 0; b < a; b++) {
+            size_t i = (size_t)(subset ? subset[a] : a);
+            size_t j = (size_t)(subset ? subset[b] : b);
+            if (cka->estimated[i * members + j])
+                return CST_OK;
+        }
+    return cka->cka ? cst_gram_kappa(context, cka->cka, cka->members, subset, count, kappa)
+                    : CST_OK;
 }

@@ -73,14 +73,17 @@ static bool redundant(const cst_projection *out, const cst_projection_rule *rule
            (dominated && equal(out->similarity[member], risk[member], risk[partner]));
 }
 
-/* The kept member most similar to `member`; ties go to the one of lower risk, kept first. */
+/* The kept member most similar to `member` among those that can make it redundant; ties go to the
+ * one of lower risk, kept first. */
 static void find_partner(const double *similarity, int32_t members, int32_t member,
-                         cst_projection *out) {
+                         const double *risk, const cst_projection_rule *rule, cst_projection *out) {
     const double *row = similarity + (size_t)member * (size_t)members;
     out->partner[member] = -1;
     out->similarity[member] = NAN;
     for (int32_t i = 0; i < out->kept_count; i++) {
         double value = row[out->kept[i]];
+        if (rule->keep_ties && !riskier(risk[member], risk[out->kept[i]]))
+            continue;
         if (out->partner[member] < 0 || value > out->similarity[member]) {
             out->partner[member] = out->kept[i];
             out->similarity[member] = value;
@@ -100,7 +103,7 @@ static void project_ordered(const double *similarity, int32_t members, const dou
     out->kept_count = 0;
     for (int32_t i = 0; i < members; i++) {
         int32_t k = order[i];
-        find_partner(similarity, members, k, out);
+        find_partner(similarity, members, k, risk, rule, out);
         if (is_constant(rule, k)) {
             out->reason[k] = CST_DROPPED_CONSTANT;
         } else if (!affordable(rule, single, 0, k)) {
@@ -108,7 +111,7 @@ static void project_ordered(const double *similarity, int32_t members, const dou
         } else if (redundant(out, rule, risk, k)) {
             int32_t partner = out->partner[k];
             out->reason[k] = CST_DROPPED_REDUNDANT;
-            if (equal(out->similarity[k], risk[k], risk[partner]) &&
+            if (!rule->keep_ties && equal(out->similarity[k], risk[k], risk[partner]) &&
                 cst_cheaper(&rule->costs, k, partner))
                 take_place(out, k, partner);
         } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {

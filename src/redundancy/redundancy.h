@@ -106,6 +106,15 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
                           const int32_t *subset, int32_t count, double *kappa);
 
+/* All pairs of more members take longer than most fits, which then hash: condition numbers of the
+ * CKA matrix are not computed for them only. */
+enum { CST_CKA_CONDITION_MEMBERS = 199 };
+
+/* The same of the CKA matrix. NaN where the CKA of a pair was only estimated by hashing, and for a
+ * result without members. */
+cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
+                         int32_t count, double *kappa);
+
 /* ---- clusters, threshold, projection ---- */
 
 /* Average-linkage clusters of a similarity matrix [K*K]: the two clusters with the largest mean
@@ -136,6 +145,7 @@ typedef struct cst_projection_rule {
     cst_limits limits;    /* on the costs of the kept */
     cst_costs costs;      /* of the members; finite where they are limited */
     bool equal_only;      /* only members that are equal are redundant */
+    bool keep_ties;       /* only a kept member of strictly lower risk makes one redundant */
     const bool *constant; /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
@@ -145,18 +155,18 @@ typedef struct cst_projection {
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [kept_count of K], ascending risk */
     cst_drop_reason *reason; /* [K] */
-    int32_t *partner;   /* [K], kept member most similar to this one at the time of the decision;
-                           -1 if there was none */
+    int32_t *partner;   /* [K], kept member (with keep_ties: of lower risk) most similar to this one
+                           at the time of the decision; -1 if there was none */
     double *similarity; /* [K], similarity with the partner; NaN without one */
 } cst_projection;
 
 /* Goes through the members in ascending order of risk (ties: lower index first) and keeps one
  * unless its similarity with a member already kept exceeds tau or a cap says no; a member that a
  * cost cap refuses does not stop cheaper ones after it. Of members that are equal (similarity 1 and
- * the same risk, within rounding) the cheaper is kept. The paper removes a member only where the
- * kept one has strictly lower risk, which would keep both of two identical members: here a tie in
- * risk goes to the lower index. If nothing is kept for all being constant, the one with the lowest
- * risk is kept. */
+ * the same risk, within rounding) the cheaper is kept, and a tie in risk goes to the lower index.
+ * With keep_ties, as in the paper, only similarities with kept members of strictly lower risk
+ * count, whatever members cost: both of two identical members stay. If nothing is kept for all
+ * being constant, the one with the lowest risk is kept. */
 cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
                        const double *risk, const cst_projection_rule *rule, cst_projection *out);
 void cst_projection_free(cst_context *context, cst_projection *projection);

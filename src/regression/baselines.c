@@ -81,25 +81,22 @@ static cst_status fit_performance(cst_context *context, const cst_moments *momen
 static cst_status fit_penalised(cst_context *context, const cst_moments *moments,
                                 cst_linear_kind kind, double *weights, double *intercept) {
     cst_standardised standardised = {0};
-    cst_spectrum spectrum = {0};
+    cst_penalty penalty = {0};
     cst_linear linear = {0};
-    cst_penalty_grid grid = cst_penalty_grid_default();
+    cst_penalty_options options = {.rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV,
+                                   .grid = cst_penalty_grid_default()};
     double ratio = kind == CST_LINEAR_LASSO ? 1 : 0.5;
-    double lambda = 0;
-    cst_penalty_rule rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV;
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    CST_TRY(cst_spectrum_compute(context, &standardised, CST_NOISE_MEDIAN, &spectrum));
-    CST_TRY(
-        kind == CST_LINEAR_RIDGE || moments->folds < 2
-            ? cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &lambda)
-            : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &lambda, NULL, NULL));
-    CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, 0.5, &linear));
+    CST_TRY(kind == CST_LINEAR_RIDGE || moments->folds < 2
+                ? cst_penalty_choose(context, moments, &standardised, NULL, &options, &penalty)
+                : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &penalty.lambda, NULL,
+                                     NULL));
+    CST_TRY(cst_linear_fit(context, &standardised, kind, penalty.lambda, 0.5, &linear));
     if (status == CST_OK) {
         memcpy(weights, linear.coefficients, (size_t)linear.columns * sizeof *weights);
         *intercept = linear.intercept;
     }
     cst_linear_free(context, &linear);
-    cst_spectrum_free(context, &spectrum);
     cst_standardised_free(context, &standardised);
     return status;
 }

@@ -103,10 +103,12 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
 /* Means of the learners' weights and sums of their losses over the outputs. */
 static void put_learners(cst_report *report, const cst_value_facts *facts) {
     static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
+    static const char *const of[] = {"meta", "oof"};
     const cst_value_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
     cst_report_number(report, root, "lambda", fit->lambda[0]);
     cst_report_string(report, root, "lambda_rule", rules[facts->base.settings->penalty_rule]);
+    cst_report_string(report, root, "spectrum_of", of[facts->base.settings->spectrum_of]);
     cst_report_number(report, root, "sigma2", fit->sigma2);
     cst_report_number(report, root, "mp_edge", fit->mp_edge);
     cst_report_number(report, root, "snr", fit->snr);
@@ -122,6 +124,8 @@ static void put_learners(cst_report *report, const cst_value_facts *facts) {
         json_t *entry = cst_report_add_object(report, learners);
         cst_report_string(report, entry, "name", cst_value_learner_name(fit->kind[m]));
         cst_report_number(report, entry, "nll", sums[1]);
+        if (facts->base.settings->blend.rule == CST_BLEND_LAPLACE)
+            cst_report_number(report, entry, "loss", sums[1]);
         cst_report_number(report, entry, "half_logdet", sums[2]);
         cst_report_number(report, entry, "weight", sums[0]);
         cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]), sums[0]);
@@ -201,8 +205,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
     cst_document_front(report, base);
-    cst_report_number(report, root, "kappa_before", stages->kappa_before);
-    cst_report_number(report, root, "kappa_after", stages->kappa_after);
+    cst_document_condition(report, stages);
     put_learners(report, facts);
     put_weights(report, facts);
     put_oof(report, facts);

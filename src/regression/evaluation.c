@@ -68,6 +68,12 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     return open_rows(context, e, s);
 }
 
+static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
+                      cst_cka_result *out) {
+    const state *s = state_of(e);
+    return cst_value_cka(context, &s->source.view, &s->scaling, options, out);
+}
+
 static void close_state(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
     if (!s)
@@ -302,6 +308,7 @@ const cst_task_ops cst_regression_ops = {
     .definition = definition,
     .open = open,
     .close = close_state,
+    .cka = cka,
     .narrow = narrow,
     .parse = parse,
     .check = check,

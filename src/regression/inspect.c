@@ -12,8 +12,6 @@
 #include "regression/redundant.h"
 #include "regression/regression.h"
 
-#include "learners/penalty.h"
-
 #include <math.h>
 
 typedef struct inspection {
@@ -32,6 +30,9 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
     bool gap = false;
     int32_t *cluster_of = cst_alloc(context, (size_t)members, sizeof *cluster_of);
     cst_status status = cluster_of ? CST_OK : CST_ERROR_MEMORY;
+    double kappa[2] = {NAN, NAN};
+    CST_TRY(cst_gram_kappa(context, found->pearson, members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, &found->cka, NULL, 0, &kappa[1]));
     CST_TRY(cst_elbow_threshold(context, found->cka.cka, members, &elbow, &gap));
     bool use_gap = inspected->settings.threshold_rule == CST_THRESHOLD_ELBOW && gap;
     double threshold = use_gap ? elbow : inspected->settings.threshold;
@@ -44,7 +45,8 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &found->cka,
                          &inspected->settings);
         cst_report_number(report, root, "elbow", gap ? elbow : NAN);
-        cst_report_number(report, root, "kappa", found->kappa_before);
+        cst_report_number(report, root, "kappa_gram", kappa[0]);
+        cst_report_number(report, root, "kappa_cka", kappa[1]);
     }
     cst_free(context, cluster_of);
     return status;
@@ -79,33 +81,15 @@ static cst_status redundancy(cst_context *context, cst_report *report,
 /* Spectrum of the meta-design of one output and what each rule makes of it, into `object`. */
 static cst_status put_spectrum(cst_context *context, cst_report *report, json_t *object,
                                const cst_moments *moments, const cst_settings *settings) {
-    cst_standardised standardised = {0};
-    cst_spectrum spectrum = {0};
-    cst_penalties penalties = {0};
-    cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_status status = cst_standardise(context, moments, -1, &standardised);
-    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
-    CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties));
-    bool there = status == CST_OK;
+    cst_spectrum_members members = {.count = moments->inputs, .classes = 1};
+    cst_status status = cst_document_spectrum(context, report, object, moments, &members, settings);
     if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
         /* Constant members have no spectrum; the rest of the report is there all the same. */
         cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
+        cst_report_numbers(report, object, "eigenvalues", NULL, 0);
+        (void)cst_report_object(report, object, "lambda");
         status = CST_OK;
     }
-    cst_report_numbers(report, object, "eigenvalues", there ? spectrum.values : NULL,
-                       there ? spectrum.columns : 0);
-    json_t *lambda = cst_report_object(report, object, "lambda");
-    if (there) {
-        cst_report_number(report, object, "sigma2", spectrum.sigma2);
-        cst_report_number(report, object, "mp_edge", spectrum.mp_edge);
-        cst_report_number(report, object, "snr", spectrum.snr);
-        cst_report_number(report, lambda, "star", penalties.star);
-        cst_report_number(report, lambda, "cv", penalties.cv);
-        cst_report_number(report, lambda, "gcv", penalties.gcv);
-        cst_report_number(report, lambda, "evidence", penalties.evidence);
-    }
-    cst_spectrum_free(context, &spectrum);
-    cst_standardised_free(context, &standardised);
     return status;
 }
 

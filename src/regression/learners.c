@@ -192,22 +192,20 @@ static cst_status fit_linear(cst_context *context, const cst_value_job *job,
     const cst_settings *settings = job->settings;
     cst_value_fit *fit = job->fit;
     cst_standardised standardised = {0};
-    cst_spectrum spectrum = {0};
-    cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_penalty_rule rule = settings->penalty_rule;
-    double ridge = 0;
+    cst_penalty_options options = cst_settings_penalty(settings);
+    cst_penalty penalty = {0};
     size_t columns = (size_t)fit->columns;
-    if (rule == CST_PENALTY_CV && moments->folds < 2)
-        rule = CST_PENALTY_GCV;
+    if (options.rule == CST_PENALTY_CV && moments->folds < 2)
+        options.rule = CST_PENALTY_GCV;
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    CST_TRY(cst_penalty_spectrum(context, &standardised, settings->noise_rule, rule, &spectrum));
-    CST_TRY(cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &ridge));
+    cst_spectrum_members members = {.count = moments->inputs, .classes = 1};
+    CST_TRY(cst_penalty_choose(context, moments, &standardised, &members, &options, &penalty));
     if (status == CST_OK && part == 0) {
-        fit->lambda[output] = ridge;
+        fit->lambda[output] = penalty.lambda;
         if (output == 0) {
-            fit->sigma2 = spectrum.sigma2;
-            fit->mp_edge = spectrum.mp_edge;
-            fit->snr = spectrum.snr;
+            fit->sigma2 = penalty.sigma2;
+            fit->mp_edge = penalty.mp_edge;
+            fit->snr = penalty.snr;
         }
     }
     for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
@@ -216,7 +214,7 @@ static cst_status fit_linear(cst_context *context, const cst_value_job *job,
         cst_linear linear = {0};
         double lambda = 0;
         cst_linear_kind kind = kinds[fit->kind[m]];
-        status = penalty_of(context, moments, settings, kind, ridge, &lambda);
+        status = penalty_of(context, moments, settings, kind, penalty.lambda, &lambda);
         CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, settings->l1_ratio, &linear));
         CST_TRY(keep(context, &linear, cst_value_one_of(job, part, output, m)));
         if (status == CST_OK && part == 0) {
@@ -229,7 +227,6 @@ static cst_status fit_linear(cst_context *context, const cst_value_job *job,
                                        covariances + (size_t)m * columns * columns);
         cst_linear_free(context, &linear);
     }
-    cst_spectrum_free(context, &spectrum);
     cst_standardised_free(context, &standardised);
     return status;
 }

@@ -160,6 +160,12 @@ static cst_status scaled_cka(cst_context *context, const cst_view *view, const c
     return status;
 }
 
+cst_status cst_value_cka(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                         const cst_cka_options *options, cst_cka_result *out) {
+    return view->classes > 1 ? scaled_cka(context, view, scaling, options, out)
+                             : cst_cka(context, view, options, out);
+}
+
 static cst_status similarity_of(cst_context *context, const cst_view *view,
                                 const cst_scaling *scaling, const cst_settings *settings,
                                 cst_stages *out) {
@@ -168,9 +174,7 @@ static cst_status similarity_of(cst_context *context, const cst_view *view,
         memcpy(out->similarity, out->pearson, cells * sizeof *out->similarity);
         return CST_OK;
     }
-    cst_status status = view->classes > 1
-                            ? scaled_cka(context, view, scaling, &settings->cka, &out->cka)
-                            : cst_cka(context, view, &settings->cka, &out->cka);
+    cst_status status = cst_value_cka(context, view, scaling, &settings->cka, &out->cka);
     if (status == CST_OK)
         memcpy(out->similarity, out->cka.cka, cells * sizeof *out->similarity);
     return status;
@@ -266,8 +270,6 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     cst_value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);
     cst_status status = check_members(context, moments, view->classes);
-    CST_TRY(cst_gram_kappa(context, out->pearson, view->members, NULL, view->members,
-                           &out->kappa_before));
     CST_TRY(cst_stage(context, "redundancy"));
     CST_TRY(similarity_of(context, view, scaling, settings, out));
     CST_TRY(choose_threshold(context, moments, view->classes, settings, costs, out));

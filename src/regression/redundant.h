@@ -14,6 +14,10 @@ void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk);
 /* Correlations of the members' values in units of the scaling, outputs one after another, [K*K]. */
 void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson);
 
+/* CKA of the members; several outputs each in units of its target. Free the result. */
+cst_status cst_value_cka(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                         const cst_cka_options *options, cst_cka_result *out);
+
 /* Fills what cst_redundant_members fills. */
 cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const cst_moments *moments,

@@ -252,8 +252,7 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     }
     base->seconds_select = cst_seconds() - start;
     CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
-    CST_TRY(cst_gram_kappa(context, base->pearson, view->members, base->kept, base->kept_count,
-                           &base->kappa_after));
+    CST_TRY(cst_stages_condition(context, base));
     if (moments)
         cst_value_moments_free(context, moments, view->classes);
     cst_free(context, moments);

@@ -19,7 +19,8 @@ typedef struct plain_column {
 static const plain_column FIRST[] = {
     {"stage", "stage", -1}, {"method", "method", -1}, {"value", NULL, -1}, {"draw", "draw", 0}};
 static const plain_column LAST[] = {{"models", "K", 0},
-                                    {"kappa", "kappa", 1},
+                                    {"kappa_gram", "kappa Gram", 1},
+                                    {"kappa_cka", "kappa CKA", 1},
                                     {"flops_rel", "FLOPs", 3},
                                     {"latency_ms", "latency (ms)", 3},
                                     {"memory_bytes", "peak memory (bytes)", 0},

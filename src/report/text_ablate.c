@@ -13,8 +13,8 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
     cst_text_table_add_costs(&table, true);
     cst_text_table_print(&table);
     cst_text_legend(page, root);
-    cst_page_print(page, "  kappa: condition number of the kept members. FLOPs: relative to "
-                         "running every member.\n");
+    cst_page_print(page, "  kappa: condition numbers of the kept members' out-of-fold Gram matrix "
+                         "and of their CKA\n  matrix. FLOPs: relative to running every member.\n");
 }
 
 static void print_differences(cst_page *page, const json_t *root, const json_t *rows) {
@@ -45,6 +45,12 @@ void cst_text_ablate(cst_page *page, const json_t *root, bool full) {
         const json_t *row = json_array_get(rows, i);
         cst_text_label(page, cst_json_text(row, "stage"));
         cst_text_names(page, json_object_get(row, "settings"));
+    }
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (json_is_false(json_object_get(row, "in_paper")))
+            cst_page_print(page, "  %s is ours and not in the paper.\n",
+                           cst_json_text(row, "stage"));
     }
     cst_text_definitions(page, root, full);
     cst_text_end(page, root);

@@ -105,8 +105,11 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     cst_page_print(page,
                    cst_json_flag(root, "incoherent") ? ": incoherent\n" : ": not incoherent\n");
     cst_text_label(page, "kappa");
-    cst_page_numbers(page, 4, "#, of one member per cluster #\n",
-                     cst_json_number(root, "kappa_before"), cst_json_number(root, "kappa_after"));
+    cst_page_numbers(page, 4, "#, of one member per cluster #; of the CKA matrix ",
+                     cst_json_number(root, "kappa_gram_before"),
+                     cst_json_number(root, "kappa_gram_after"));
+    cst_page_numbers(page, 4, "# and #\n", cst_json_number(root, "kappa_cka_before"),
+                     cst_json_number(root, "kappa_cka_after"));
     if (cst_json_flag(spectral, "applies")) { /* else nothing is claimed of the two */
         print_claim(page, spectral, "kappa at least", "kappa_before_above", "holds_before");
         print_claim(page, spectral, "after at most", "kappa_after_below", "holds_after");

@@ -32,16 +32,17 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
                    costs ? "FLOPs: relative to running every member. " : "");
 }
 
-/* What each fit chose, the condition number of the members it uses, and how it mixes them. */
+/* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
 static void print_fits(cst_page *page, const json_t *rows) {
     static const cst_text_column columns[] = {
         {.key = "mix", .header = "mix", .kind = CST_COLUMN_TEXT},
-        {.key = "kappa", .header = "kappa", .decimals = 1},
+        {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
+        {.key = "kappa_cka", .header = "kappa CKA", .decimals = 1},
         {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE}};
     cst_text_table table = {.page = page, .rows = rows};
     cst_page_heading(page, "Fits");
     cst_text_table_add(&table, &METHOD, 1);
-    cst_text_table_add(&table, columns, 3);
+    cst_text_table_add(&table, columns, sizeof columns / sizeof columns[0]);
     cst_text_table_print(&table);
 }
 
@@ -119,23 +120,31 @@ static const char *p_text(double p, char *text, size_t size) {
     return text;
 }
 
-/* Of the condition number and the task's first score. */
-static void print_rank_correlation(cst_page *page, const json_t *root) {
+/* Of the condition numbers and the task's first score. */
+static void print_rank_correlations(cst_page *page, const json_t *root) {
+    static const char *const matrices[][2] = {{"kappa_gram", "Gram"}, {"kappa_cka", "CKA"}};
     int32_t count = 0;
     const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
-    char key[40];
-    (void)cst_snprintf(key, sizeof key, "kappa_%s", score->key);
-    const json_t *found = json_object_get(root, key);
-    double rho = cst_json_number(found, "spearman");
-    if (isnan(rho))
-        return;
-    cst_page_heading(page, "Condition number and %.*s", (int)strcspn(score->label, " "),
-                     score->label);
-    char p[32];
-    cst_page_print(page, "  Spearman's rank correlation over %.0f methods: %.3f, p %s (%s)\n",
-                   cst_json_number(found, "methods"), rho,
-                   p_text(cst_json_number(found, "p"), p, sizeof p),
-                   cst_json_flag(found, "exact") ? "exact" : "approximate");
+    bool any = false;
+    for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) {
+        char key[40];
+        char p[32];
+        (void)cst_snprintf(key, sizeof key, "%s_%s", matrices[i][0], score->key);
+        const json_t *found = json_object_get(root, key);
+        double rho = cst_json_number(found, "spearman");
+        if (isnan(rho))
+            continue;
+        if (!any)
+            cst_page_heading(page, "Condition number and %.*s", (int)strcspn(score->label, " "),
+                             score->label);
+        any = true;
+        cst_page_print(page,
+                       "  Spearman's rank correlation over %.0f methods: %.3f, p %s (%s), kappa of "
+                       "the %s matrix\n",
+                       cst_json_number(found, "methods"), rho,
+                       p_text(cst_json_number(found, "p"), p, sizeof p),
+                       cst_json_flag(found, "exact") ? "exact" : "approximate", matrices[i][1]);
+    }
 }
 
 void cst_text_compare(cst_page *page, const json_t *root, bool full) {
@@ -151,7 +160,7 @@ void cst_text_compare(cst_page *page, const json_t *root, bool full) {
         print_fits(page, rows);
     }
     print_tests(page, root, full);
-    print_rank_correlation(page, root);
+    print_rank_correlations(page, root);
     cst_text_definitions(page, root, full);
     cst_text_end(page, root);
 }

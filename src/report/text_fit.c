@@ -293,12 +293,15 @@ static void print_learners(cst_page *page, const json_t *root) {
         {.key = "name", .header = "meta-learner", .kind = CST_COLUMN_TEXT},
         {.key = "weight", .header = "weight", .decimals = 4},
         {.key = "nll", .header = "NLL (total)", .decimals = 3},
-        {.key = "half_logdet", .header = "half log det", .decimals = 3}};
+        {.key = "half_logdet", .header = "half log det", .decimals = 3},
+        {.key = "loss", .header = "loss (Laplace)", .decimals = 3}}; /* not of other rules */
     const json_t *learners = json_object_get(root, "learners");
     if (json_array_size(learners) == 0)
         return;
+    bool laplace = json_object_get(json_array_get(learners, 0), "loss") != NULL;
     cst_page_heading(page, "Blend");
-    cst_text_table_show(page, learners, columns, sizeof columns / sizeof columns[0]);
+    cst_text_table_show(page, learners, columns,
+                        sizeof columns / sizeof columns[0] - (laplace ? 0 : 1));
 }
 
 static void print_weights(cst_page *page, const json_t *root, const char *label) {
@@ -333,9 +336,12 @@ static void print_mixing(cst_page *page, const json_t *root) {
 
 static void print_stack(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Stack");
-    cst_text_label(page, "kappa");
-    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_before"),
-                     cst_json_number(root, "kappa_after"));
+    cst_text_label(page, "kappa, Gram");
+    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_gram_before"),
+                     cst_json_number(root, "kappa_gram_after"));
+    cst_text_label(page, "kappa, CKA");
+    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_cka_before"),
+                     cst_json_number(root, "kappa_cka_after"));
     print_lambda(page, root);
     print_weights(page, root, "log-linear weights");
     print_mixing(page, root);

@@ -183,17 +183,22 @@ static void print_lambdas(cst_page *page, const json_t *root) {
         cst_page_numbers(page, 4, "#", cst_json_number(lambda, keys[i]));
     }
     cst_page_print(page, "\n");
+    const json_t *star = json_object_get(root, "lambda_star");
+    cst_text_label(page, "lambda*");
+    cst_page_numbers(page, 4, "# of the out-of-fold columns, # of the meta-features\n",
+                     cst_json_number(star, "oof"), cst_json_number(star, "meta"));
 }
 
 /* The spectrum and the penalties; of a regression with several outputs one after another. */
 static void print_spectrum(cst_page *page, const json_t *root) {
     const json_t *outputs = json_object_get(root, "outputs");
     size_t count = json_array_size(outputs);
-    cst_page_heading(page, "Spectrum of the meta-design");
+    cst_page_heading(page, "Spectrum");
     if (count == 0)
         print_eigenvalues(page, root);
     cst_text_label(page, "kappa");
-    cst_page_numbers(page, 4, "#\n", cst_json_number(root, "kappa"));
+    cst_page_numbers(page, 4, "# of the Gram matrix, # of the CKA matrix\n",
+                     cst_json_number(root, "kappa_gram"), cst_json_number(root, "kappa_cka"));
     for (size_t d = 0; d < count || d == 0; d++) {
         const json_t *part = count ? json_array_get(outputs, d) : root;
         if (count) {

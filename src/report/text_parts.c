@@ -109,9 +109,12 @@ void cst_text_names(cst_page *page, const json_t *list) {
 
 void cst_text_noise(cst_page *page, const json_t *object, const char *label) {
     cst_text_label(page, label);
-    cst_page_numbers(page, 4, "sigma2 #, Marchenko-Pastur edge #, SNR #\n",
+    const char *of = cst_json_text(object, "spectrum_of");
+    cst_page_numbers(page, 4, "sigma2 #, Marchenko-Pastur edge #, SNR #",
                      cst_json_number(object, "sigma2"), cst_json_number(object, "mp_edge"),
                      cst_json_number(object, "snr"));
+    cst_page_print(page, "  (of the %s)\n",
+                   strcmp(of, "oof") == 0 ? "out-of-fold columns" : "meta-features");
 }
 
 void cst_text_definition(cst_page *page, const char *ece) {

@@ -57,17 +57,20 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
     cst_text_score_table(page, root, rows, key, CST_SCORES_CORRUPTION, "Corruption");
     cst_page_print(page, "  %.0f kinds; ", cst_json_number(about, "kinds"));
     if (by)
-        cst_page_print(page, "normalised by %s; ", by);
+        cst_page_print(page, "normalised by %s, families, kinds and the difference to clean too; ",
+                       by);
     else
         cst_page_print(page, "plain, not normalised by a reference; ");
     if (clean)
         cst_page_print(page, "clean split %s.\n", clean);
     else
         cst_page_print(page, "no clean split named.\n");
-    print_parts(page, rows, key, "families", "Error % by family");
+    print_parts(page, rows, key, "families",
+                by ? "Normalised error % by family" : "Error % by family");
     print_severities(page, rows, key);
     if (full)
-        print_parts(page, rows, key, "kinds", "Error % by kind");
+        print_parts(page, rows, key, "kinds",
+                    by ? "Normalised error % by kind" : "Error % by kind");
 }
 
 /* ---- out of distribution ---- */

@@ -63,9 +63,11 @@ void cst_text_table_add_costs(cst_text_table *table, bool kappa) {
         {.key = "models", .header = "K"},
         {.key = "flops_rel", .header = "FLOPs", .decimals = 3},
         {.key = "seconds", .header = "s", .decimals = 2}};
-    static const cst_text_column condition = {.key = "kappa", .header = "kappa", .decimals = 1};
+    static const cst_text_column conditions[] = {
+        {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
+        {.key = "kappa_cka", .header = "CKA", .decimals = 1}};
     cst_text_table_add(table, columns, 1);
-    cst_text_table_add(table, &condition, kappa);
+    cst_text_table_add(table, conditions, kappa ? 2 : 0);
     cst_text_table_add(table, columns + 1, 2);
 }
 

@@ -63,7 +63,8 @@ void cst_text_table_add(cst_text_table *table, const cst_text_column *columns, s
 void cst_text_table_add_scores(cst_text_table *table, cst_column_kind value,
                                cst_column_kind interval, char align);
 
-/* What prediction costs: members, the condition number where `kappa`, FLOPs; seconds of the fit. */
+/* What prediction costs: members, the condition numbers where `kappa`, FLOPs; seconds of the fit.
+ */
 void cst_text_table_add_costs(cst_text_table *table, bool kappa);
 
 /* Scores of a group that a row has, with intervals in full; of the task its further scores, those

@@ -34,6 +34,8 @@ typedef struct trial {
     uint64_t seed;
     const char *preset;
     const char *keep_fraction; /* NULL: the preset's */
+    const char *ties;          /* the same */
+    const char *estimator;     /* the same */
     const char *gate;          /* NULL: the preset's */
     verdict *verdict;
 } trial;
@@ -94,6 +96,9 @@ static bool fit(const trial *t, pool_case *c, bool whole, fitted *out, bool *ref
         cst_options_preset(t->context, options, t->preset) != CST_OK ||
         cst_options_set(t->context, options, "gate.epochs", "3") != CST_OK ||
         (t->gate && cst_options_set(t->context, options, "gate.mode", t->gate) != CST_OK) ||
+        (t->ties && cst_options_set(t->context, options, "redundancy.ties", t->ties) != CST_OK) ||
+        (t->estimator &&
+         cst_options_set(t->context, options, "cka.estimator", t->estimator) != CST_OK) ||
         (t->keep_fraction &&
          cst_options_set(t->context, options, "keep.fraction", t->keep_fraction) != CST_OK))
         status = status ? status : CST_ERROR_INTERNAL;
@@ -285,9 +290,9 @@ static bool constants_do_not_matter(const trial *t, cst_rng *rng, const pool_cas
     return fits_alike(t, "logits", c, a, other, NULL, NULL);
 }
 
-/* A learned gate starts from numbers that the seed gives to positions, and its training makes
- * differences of rounding larger; of two folds one is left to make inner folds of, by position and
- * class: those two are no part of what is promised. */
+/* Landmarks are drawn by position. A learned gate starts from numbers that the seed gives to
+ * positions, and its training makes differences of rounding larger; of two folds one is left to
+ * make inner folds of, by position and class: those two are no part of what is promised. */
 static bool order_and_units_do_not_matter(const trial *t, cst_rng *rng, pool_case *c) {
     int64_t *members = random_order(rng, c->members);
     int64_t *rows = random_order(rng, c->rows);
@@ -295,8 +300,10 @@ static bool order_and_units_do_not_matter(const trial *t, cst_rng *rng, pool_cas
     trial fixed = *t;
     fitted a = {0};
     bool refused = false;
-    if (strcmp(t->preset, "paper") == 0)
+    if (strcmp(t->preset, "paper") == 0) {
         fixed.gate = "prototype";
+        fixed.estimator = "exact";
+    }
     bool ok = fit(&fixed, c, false, &a, &refused);
     if (ok && !refused)
         ok = (!c->weights || scale_of_weights_does_not_matter(&fixed, c, &a)) &&
@@ -315,7 +322,7 @@ static bool order_and_units_do_not_matter(const trial *t, cst_rng *rng, pool_cas
     return ok;
 }
 
-/* One member once more, where no cap is a share of the members. */
+/* One member once more, where no cap is a share of the members and ties in risk do not stay. */
 static bool copies_do_not_matter(const trial *t, cst_rng *rng, pool_case *c) {
     trial uncapped = *t;
     fitted a = {0};
@@ -325,6 +332,7 @@ static bool copies_do_not_matter(const trial *t, cst_rng *rng, pool_case *c) {
         members[k] = k;
     members[c->members] = cst_rng_below(rng, c->members);
     uncapped.keep_fraction = "0";
+    uncapped.ties = "drop";
     bool ok = fit(&uncapped, c, false, &a, &refused);
     pool_case other = rearranged(c, members, c->members + 1, NULL, NULL);
     (void)snprintf(other.names[c->members], sizeof other.names[0], "copy");

@@ -11,7 +11,7 @@ import numpy as np
 from support import DIGITS, PoolCase, run
 
 KEYS = """command split samples classes models delta seed holdout pac_bayes_kl tandem conformal conformal_methods ece calibration
-clusters cluster_threshold largest_cluster epsilon mu incoherent epsilon_pearson mu_pearson kappa_before kappa_after spectral
+clusters cluster_threshold largest_cluster epsilon mu incoherent epsilon_pearson mu_pearson kappa_gram_before kappa_gram_after kappa_cka_before kappa_cka_after spectral
 discs regularised blending stability pac_bayes notices""".split()
 
 
@@ -56,7 +56,7 @@ class Bound(PoolCase):
         self.assertTrue(ece["lower"] <= ece["value"] <= ece["upper"])
         columns = np.array([self.members[name, "test"].ravel() for name in ("ada", "bob", "cyd")], dtype=float)
         values = np.linalg.eigvalsh(np.corrcoef(columns))
-        self.assertAlmostEqual(document["kappa_before"], values[-1] / values[0], delta=1e-4 * document["kappa_before"])
+        self.assertAlmostEqual(document["kappa_gram_before"], values[-1] / values[0], delta=1e-4 * document["kappa_gram_before"])
         wrong = np.array([self.members[name, "test"].argmax(axis=1) != labels for name in document["models"]], dtype=float)
         vote = np.array(document["tandem"]["weights"]) @ wrong
         self.assertAlmostEqual(document["tandem"]["empirical"], (vote**2).mean(), places=8)
@@ -68,7 +68,7 @@ class Bound(PoolCase):
         self.fit("--set", "evaluate.nested=false", "--set", "cka.threshold=0.001")
         document = self.bound()
         self.assertEqual((document["cluster_threshold"], len(document["clusters"]), document["mu"]), (0.001, 1, 0))
-        self.assertEqual((document["largest_cluster"], document["kappa_after"]), (3, 1))
+        self.assertEqual((document["largest_cluster"], document["kappa_gram_after"]), (3, 1))
         self.assertEqual(document["spectral"]["trace_difference"], 2)
 
     def test_spectrum_by_numpy(self):

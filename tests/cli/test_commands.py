@@ -9,7 +9,7 @@ import numpy as np
 from support import DIGITS, SOURCES, PoolCase, run, slow
 
 FIT_KEYS = """command model preset seed samples classes folds models_in models_kept kept dropped members redundancy
-path kappa_before kappa_after lambda lambda_rule sigma2 mp_edge snr learners blend weights oof ece_definition flops_rel
+path kappa_gram_before kappa_gram_after kappa_cka_before kappa_cka_after lambda lambda_rule sigma2 mp_edge snr learners blend weights oof ece_definition flops_rel
 seconds peak_rss_bytes notices""".split()
 
 
@@ -471,7 +471,7 @@ class Example(PoolCase):
         self.assertEqual(document["models_in"], 16)
         self.assertLess(document["models_kept"], 10)
         self.assertEqual(document["folds"]["source"], "pool")
-        self.assertLess(document["kappa_after"], document["kappa_before"])
+        self.assertLess(document["kappa_gram_after"], document["kappa_gram_before"])
         scores = self.works("evaluate", self.model, DIGITS, "--baselines", "--json").json()
         best = scores["baselines"][0]
         self.assertEqual(best["method"], "best-single")

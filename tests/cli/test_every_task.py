@@ -41,7 +41,7 @@ class EveryTask(unittest.TestCase):
         return path
 
     def same(self, task, one, other):
-        for key in SCORES[task] + ("models", "kappa", "flops_rel"):
+        for key in SCORES[task] + ("models", "kappa_gram", "kappa_cka", "flops_rel"):
             self.assertEqual(one[key], other[key], f"{task}: {key}")
 
     @slow
@@ -49,11 +49,12 @@ class EveryTask(unittest.TestCase):
         for task in TASKS:
             pool = manifest(task)
             found = self.done("ablate", pool, "--split", "test", "-r", 20)
-            compared = self.done("compare", pool, "--split", "test", "-m", "prototype", "-r", 0)
+            compared = self.done("compare", pool, "--split", "test", "-m", "prototype,paper", "-r", 0)
             self.assertEqual(found["task"], task)
             self.assertEqual([row["stage"] for row in found["rows"]],
-                             ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace"])
+                             ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace", "+S5 drop and refit"])
             self.same(task, found["rows"][0], compared["rows"][0])
+            self.same(task, found["rows"][4], compared["rows"][1])
             for before, row in zip(found["rows"], found["rows"][1:]):
                 for key in row["difference"]:
                     if not key.endswith("_ci"):
@@ -93,7 +94,7 @@ class EveryTask(unittest.TestCase):
             for row in found["rows"]:
                 compared = self.done("compare", self.part(task, row["members"]), *words, "-r", 0)
                 one, = (other for other in compared["rows"] if other["method"] == row["method"])
-                for score in SCORES[task] + ("models", "kappa"):
+                for score in SCORES[task] + ("models", "kappa_gram", "kappa_cka"):
                     self.assertEqual(row[score], one[score], f"{task}: {row['method']} {row['members']} {score}")
             for summary in found["summary"]:
                 rows = [row for row in found["rows"] if (row["method"], row["value"]) == (summary["method"], summary["value"])]
@@ -188,7 +189,7 @@ class EveryTask(unittest.TestCase):
                         "tests", "adjustment", "seconds", "notices"):
                 self.assertIn(key, found, task)
             for row in found["rows"]:
-                for key in ("method", "definition", "detail", "mix", "weights", "models", "kappa", "flops_rel", "seconds"):
+                for key in ("method", "definition", "detail", "mix", "weights", "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds"):
                     self.assertIn(key, row, task)
                 self.assertTrue(set(SCORES[task]) <= set(row))
             for key in SCORES[task]:

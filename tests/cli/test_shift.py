@@ -65,15 +65,17 @@ class Corruption(ShiftCase):
         self.assertEqual(document["corruption"]["clean"], "test")
         self.assertIn("reference.json", document["corruption"]["normalised_by"])
         self.assertNotIn("others", document["corruption"]["resampled"])
+        self.assertEqual(document["corruption"]["units"], "normalised")
         for row in document["rows"]:
             e = errors(self.saved(row["method"], "corrupted"), labels).mean(axis=1)
             clean = errors(self.saved(row["method"], "test"), self.labels["test"]).mean()
             kinds = {"gaussian_noise": e[:2].mean(), "shot_noise": e[2], "zoom_blur": e[3]}
             mce = np.mean(list(kinds.values()))
+            normalised = {"gaussian_noise": e[:2].sum() / 1.6, "shot_noise": e[2] / 0.8, "zoom_blur": e[3] / 0.75}
             expected = {
                 "mce": mce,
                 "mce_normalised": np.mean([e[:2].sum() / 1.6, e[2] / 0.8, e[3] / 0.75]),
-                "mce_delta": mce - clean,
+                "mce_delta": np.mean(list(normalised.values())) - clean,
                 "mce_relative": np.mean([(e[:2].sum() - 2 * clean) / 0.8, (e[2] - clean) / 0.4, (e[3] - clean) / 0.35]),
                 "clean_error": clean,
             }
@@ -82,8 +84,11 @@ class Corruption(ShiftCase):
                 if key != "clean_error":
                     low, high = row[key + "_ci"]
                     self.assertLess(low, high)
-            self.assertAlmostEqual(row["families"]["noise"], np.mean([kinds["gaussian_noise"], kinds["shot_noise"]]), places=9)
-            self.assertEqual({k: round(v, 9) for k, v in row["kinds"].items()}, {k: round(v, 9) for k, v in kinds.items()})
+            noise = np.mean([normalised["gaussian_noise"], normalised["shot_noise"]])
+            self.assertAlmostEqual(row["families"]["noise"], noise, places=9)
+            self.assertAlmostEqual(row["families"]["blur"], normalised["zoom_blur"], places=9)
+            self.assertLess(row["families"]["noise_ci"][0], noise)
+            self.assertEqual({k: round(v, 9) for k, v in row["kinds"].items()}, {k: round(v, 9) for k, v in normalised.items()})
             self.assertEqual([s["severity"] for s in row["severities"]], [1, 5])
             self.assertAlmostEqual(row["severities"][0]["error"], e[[0, 2]].mean(), places=9)
             np.testing.assert_allclose(row["by_condition"], e)
@@ -95,11 +100,15 @@ class Corruption(ShiftCase):
         document = self.compare("--split", "corrupted", "--resamples", "2000", "--json", "--save", self.path("save")).json()
         self.assertIsNone(document["corruption"]["normalised_by"])
         self.assertIsNone(document["corruption"]["clean"])
+        self.assertEqual(document["corruption"]["units"], "plain")
         for row in document["rows"]:
             self.assertNotIn("mce_normalised", row)
             self.assertNotIn("mce_delta", row)
             e = errors(self.saved(row["method"], "corrupted"), labels)
             image = (e[:2].mean(axis=0) + e[2] + e[3]) / 3
+            e = e.mean(axis=1)
+            self.assertAlmostEqual(row["families"]["noise"], (e[:2].mean() + e[2]) / 2, places=9)
+            self.assertAlmostEqual(row["kinds"]["gaussian_noise"], e[:2].mean(), places=9)
             rng = np.random.default_rng(0)
             draws = image[rng.integers(0, len(labels), (4000, len(labels)))].mean(axis=1)
             np.testing.assert_allclose(row["mce_ci"], np.percentile(draws, [2.5, 97.5]), atol=0.02)
@@ -121,7 +130,7 @@ class Corruption(ShiftCase):
         average = next(b for b in document["baselines"] if b["method"] == "average")
         self.assertAlmostEqual(average["difference"]["mce"], average["mce"] - document["mce"], places=9)
         text = self.works("evaluate", self.path("m.cstack"), self.pool, "--split", "corrupted").out
-        for part in ("normalised by the manifest", "clean split test", "By severity", "noise"):
+        for part in ("normalised by the manifest", "Normalised error % by family", "clean split test", "By severity", "noise"):
             self.assertIn(part, text)
         for form in ("--csv", "--markdown"):
             self.assertIn("mce" if form == "--csv" else "mCE %",

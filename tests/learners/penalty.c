@@ -208,11 +208,11 @@ static void no_signal_falls_back_to_gcv(void **state) {
         make(context, linear_x, linear_y, LINEAR_ROWS, 1, linear_folds, 4, CST_NOISE_MEDIAN);
     cst_penalty_grid grid = cst_penalty_grid_default();
     assert_true(isnan(f.spectrum.lambda_star));
-    double lambda = 0;
-    assert_int_equal(cst_penalty_choose(context, &f.moments, &f.standardised, &f.spectrum,
-                                        CST_PENALTY_STAR, &grid, &lambda),
-                     CST_OK);
-    assert_true(lambda == cst_penalty_gcv(&f.standardised, &f.spectrum, &grid));
+    cst_penalty_options options = {.rule = CST_PENALTY_STAR, .grid = grid};
+    cst_penalty penalty;
+    assert_int_equal(
+        cst_penalty_choose(context, &f.moments, &f.standardised, NULL, &options, &penalty), CST_OK);
+    assert_true(penalty.lambda == cst_penalty_gcv(&f.standardised, &f.spectrum, &grid));
     assert_int_equal(cst_notice_count(context), 1);
     assert_non_null(strstr(cst_notice_at(context, 0), "signal-to-noise"));
     release(context, &f);
@@ -229,17 +229,21 @@ static void rules_agree_with_their_functions(void **state) {
         CST_OK);
     const double expected[4] = {all.star, all.cv, all.gcv, all.evidence};
     for (int rule = 0; rule < 4; rule++) {
-        double lambda = 0;
-        assert_int_equal(cst_penalty_choose(context, &f.moments, &f.standardised, &f.spectrum,
-                                            (cst_penalty_rule)rule, &grid, &lambda),
-                         CST_OK);
-        assert_true(lambda == expected[rule] && lambda > 0);
+        cst_penalty_options options = {.rule = (cst_penalty_rule)rule, .grid = grid};
+        cst_penalty found;
+        assert_int_equal(
+            cst_penalty_choose(context, &f.moments, &f.standardised, NULL, &options, &found),
+            CST_OK);
+        assert_true(found.lambda == expected[rule] && found.lambda > 0);
+        assert_relative(found.sigma2, spectrum_median[0], 1e-9, 0);
     }
     assert_relative(all.star, spectrum_median[3], 1e-9, 0);
     double lambda = 0;
-    assert_int_equal(cst_penalty_choose(context, &f.moments, &f.standardised, &f.spectrum,
-                                        (cst_penalty_rule)4, &grid, &lambda),
-                     CST_ERROR_ARGUMENT);
+    cst_penalty_options unknown = {.rule = (cst_penalty_rule)4, .grid = grid};
+    cst_penalty penalty;
+    assert_int_equal(
+        cst_penalty_choose(context, &f.moments, &f.standardised, NULL, &unknown, &penalty),
+        CST_ERROR_ARGUMENT);
     grid.low = 0;
     assert_int_equal(cst_penalty_cv(context, &f.moments, &grid, &lambda, NULL), CST_ERROR_ARGUMENT);
     grid = cst_penalty_grid_default();

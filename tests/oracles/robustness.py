@@ -35,9 +35,9 @@ def corruption(errors, clean):
         plain.append(own.mean())
         normalised.append(own.sum() / reference.sum())
         relative.append((own - clean).sum() / (reference - REFERENCE["clean"]).sum())
-        families.setdefault(next(f for f, k, _ in CONDITIONS if k == kind), []).append(own.mean())
-    return [np.mean(plain), np.mean(normalised), np.mean(plain) - clean, np.mean(relative),
-            *(np.mean(v) for v in families.values()), *plain]
+        families.setdefault(next(f for f, k, _ in CONDITIONS if k == kind), []).append(normalised[-1])  # in the reference's units
+    return [np.mean(plain), np.mean(normalised), np.mean(normalised) - clean, np.mean(relative),
+            *(np.mean(v) for v in families.values()), *normalised]
 
 
 def main():

@@ -147,6 +147,9 @@ static void make_pool(cst_context *context) {
         .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = p->data, .labels = p->labels};
     assert_int_equal(cst_options_create(context, &options), CST_OK);
     assert_int_equal(cst_options_preset(context, options, "paper"), CST_OK);
+    assert_int_equal(cst_options_set(context, options, "refit.drop", "true"), CST_OK);
+    assert_int_equal(cst_options_set(context, options, "blend.evidence", "nll"), CST_OK);
+    assert_int_equal(cst_options_set(context, options, "spectrum.of", "meta"), CST_OK);
     cst_settings_read(options, &p->settings);
     cst_options_free(context, options);
 }

@@ -288,6 +288,34 @@ static void ties_in_risk_still_reduce(void **state) {
     cst_projection_free(context, &p);
 }
 
+/* The letter: both of two identical best members stay; what resembles them and is worse goes, for
+ * the most similar of those of lower risk, whatever it costs. */
+static void ties_in_risk_stay_to_the_letter(void **state) {
+    cst_context *context = *state;
+    const double s[] = {1, 1, 0.9, 0.9, 1, 1, 0.9, 0.9, 0.9, 0.9, 1, 1, 0.9, 0.9, 1, 1};
+    const double risk[] = {0.3, 0.3, 0.4, 0.4};
+    const double cost[] = {4, 3, 2, 1};
+    cst_projection_rule rule = {.tau = 0.95, .keep_ties = true, .costs = {{cost}}};
+    cst_projection p;
+    assert_int_equal(cst_project(context, s, 4, risk, &rule, &p), CST_OK);
+    assert_int_equal(p.kept_count, 4); /* 2 and 3 resemble each other, at one risk */
+    cst_projection_free(context, &p);
+    rule.tau = 0.85;
+    assert_int_equal(cst_project(context, s, 4, risk, &rule, &p), CST_OK);
+    assert_int_equal(p.kept_count, 2);
+    assert_int_equal(p.kept[0], 0);
+    assert_int_equal(p.kept[1], 1);
+    assert_int_equal(p.reason[3], CST_DROPPED_REDUNDANT);
+    assert_int_equal(p.partner[3], 0);
+    assert_true(p.similarity[3] == 0.9);
+    cst_projection_free(context, &p);
+    const double close[] = {0.3, 0.3 + 1e-12, 0.4, NAN}; /* lower is lower; unknown comes last */
+    assert_int_equal(cst_project(context, s, 4, close, &rule, &p), CST_OK);
+    assert_int_equal(p.kept_count, 1);
+    assert_int_equal(p.kept[0], 0); /* the cheaper copy does not take its place */
+    cst_projection_free(context, &p);
+}
+
 static void caps_and_constant_members(void **state) {
     cst_context *context = *state;
     double s[25];
@@ -361,6 +389,8 @@ int suite_clusters(void) {
                                         context_teardown),
         cmocka_unit_test_setup_teardown(projection_follows_risk, context_setup, context_teardown),
         cmocka_unit_test_setup_teardown(ties_in_risk_still_reduce, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(ties_in_risk_stay_to_the_letter, context_setup,
+                                        context_teardown),
         cmocka_unit_test_setup_teardown(caps_and_constant_members, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,8 @@ static const char FIT[] =
     "            {\"size\": 1, \"loss\": 0.0612, \"excess\": 0.0012, \"excess_se\": 0.0004,"
     "             \"flops\": null, \"latency_ms\": null, \"allowed\": true, \"chosen\": true,"
     "             \"members\": [\"svm\"]}],"
-    " \"kappa_before\": 12345.6, \"kappa_after\": 1.0, \"lambda\": null, \"lambda_rule\": \"star\","
+    " \"kappa_gram_before\": 12345.6, \"kappa_gram_after\": 1.0, \"lambda\": null, "
+    "\"lambda_rule\": \"star\","
     " \"sigma2\": null, \"mp_edge\": null, \"snr\": null,"
     " \"learners\": [{\"name\": \"log-linear\", \"nll\": 88.1, \"half_logdet\": 3.25,"
     "                 \"weight\": 1.0}],"
@@ -222,7 +223,8 @@ static void inspect_text_shows_both_halves(void **state) {
                " \"cka\": [[1, 0.987], [0.987, 1]], \"pearson\": [[1, -0.25], [-0.25, 1]],"
                " \"clusters\": [[\"a\", \"b\"]], \"cluster_threshold\": 0.9,"
                " \"cka_info\": {\"estimator\": \"exact\", \"statistic\": \"biased\"},"
-               " \"eigenvalues\": [1.5, 0.5], \"kappa\": 3, \"sigma2\": 0.1, \"mp_edge\": 0.2,"
+               " \"eigenvalues\": [1.5, 0.5], \"kappa_gram\": 3, \"kappa_cka\": 7, \"sigma2\": "
+               "0.1, \"mp_edge\": 0.2,"
                " \"snr\": 7, \"lambda\": {\"star\": 0.03, \"cv\": 0.0006, \"gcv\": 0.001,"
                " \"evidence\": 0.002}, \"class_counts\": [2, 3, 4],"
                " \"problems\": [\"class 0 has two samples\"], \"notices\": []}");
@@ -273,7 +275,7 @@ static const char COMPARE[] =
     "   \"nll\": 0.1, \"nll_ci\": [0.09, 0.11], \"brier\": 0.06, \"brier_ci\": [0.0595, 0.0605],"
     "   \"corp\": 0.004, \"difference\": {\"nll\": 0.03, \"nll_ci\": [0.02, 0.04]},"
     "   \"ood_auroc\": 0.9, \"ood_fpr95\": 0.3,"
-    "   \"mix\": \"linear\", \"weights\": [0.5, 0.5], \"models\": 16, \"kappa\": 812.5,"
+    "   \"mix\": \"linear\", \"weights\": [0.5, 0.5], \"models\": 16, \"kappa_gram\": 812.5,"
     "   \"flops_rel\": 1.0, \"seconds\": 0.01},"
     "  {\"method\": \"mlp\", \"definition\": null, \"detail\": \"\","
     "   \"top1\": 0.98, \"top1_ci\": [0.97, 0.99], \"ece\": 0.02, \"ece_ci\": [0.01, 0.03],"
@@ -281,12 +283,12 @@ static const char COMPARE[] =
     "   \"brier_ci\": [0.04, 0.06], \"corp\": 0.003,"
     "   \"difference\": {\"nll\": 0.23, \"nll_ci\": [0.2, 0.3]},"
     "   \"ood_auroc\": 0.8, \"ood_fpr95\": 0.2, \"mix\": null, \"weights\": null, \"models\": 16,"
-    "   \"kappa\": 812.5, \"flops_rel\": 1.0, \"seconds\": 2.5},"
+    "   \"kappa_gram\": 812.5, \"flops_rel\": 1.0, \"seconds\": 2.5},"
     "  {\"method\": \"default\", \"definition\": \"x\", \"detail\": \"\","
     "   \"top1\": 0.98, \"top1_ci\": [0.97, 0.99], \"ece\": 0.01, \"ece_ci\": [0.005, 0.015],"
     "   \"nll\": 0.07, \"nll_ci\": [0.06, 0.08], \"brier\": 0.04, \"brier_ci\": [0.03, 0.05],"
     "   \"corp\": 0.002, \"ood_auroc\": 0.95, \"ood_fpr95\": 0.1, \"mix\": \"log-linear\","
-    "   \"weights\": [1, 0], \"models\": 5, \"kappa\": 8.5, \"flops_rel\": 0.25,"
+    "   \"weights\": [1, 0], \"models\": 5, \"kappa_gram\": 8.5, \"flops_rel\": 0.25,"
     "   \"seconds\": 3.0}],"
     " \"tests\": ["
     "  {\"a\": \"default\", \"b\": \"average\", \"metric\": \"nll\", \"test\": \"paired t\","
@@ -298,7 +300,7 @@ static const char COMPARE[] =
     "   \"statistic\": -0.5, \"df\": 1436, \"difference\": -0.23, \"p\": 0.4,"
     "   \"p_adjusted\": 0.8}],"
     " \"adjustment\": \"Bonferroni\","
-    " \"kappa_top1\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3},"
+    " \"kappa_gram_top1\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3},"
     " \"seconds\": {\"read\": 0.5, \"total\": 6.25}, \"notices\": [\"a notice\"]}";
 
 static char *full_text_of(cst_context *context, const cst_report *report) {
@@ -324,7 +326,7 @@ static void compare_text_is_a_leaderboard(void **state) {
     assert_contains(text, "  average  NLL         -0.0300             -  -6.50  1436     <0.001*  "
                           "paired t\n");
     assert_contains(text, "20 : 6");
-    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact)\n");
+    assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact), kappa of the Gram matrix\n");
     assert_contains(text, "Detection of out-of-distribution rows: split svhn\n");
     assert_contains(text, "  top-1 %: fraction right\n");
     assert_contains(text, "  max_probability: one less the largest\n");
@@ -365,7 +367,7 @@ static void best_is_bold_and_second_underlined(void **state) {
     cst_free(context, text);
     assert_int_equal(cst_report_markdown(context, report, &text), CST_OK);
     assert_contains(text, "| method | top-1 % | ECE | NLL | Brier | CORP | AUROC | FPR@95 | K | "
-                          "kappa | FLOPs | seconds | detail | p NLL |\n"
+                          "kappa Gram | FLOPs | seconds | detail | p NLL |\n"
                           "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|\n");
     assert_contains(text, "| average | <u>97.00</u> [96.10, 97.90] | 0.0500 [0.0400, 0.0604] |");
     assert_contains(text, "| default | **98.00** [97.00, 99.00] | **0.0100** [0.0050, 0.0150] |");
@@ -384,7 +386,7 @@ static void csv_has_every_number_in_full(void **state) {
         text,
         "method,detail,top1,top1_low,top1_high,ece,ece_low,ece_high,nll,nll_low,nll_high,brier,"
         "brier_low,brier_high,corp,difference_nll,difference_nll_low,difference_nll_high,"
-        "ood_auroc,ood_fpr95,mix,models,kappa,flops_rel,seconds\n"
+        "ood_auroc,ood_fpr95,mix,models,kappa_gram,flops_rel,seconds\n"
         "average,\"a, \"\"b\"\"\",0.97,0.961,0.979,0.05,0.04,0.0604,0.1,0.09,0.11,0.06,0.0595,"
         "0.0605,0.004,0.03,0.02,0.04,0.9,0.3,linear,16,812.5,1,0.01\n"
         "mlp,,0.98,0.97,0.99,0.02,0.01,0.03,0.30000000000000004,0.29,1.25,0.05,0.04,0.06,0.003,"
@@ -429,12 +431,12 @@ static const char ABLATE[] =
     "{\"split\": \"test\", \"scored\": \"held-out\", \"samples\": 360, \"seed\": 0,"
     " \"resamples\": 100, \"rows\": ["
     "  {\"stage\": \"prototype\", \"settings\": [], \"top1\": 0.9, \"top1_ci\": [0.85, 0.95],"
-    "   \"ece\": 0.1, \"nll\": 0.5, \"brier\": 0.2, \"kappa\": 123.4, \"models\": 9,"
+    "   \"ece\": 0.1, \"nll\": 0.5, \"brier\": 0.2, \"kappa_gram\": 123.4, \"models\": 9,"
     "   \"flops_rel\": null, \"seconds\": 0.5},"
     "  {\"stage\": \"+S1 CKA\", \"settings\": [\"redundancy.measure=cka\","
     "   \"cka.threshold=0.85\"], \"top1\": 0.92, \"top1_ci\": [0.88, 0.96], \"ece\": 0.09,"
     "   \"nll\": 0.6, \"brier\": 0.2, \"difference\": {\"top1\": 0.02, \"top1_ci\": [0.01, 0.03],"
-    "   \"nll\": 0.1, \"nll_ci\": [-0.05, 0.2]}, \"kappa\": 12.5, \"models\": 4,"
+    "   \"nll\": 0.1, \"nll_ci\": [-0.05, 0.2]}, \"kappa_gram\": 12.5, \"models\": 4,"
     "   \"flops_rel\": null, \"seconds\": 0.25}], \"notices\": []}";
 
 static void ablate_text_shows_what_each_stage_changes(void **state) {
@@ -442,7 +444,7 @@ static void ablate_text_shows_what_each_stage_changes(void **state) {
     cst_report *report = parsed(context, CST_REPORT_ABLATE, ABLATE);
     char *text = text_of(context, report, 0);
     assert_contains(text, "fitted on split oof, scored once on split test.");
-    assert_contains(text, "  prototype    90.00 85.0-95.0  0.1000  0.5000  0.2000  9  123.4  "
+    assert_contains(text, "  prototype    90.00 85.0-95.0  0.1000  0.5000  0.2000  9       123.4  "
                           "0.50\n");
     assert_contains(text, "  +S1 CKA    +2.00 [1.00, 3.00]*  +0.1000 [-0.0500, 0.2000]\n");
     assert_contains(text, "redundancy.measure=cka, cka.threshold=0.85\n");
@@ -505,15 +507,16 @@ static const char SEGMENTATION[] =
     "  {\"method\": \"average\", \"detail\": \"\", \"miou\": 0.5139, \"miou_ci\": [0.47, 0.542],"
     "   \"pixel_accuracy\": 0.8719, \"pixel_accuracy_ci\": [0.8, 0.9], \"fwiou\": 0.7878,"
     "   \"fwiou_ci\": [0.7, 0.8], \"boundary_error\": 0.2725, \"ece\": 0.0904, \"nll\": 0.4463,"
-    "   \"mix\": \"linear\", \"models\": 4, \"kappa\": 62.5, \"flops_rel\": 1, \"seconds\": 0.5},"
+    "   \"mix\": \"linear\", \"models\": 4, \"kappa_gram\": 62.5, \"flops_rel\": 1, \"seconds\": "
+    "0.5},"
     "  {\"method\": \"default\", \"detail\": \"offsets\", \"miou\": 0.5389,"
     "   \"miou_ci\": [0.493, 0.568], \"pixel_accuracy\": 0.8795, \"fwiou\": 0.8012,"
     "   \"boundary_error\": 0.2549, \"ece\": 0.0178, \"nll\": 0.3479, \"models\": 3,"
-    "   \"kappa\": 8.5, \"flops_rel\": 0.817, \"seconds\": 5.88}],"
+    "   \"kappa_gram\": 8.5, \"flops_rel\": 0.817, \"seconds\": 5.88}],"
     " \"tests\": [{\"a\": \"default\", \"b\": \"average\", \"metric\": \"miou\","
     "  \"test\": \"paired bootstrap over cases\", \"difference\": 0.025, \"p\": 0.01,"
     "  \"p_adjusted\": 0.03}],"
-    " \"kappa_miou\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3}}";
+    " \"kappa_gram_miou\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3}}";
 
 static void compare_text_of_a_segmentation(void **state) {
     cst_context *context = *state;
@@ -539,12 +542,13 @@ static void compare_text_of_a_segmentation(void **state) {
     cst_free(context, text);
     text = full_text_of(context, report);
     assert_contains(text, "\nFurther scores\n  method   fwIoU %\n  average    78.78\n");
-    assert_contains(text, "  average  linear   62.5\n  default  -         8.5  offsets\n");
+    assert_contains(text,
+                    "  average  linear        62.5\n  default  -              8.5  offsets\n");
     assert_contains(text, "  fwIoU %: weighted IoU\n");
     cst_free(context, text);
     assert_int_equal(cst_report_markdown(context, report, &text), CST_OK);
     assert_contains(text,
-                    "| method | mIoU % | pixel % | fwIoU % | edge % | ECE | NLL | K | kappa | "
+                    "| method | mIoU % | pixel % | fwIoU % | edge % | ECE | NLL | K | kappa Gram | "
                     "FLOPs | seconds | detail | p mIoU % |\n");
     assert_contains(text, "| <u>78.78</u> [70.00, 80.00] |");
     cst_free(context, text);
@@ -557,10 +561,10 @@ static const char DETECTION[] =
     " \"ap_definition\": \"COCO: a mean\", \"rows\": ["
     "  {\"stage\": \"prototype\", \"settings\": [], \"AP\": 0.485, \"AP_ci\": [0.455, 0.532],"
     "   \"AP50\": 0.807, \"APs\": -1, \"APm\": 0.3845, \"AR100\": 0.556,"
-    "   \"AR100_ci\": [0.5, 0.6], \"models\": 1, \"kappa\": 1, \"seconds\": 0.25},"
+    "   \"AR100_ci\": [0.5, 0.6], \"models\": 1, \"kappa_gram\": 1, \"seconds\": 0.25},"
     "  {\"stage\": \"+S1 CKA\", \"settings\": [\"a=b\"], \"AP\": 0.5367,"
     "   \"AP_ci\": [0.508, 0.581], \"AP50\": 0.86, \"APs\": 0, \"APm\": 0.408,"
-    "   \"AR100\": 0.625, \"models\": 4, \"kappa\": 12.5, \"seconds\": 0.5,"
+    "   \"AR100\": 0.625, \"models\": 4, \"kappa_gram\": 12.5, \"seconds\": 0.5,"
     "   \"difference\": {\"AP\": -0.05, \"AP_ci\": [-0.07, -0.02], \"AP50\": 0.053}}]}";
 
 static void ablate_text_of_detections(void **state) {
@@ -568,9 +572,10 @@ static void ablate_text_of_detections(void **state) {
     cst_report *report = parsed(context, CST_REPORT_ABLATE, DETECTION);
     char *text = full_text_of(context, report);
     assert_contains(text, "  split test, 30 images, 416 true boxes, 4 members, seed 0\n");
-    assert_contains(text, "  stage       AP %            AP50 %  APs %  APm %  K  kappa     s\n"
-                          "  prototype  48.50 45.5-53.2   80.70      -  38.45  1    1.0  0.25\n"
-                          "  +S1 CKA    53.67 50.8-58.1   86.00   0.00  40.80  4   12.5  0.50\n");
+    assert_contains(text,
+                    "  stage       AP %            AP50 %  APs %  APm %  K  kappa Gram     s\n"
+                    "  prototype  48.50 45.5-53.2   80.70      -  38.45  1         1.0  0.25\n"
+                    "  +S1 CKA    53.67 50.8-58.1   86.00   0.00  40.80  4        12.5  0.50\n");
     assert_contains(text, "  stage     AP %                  AP50 %\n"
                           "  +S1 CKA  -5.00 [-7.00, -2.00]*   +5.30\n");
     assert_contains(text, "\nFurther scores\n"

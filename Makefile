@@ -31,7 +31,7 @@ test: ## Installs what is missing, builds, and runs the quick tests: a few minut
 	@scripts/test.sh
 
 check: ## Everything else a change must pass: sanitizers, valgrind, static analysis, full Python, faults
-	@scripts/dependencies.sh build test
+	@scripts/dependencies.sh build test networks
 	@scripts/test.sh --check
 
 # One part of `make test` or `make check`, for example `make test-asan`.

@@ -83,6 +83,7 @@ static const cli_option OPTIONS[] = {
     {"set", 's', "KEY=VALUE", "change one option in every preset that is fitted; may be repeated"},
     {"csv", 0, NULL, "print the full table as CSV"},
     {"markdown", 0, NULL, "print the table in Markdown"},
+    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
     {NULL, 0, NULL, NULL},
 };
 

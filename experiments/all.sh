@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every experiment on the pools that are there and writes experiments/results.md and experiments/claims.md.
 #   experiments/all.sh [--pools DIR]... [--resamples N]
+#   experiments/all.sh --pool PATH       # a pool of your own, in every experiment that it can take part in
 #   experiments/all.sh --write-only      # measures nothing: writes both pages again from the stored figures
 # If an experiment fails, the others still run and the exit code is 1.
 set -u

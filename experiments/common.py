@@ -2,17 +2,19 @@
 
 Each experiments/NAME/run.py measures and writes one section of experiments/results.md. It stores its figures in
 experiments/NAME/figures.json, from which experiments/claims/run.py writes experiments/claims.md, and what its section shows
-besides (rows of tables, conditions of the run) in experiments/NAME/page.json. With --write-only it measures nothing and
-writes the section again from these two files.
+besides (rows of tables, conditions of the run) in experiments/NAME/page.json. Pools that are not found keep their stored
+figures, with the version and date of their measurement. Pools given with --pool are stored apart, in
+experiments/NAME/given.json, and have subsections of their own. With --write-only nothing is measured and the section is
+written again from these files.
 """
 import argparse
+import datetime
 import hashlib
 import json
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 import numpy as np
 
@@ -89,16 +91,24 @@ PAPER_METHODS = {
 
 # ---- command line and pools -----------------------------------------------------------------------------------------
 
-def arguments(document, resamples=1000, more=None):
+class ToolError(Exception):
+    """The tool failed; the text says how."""
+
+
+def arguments(document, more=None):
     """The options that all scripts take, and those that more(parser) adds. Folders of --pools are searched before the default
     ones."""
     parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("--pools", action="append", default=[], metavar="DIR",
                         help="a folder with pools in it; may be repeated (data/pools, ../shared/pools, examples)")
-    parser.add_argument("--only", action="append", default=[], metavar="POOL", help="these pools alone")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure this known pool again; may be repeated")
+    parser.add_argument("--pool", action="append", default=[], metavar="[NAME=]PATH",
+                        help="a pool of your own, a folder or a manifest, which gets a subsection; may be repeated. Without --pools and "
+                        "--only the known pools are not measured again")
+    parser.add_argument("--forget", action="append", default=[], metavar="NAME", help="remove the subsection of a pool of your own")
     parser.add_argument("--tool", default=str(ROOT / "build" / "corestack"))
     parser.add_argument("--out", default=str(ROOT / "experiments" / "results.md"))
-    parser.add_argument("--resamples", type=int, default=resamples)
+    parser.add_argument("--resamples", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="do not reuse results of earlier runs of the same tool")
     parser.add_argument("--write-only", action="store_true", help="write the section again from the stored figures")
@@ -107,15 +117,41 @@ def arguments(document, resamples=1000, more=None):
     options = parser.parse_args()
     options.folders = [pathlib.Path(p) for p in options.pools] + [ROOT / "data" / "pools", ROOT.parent / "shared" / "pools",
                                                                   ROOT / "examples"]
-    options.missing = []
-    if not options.write_only and not pathlib.Path(options.tool).exists():
+    options.given = given_pools(parser, options.pool)
+    options.known = not options.given and not options.forget or options.pools or options.only
+    if not options.write_only and (options.known or options.given) and not pathlib.Path(options.tool).exists():
         sys.exit(f"{options.tool} does not exist: build it with `make`, or name another with --tool")
     return options
 
 
+def given_pools(parser, texts):
+    """{name: manifest} of the pools of --pool. A name is that of the folder, unless NAME= says another."""
+    found = {}
+    for text in texts:
+        name, path = "", pathlib.Path(text)
+        if not path.exists() and "=" in text:
+            name, _, rest = text.partition("=")
+            path = pathlib.Path(rest)
+        manifest = path / "pool.json" if path.is_dir() else path
+        if not manifest.exists():
+            parser.error(f"--pool {text}: {manifest} does not exist; name a folder with a pool.json, or a manifest")
+        try:
+            document = json.loads(manifest.read_text())
+            known = isinstance(document["splits"], dict) and isinstance(document["models"], list)
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if not known:
+            parser.error(f"--pool {text}: {manifest} is not the manifest of a pool (docs/pool.md)")
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", name or manifest.resolve().parent.name)
+        name += "-given" if name in POOLS else ""
+        if name in found:
+            parser.error(f"--pool {text}: another pool is named {name}; give this one a name, as in --pool NAME={path}")
+        found[name] = manifest.resolve()
+    return found
+
+
 def find_pools(options, names):
-    """{name: manifest} of the pools that were found, in the order of names; reports the others. The script ends if there is
-    none."""
+    """{name: manifest} of the known pools that were found, in the order of names; reports the others."""
     found = {}
     for name in names:
         if options.only and name not in options.only:
@@ -124,12 +160,48 @@ def find_pools(options, names):
         if places:
             found[name] = places[0]
         else:
-            options.missing.append(name)
             print(f"pool {name} was not found: {POOLS[name][1]}", file=sys.stderr)
-    if not found:
-        print("no pool of this experiment was found: its section is unchanged", file=sys.stderr)
-        sys.exit(0)
     return found
+
+
+def described(name):
+    return POOLS[name][0] if name in POOLS else "a pool given with `--pool`"
+
+
+def needs(*tasks, split="test", more=None):
+    """A function that says why a manifest cannot take part, or nothing: another task, no labels of the split, what more(document)
+    says."""
+    def reason(document):
+        task, splits = document.get("task", "classification"), document["splits"]
+        if task not in tasks:
+            return f"this experiment is of {' and '.join(tasks)}, the pool of {task}"
+        if split and not labelled(splits.get(split, {})):
+            return f"it has no labelled split `{split}` (splits: {', '.join(splits)})"
+        return more(document) if more else None
+    return reason
+
+
+def plain_files(document):
+    """Why the files of a pool cannot be read by NumPy alone, or nothing."""
+    paths = [path for m in document["models"] for path in m["predictions"].values()]
+    if not all(isinstance(path, str) and path.endswith(".npy") for path in paths):
+        return "this experiment reads its predictions by itself, which must be .npy files in the order of the labels"
+    return None
+
+
+def labelled(entry):
+    return any(entry.get(key) is not None for key in ("labels", "targets", "boxes", "annotations"))
+
+
+def ood_splits(manifest):
+    """Names of the splits with out-of-distribution rows."""
+    return [name for name, entry in json.loads(manifest.read_text())["splits"].items() if entry.get("ood")]
+
+
+def test_words(manifest):
+    """The words of the comparison that several experiments share: split test, with the first out-of-distribution split."""
+    ood = ood_splits(manifest)
+    return ["--split", "test", *(["--ood", ood[0]] if ood else [])]
 
 
 def split_of(manifest, split):
@@ -144,7 +216,19 @@ def array(manifest, name):
 # ---- running the tool -----------------------------------------------------------------------------------------------
 
 def stamp(path):
-    return [path.name, path.stat().st_size, path.stat().st_mtime_ns]
+    return [str(path), path.stat().st_size, path.stat().st_mtime_ns]
+
+
+def stamps(manifest):
+    """Names, sizes and times of the manifest and the files that it names, which tell whether a stored result is of this pool."""
+    def files(value):
+        if isinstance(value, dict):
+            return [f for v in value.values() for f in files(v)]
+        if isinstance(value, list):
+            return [f for v in value for f in files(v)]
+        path = manifest.parent / value.split("#")[0] if isinstance(value, str) and 0 < len(value) < 1000 else None
+        return [path] if path and path.is_file() else []
+    return sorted(stamp(p) for p in {manifest, *files(json.loads(manifest.read_text()))})
 
 
 def run_tool(options, command, manifest, *words):
@@ -153,17 +237,21 @@ def run_tool(options, command, manifest, *words):
     done = subprocess.run([options.tool, command, str(manifest), *words, "--json", "--quiet"], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
-        sys.exit(f"corestack {command} {manifest} {' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
+        raise ToolError(f"corestack {command} {manifest} {' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)
+
+
+def stored_folder(options, manifest, *key, program=None):
+    """The folder in data/experiments/ of what a run of the tool, or of another program, gave for the pool."""
+    text = json.dumps([hashlib.sha256(pathlib.Path(program or options.tool).read_bytes()).hexdigest(), *key, stamps(manifest)])
+    return ROOT / "data" / "experiments" / hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def corestack(options, command, manifest, *words, save=False):
     """The document of `corestack COMMAND MANIFEST WORDS --json`; with save also the folder of predictions. What the same
     tool gave for the same files and words is read again from data/experiments/."""
     words = [str(w) for w in words]
-    key = json.dumps([hashlib.sha256(pathlib.Path(options.tool).read_bytes()).hexdigest(), command, words, save,
-                      manifest.parent.name, sorted(stamp(p) for p in manifest.parent.glob("*.*"))])
-    place = ROOT / "data" / "experiments" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    place = stored_folder(options, manifest, command, words, save)
     document = place / "document.json"
     if options.fresh or not document.exists():
         place.mkdir(parents=True, exist_ok=True)
@@ -177,9 +265,7 @@ def corestack(options, command, manifest, *words, save=False):
 def fit_and_bound(options, manifest, preset, *words):
     """The document of `corestack bound` of a fresh fit of the preset, kept as that of `corestack` is."""
     words = [str(w) for w in words]
-    key = json.dumps([hashlib.sha256(pathlib.Path(options.tool).read_bytes()).hexdigest(), "bound", preset, words, options.seed,
-                      manifest.parent.name, sorted(stamp(p) for p in manifest.parent.glob("*.*"))])
-    place = ROOT / "data" / "experiments" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    place = stored_folder(options, manifest, "bound", preset, words, options.seed)
     document = place / "document.json"
     if options.fresh or not document.exists():
         place.mkdir(parents=True, exist_ok=True)
@@ -230,6 +316,15 @@ def embolden(rows, values, column, highest):
             row[column] = f"**{row[column]}**"
 
 
+CALIBRATED_MARK = "† followed by a calibration map, fitted on the same rows; `autogluon` is `greedy+temperature`."
+
+
+def models_cell(row):
+    """The number of models, marked as in the paper's table where a calibration map follows."""
+    marked = "+" in row["method"] or row["method"] == "autogluon"
+    return f"{row['models']}{'†' if marked else ''}"
+
+
 SCORES_HEADS = ["method", "top-1 %", "ECE", "NLL", "models", "FLOPs", "p (NLL)"]
 
 
@@ -237,7 +332,7 @@ def scores_cells(report):
     """All methods of a comparison: scores, members, FLOPs, adjusted p of the NLL against the reference."""
     against = {t["b"]: t["p_adjusted"] for t in report.get("tests", []) if t["metric"] == "nll"}
     rows = report["rows"]
-    cells = [[r["method"], interval(r, "top1", 2, 100), interval(r, "ece"), interval(r, "nll"), r["models"],
+    cells = [[r["method"], interval(r, "top1", 2, 100), interval(r, "ece"), interval(r, "nll"), models_cell(r),
               number(r["flops_rel"], 2), p_value(against.get(r["method"]))] for r in rows]
     for column, key, highest in ((1, "top1", True), (2, "ece", False), (3, "nll", False)):
         embolden(cells, [r[key] for r in rows], column, highest)
@@ -252,7 +347,7 @@ def shape_of(report):
 def shape(size, name):
     """One sentence on the data behind a report."""
     conditions = f" under each of {size['conditions']} conditions" if size["conditions"] else ""
-    return (f"`{name}`: {POOLS[name][0]}. N = {size['samples']}{conditions}, C = {size['classes']}, "
+    return (f"`{name}`: {described(name)}. N = {size['samples']}{conditions}, C = {size['classes']}, "
             f"K = {size['models_in']}.")
 
 
@@ -301,32 +396,131 @@ def percentile(samples):
 
 # ---- sections ------------------------------------------------------------------------------------------------------
 
-def run(document, name, title, measure, section, resamples=1000, more=None):
-    """One experiment: measure(options) returns (figures, page), section(figures, page) the lines of the section. Both go
-    through JSON, so that --write-only sees what a run sees. more(parser) adds options."""
-    options = arguments(document, resamples, more)
+def merged(new, old, measured, known):
+    """new, with what old has of the known pools that were not measured. Keys that are or begin with the name of a pool are of
+    that pool."""
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        return new
+    of = {key: next((p for p in known if key.split(" ")[0] == p), None) for key in (*new, *old)}
+    out = {key: merged(value, old.get(key), measured, known) if of[key] is None else value for key, value in new.items()}
+    out.update({key: value for key, value in old.items() if of[key] and of[key] not in measured})
+    return dict(sorted(out.items(), key=lambda item: known.index(of[item[0]]) if of[item[0]] else -1))
+
+
+def read_json(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def write_json(path, content):
+    path.write_text(json.dumps(content, indent=1, default=lambda v: v.item()) + "\n")
+
+
+def measured_with(options):
+    return {"version": version(options), "date": datetime.date.today().isoformat(), "seed": options.seed, "resamples": options.resamples}
+
+
+def measure_known(options, folder, pools, measure):
+    """Measures the known pools that are found and stores their figures; the others keep theirs."""
+    if pools is None:
+        figures, page = measure(options, None)
+        page["measured"] = {name: measured_with(options) for name in figures}
+    else:
+        found = find_pools(options, pools)
+        if pools and not found:
+            print(f"no pool of experiment {folder.name} was found: its figures are unchanged", file=sys.stderr)
+            return
+        figures, page = json.loads(json.dumps(measure(options, found), default=lambda v: v.item()))
+        page["measured"] = {name: measured_with(options) for name in found or ["simulations"]}
+        figures, page = (merged(new, read_json(folder / file), list(found), pools)
+                         for new, file in ((figures, "figures.json"), (page, "page.json")))
+    write_json(folder / "figures.json", figures)
+    write_json(folder / "page.json", page)
+
+
+def measure_given(options, folder, measure, reason):
+    """Measures and stores the pools of --pool, each by itself. Returns whether all went well."""
+    stored, well = read_json(folder / "given.json"), True
+    for name, manifest in options.given.items():
+        why = reason(json.loads(manifest.read_text()))
+        if why:
+            print(f"{folder.name}: pool {name} is left out: {why}", file=sys.stderr)
+            continue
+        try:
+            figures, page = measure(options, {name: manifest})
+        except ToolError as error:
+            print(f"{folder.name}: pool {name} is left out: {error}", file=sys.stderr)
+            well = False
+            continue
+        page["measured"] = {name: measured_with(options)}
+        stored[name] = {"figures": figures, "page": page}
+    for name in options.forget:
+        stored.pop(name, None)
+    if stored:
+        write_json(folder / "given.json", stored)
+    elif options.forget:
+        (folder / "given.json").unlink(missing_ok=True)
+    return well
+
+
+def run(document, name, title, pools, measure, section, tables, reason, more=None, before=None):
+    """One experiment. pools: names of the known ones; measure(options, {name: manifest}) returns (figures, page);
+    section(figures, page) returns the lines of the section, tables(figures, page) those of one subsection; reason(manifest's
+    document) says why a pool of --pool cannot take part. more(parser) adds options, before(options) comes before pools are searched. Everything goes through JSON, so that
+    --write-only sees what a run sees."""
+    options = arguments(document, more)
     folder = ROOT / "experiments" / name
+    well = True
     if not options.write_only:
-        figures, page = measure(options)
-        page["run"] = {"version": version(options), "seed": options.seed, "resamples": options.resamples, "missing": options.missing}
-        stored = {"figures.json": figures, "page.json": page}
-        if options.only:
-            folder = pathlib.Path(tempfile.mkdtemp())
-        for file, content in stored.items():
-            (folder / file).write_text(json.dumps(content, indent=1) + "\n")
-    figures, page = (json.loads((folder / file).read_text()) for file in ("figures.json", "page.json"))
-    write_section(options, name, title, section(figures, page))
+        try:
+            if options.known:
+                if before:
+                    before(options)
+                measure_known(options, folder, pools, measure)
+        except ToolError as error:
+            sys.exit(str(error))
+        well = measure_given(options, folder, measure, reason)
+    figures, page = (read_json(folder / file) for file in ("figures.json", "page.json"))
+    lines = section(figures, page)
+    for pool, own in read_json(folder / "given.json").items():
+        part = tables(own["figures"], own["page"])
+        head = [] if part[0].startswith("### ") else [f"### {pool}, given with --pool", ""]
+        lines += ["", *head, *part, *([] if part[-1] == "" else [""]), f"Measured: {measured_text(own['page']['measured'], False)}."]
+    write_section(options, name, title, lines)
+    sys.exit(0 if well else 1)
+
+
+def run_figures(document, name, pools, measure):
+    """An experiment without a section: its figures are for experiments/claims.md. measure(options, {name: manifest}) returns
+    them."""
+    options = arguments(document)
+    folder = ROOT / "experiments" / name
+    for pool in options.given:
+        print(f"{name}: pool {pool} is left out: this experiment has no section, its figures are for claims.md", file=sys.stderr)
+    if options.known and not options.write_only:
+        try:
+            measure_known(options, folder, pools, lambda o, found: (measure(o, found), {}))
+        except ToolError as error:
+            sys.exit(str(error))
+
+
+def measured_text(measured, resamples=True):
+    """When and by which version pools were measured; one clause for each run, the latest first."""
+    runs = {}
+    for name, m in measured.items():
+        text = f"{m['version']} on {m['date']}, seed {m['seed']}" + (f", {m['resamples']:,} resamples" if resamples else "")
+        runs.setdefault((m["date"], text), []).append(name)
+    latest, *others = sorted(runs.items(), key=lambda run: run[0], reverse=True)
+    if not others:
+        return latest[0][1]
+    return "; ".join(f"{', '.join(f'`{n}`' for n in names)}: {text}" for (_, text), names in (latest, *others))
 
 
 def conditions(page, lines, resamples=True):
-    """The paragraph on the conditions of a run: command lines, seed, resamples, version, pools that were missing."""
-    done = page["run"]
-    text = "Conditions: " + "; ".join(f"`corestack {line}`" for line in lines) + f"; seed {done['seed']}"
-    if resamples:
-        text += f", {done['resamples']:,} resamples"
-    text += f", {done['version']}."
-    for name in done["missing"]:
-        text += f" Pool `{name}` was not found ({POOLS[name][1]})."
+    """The paragraph on the conditions of a run: command lines, and what was measured when."""
+    measured = page["measured"]
+    text = "Conditions: " + "; ".join(f"`corestack {line}`" for line in lines) + f". Measured: {measured_text(measured, resamples)}."
+    if len({(m["date"], m["version"]) for m in measured.values()}) > 1:
+        text += " Figures with an earlier date are of the tool of that day and were not measured again."
     return text
 
 

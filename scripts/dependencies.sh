@@ -2,7 +2,7 @@
 # Installs the Debian packages that a set of tasks needs and that are missing, one line for each with the reason.
 # Says and does nothing when all is there.
 #
-#   scripts/dependencies.sh [--check] build|test|oracles|fuzz|long|images ...
+#   scripts/dependencies.sh [--check] build|test|networks|oracles|fuzz|long|images ...
 #
 # --check only names what is missing, and fails if anything is.
 set -eu
@@ -55,6 +55,13 @@ mypy                checks the types of the Python package
 LIST
 }
 
+list_networks() {
+    cat <<'LIST'
+python3-torch       networks for the tests of python -m corestack.pool
+python3-torchvision networks for the tests of python -m corestack.pool
+LIST
+}
+
 list_fuzz() {
     cat <<'LIST'
 llvm                coverage of the fuzz targets
@@ -92,10 +99,10 @@ fi
 wanted=
 for set in "$@"; do
     case $set in
-    build | test | oracles | fuzz | long | images) wanted="$wanted
+    build | test | networks | oracles | fuzz | long | images) wanted="$wanted
 $("list_$set")" ;;
     *)
-        echo "dependencies.sh: unknown set '$set'; use build, test, oracles, fuzz, long or images" >&2
+        echo "dependencies.sh: unknown set '$set'; use build, test, networks, oracles, fuzz, long or images" >&2
         exit 2
         ;;
     esac

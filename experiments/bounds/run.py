@@ -201,9 +201,12 @@ def pool_figures(options, manifest, preset):
     return out
 
 
-def section(figures, page):
-    pools = figures["pools"]
-    runs = [(name, preset, r) for name, presets in pools.items() for preset, r in presets.items()]
+def runs_of(figures):
+    return [(name, preset, r) for name, presets in figures["pools"].items() for preset, r in presets.items()]
+
+
+def tables(figures, page):
+    runs = runs_of(figures)
     n = common.number
     errors = [[name, preset, r["kept"], r["samples"], f"{100 * r['holdout']['error']:.2f}", f"**{100 * r['holdout']['bound']:.2f}**",
                n(r["pac_bayes_kl"]["bound"], 2, 100), n(r["pac_bayes_kl"]["majority"], 2, 100), n(r["tandem"]["bound"], 2, 100),
@@ -214,17 +217,7 @@ def section(figures, page):
             for name, preset, r in runs]
     shapes = [[name, r["cluster_threshold"], r["members"], r["clusters"], r["largest_cluster"], n(r["epsilon"], 3), n(r["mu"], 3),
                "yes" if r["incoherent"] else "no", n(r["kappa_gram_before"], 1), n(r["kappa_gram_after"], 1)] for name, _, r in runs]
-    applies = {preset: [name for name, p, r in runs if p == preset and r["incoherent"]] for preset in ("default", "paper")}
-    one = [name for name, p, r in runs if p == "paper" and r["clusters"] == 1]
-    met = " and ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`"
-                       + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
-    raised = {flag: [f"`{name}` ({preset})" for name, preset, r in runs if r["leakage"][flag]] for flag in ("rows_leak", "members_leak", "fit_leaks")}
-    vacuous = sum(r["pac_bayes"]["vacuous"] is True for _, _, r in runs)
-    least = sum(r["holdout"]["bound"] <= min(r["pac_bayes_kl"]["bound"], r["tandem"]["bound"]) for _, _, r in runs)
-    return ["The paper has a PAC-Bayes bound on the risk of the stack, and bounds on the spectrum after the projection. These are the "
-            "results of `corestack bound` for fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](../docs/bounds.md) "
-            "says what each bound assumes).", "",
-            "Errors are in percent of the split `test`. \"Error\" is the measured one. \"Holdout\" is its upper bound by the exact "
+    return ["Errors are in percent of the split `test`. \"Error\" is the measured one. \"Holdout\" is its upper bound by the exact "
             "binomial tail, for the stack. \"PAC-Bayes-kl\" bounds the error of a randomly drawn member, and \"vote by it\", twice "
             "that, the error of their vote. \"Tandem\" bounds another vote of the members. \"Paper's\" is the paper's PAC-Bayes "
             "bound on the squared error of a ridge; it is vacuous if it is no less than the error without any member.", "",
@@ -240,7 +233,22 @@ def section(figures, page):
             "cluster and mu the largest CKA across clusters. kappa is given for all members and for the best member of each cluster. "
             "The paper assumes mu < 1/(G - 1) for G clusters.", "",
             *common.table(["pool", "threshold", "members", "clusters", "largest", "epsilon", "mu", "mu < 1/(G - 1)", "kappa before",
-                           "kappa after"], shapes),
+                           "kappa after"], shapes)]
+
+
+def section(figures, page):
+    runs = runs_of(figures)
+    applies = {preset: [name for name, p, r in runs if p == preset and r["incoherent"]] for preset in ("default", "paper")}
+    one = [name for name, p, r in runs if p == "paper" and r["clusters"] == 1]
+    met = " and ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`"
+                       + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
+    raised = {flag: [f"`{name}` ({preset})" for name, preset, r in runs if r["leakage"][flag]] for flag in ("rows_leak", "members_leak", "fit_leaks")}
+    vacuous = sum(r["pac_bayes"]["vacuous"] is True for _, _, r in runs)
+    least = sum(r["holdout"]["bound"] <= min(r["pac_bayes_kl"]["bound"], r["tandem"]["bound"]) for _, _, r in runs)
+    return ["The paper has a PAC-Bayes bound on the risk of the stack, and bounds on the spectrum after the projection. These are the "
+            "results of `corestack bound` for fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](../docs/bounds.md) "
+            "says what each bound assumes).", "",
+            *tables(figures, page),
             "### Do they hold?", "",
             f"The paper's bound is vacuous in {vacuous} of {len(runs)} fits. Its assumption on clusters, mu < 1/(G - 1), is met {met}"
             + (f"; with one cluster there are no pairs across clusters ({', '.join(one)})" if one else "")
@@ -254,8 +262,7 @@ def section(figures, page):
                               resamples=False)]
 
 
-def measure(options):
-    pools = common.find_pools(options, common.EVERY_POOL)
+def measure(options, pools):
     return {"small": small_cases(options.seed),
             "pools": {name: {preset: pool_figures(options, manifest, preset) for preset in ("default", "paper")}
                       for name, manifest in pools.items()},
@@ -263,4 +270,4 @@ def measure(options):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "bounds", "Bounds", measure, section)
+    common.run(__doc__, "bounds", "Bounds", common.EVERY_POOL, measure, section, tables, common.needs("classification", more=common.plain_files))

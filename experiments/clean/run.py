@@ -3,12 +3,15 @@
 
     experiments/clean/run.py [--pools DIR]... [--only POOL]... [--resamples N]
 """
+import json
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
+STACKING = "autogluon, stacking layer"
 # Top-1 %, ECE, NLL, models, relative FLOPs, as the paper prints them.
 PAPER = [
     ("Best Single (ConvNeXt-B)", "best-single", 83.1, 0.042, 0.681, 1, 0.07),
@@ -16,15 +19,14 @@ PAPER = [
     ("Performance-Wtd. Avg.", "performance-weighted", 84.0, 0.037, 0.638, 14, 1.00),
     ("Ridge Stacking", "ridge", 84.2, 0.035, 0.629, 14, 1.00),
     ("Greedy Selection", "greedy", 84.1, 0.036, 0.632, 9, 0.64),
-    ("Deep Ensembles", "deep-ensemble", 83.6, 0.038, 0.652, 5, 0.36),
+    ("Deep Ensembles", "deep-ensemble+temperature", 83.6, 0.038, 0.652, "5†", 0.36),
     ("Model Soups", "soup", 83.8, 0.041, 0.658, 1, 0.07),
     ("SWAG", "swag", 83.7, 0.029, 0.621, 1, 0.07),
-    ("AutoGluon Stacker", "autogluon", 84.3, 0.033, 0.624, 14, 1.00),
+    ("AutoGluon Stacker", STACKING, 84.3, 0.033, 0.624, 14, 1.00),
     ("CoRe-Stack (prototype)", "prototype", 84.5, 0.026, 0.611, 9, 0.64),
     ("CoRe-Stack+", "paper", 85.4, 0.018, 0.583, 6, 0.59),
 ]
-# Splits of out-of-distribution rows are asked for here too, so that experiments/ood and this share one run.
-OOD = {"cifar10": ["--ood", "mnist"], "vision": ["--ood", "mnist"]}
+POOLS = ["cifar10", "vision", "fashion", "mnist", "digits"]
 METRICS = [("top1", True, 2), ("ece", False, 3), ("nll", False, 4)]
 
 
@@ -39,10 +41,34 @@ def orders(report):
     return figures
 
 
-def measure(options):
-    figures, page = {}, {"shapes": {}, "scores": {}}
-    for name, manifest in common.find_pools(options, ["cifar10", "vision", "fashion", "mnist", "digits"]).items():
-        report = common.compare(options, manifest, "--split", "test", *OOD.get(name, []))
+def stacking_row(options, manifest):
+    """Scores of AutoGluon's second level on the members' predictions (autogluon_stack.py), or None where it cannot read the files."""
+    document = json.loads(manifest.read_text())
+    if common.plain_files(document):
+        return None
+    program = pathlib.Path(__file__).with_name("autogluon_stack.py")
+    place = common.stored_folder(options, manifest, options.seed, program=program)
+    if options.fresh or not (place / "test.npy").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        print(f"autogluon_stack.py {manifest.parent.name}", file=sys.stderr, flush=True)
+        done = subprocess.run([program, manifest, "-o", place / "test.npy", "--seed", str(options.seed)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise common.ToolError(f"autogluon_stack.py {manifest}: {done.stderr.strip()}")
+        (place / "weights.json").write_text(done.stdout)
+    row = common.run_tool(options, "evaluate", place / "test.npy", "--labels", manifest.parent / document["splits"]["test"]["labels"],
+                          "-r", options.resamples, "--seed", options.seed)
+    return {**row, "method": STACKING, "models": len(document["models"]), "flops_rel": 1.0 if "flops" in document["models"][0] else None,
+            **json.loads((place / "weights.json").read_text())}
+
+
+def measure(options, pools):
+    figures, page = {}, {"shapes": {}, "scores": {}, "stacking": {}}
+    for name, manifest in pools.items():
+        report = common.compare(options, manifest, *common.test_words(manifest))
+        row = stacking_row(options, manifest)
+        if row:
+            report["rows"].insert(1 + next(i for i, r in enumerate(report["rows"]) if r["method"] == "autogluon"), row)
+            page["stacking"][name] = [row["weights"], row["temperature"]]
         figures[name] = {"orders": orders(report), "rows": {r["method"]: {
             k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")} for r in report["rows"]}}
         page["shapes"][name] = common.shape_of(report)
@@ -51,18 +77,21 @@ def measure(options):
 
 
 def section(figures, page):
-    lines = ["The paper reports, for 14 ImageNet backbones (the ECE of Deep Ensembles is after temperature scaling):", "",
+    lines = ["The paper reports, for 14 ImageNet backbones († with temperature scaling, without which its ECE is above 0.04):", "",
              *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs"],
                            [[p[0], f"{p[2]:.1f}", f"{p[3]:.3f}", f"{p[4]:.3f}", p[5], f"{p[6]:.2f}"] for p in PAPER]),
              "Our figures follow. p is the p-value of a paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are "
-             "relative to all members. In `vision`, some members are tagged as `deep-ensemble`, `snapshot` and `mc-dropout`. "
-             "Soups and SWAG are in the next section.", ""]
-    for name, cells in page["scores"].items():
-        lines += [f"### {name}", "", common.shape(page["shapes"][name], name), "", *common.table(common.SCORES_HEADS, cells)]
-    lines += ["### Does the paper's order hold?", "",
-              "The table counts the pairs of methods that come in the paper's order here, of all pairs that the paper's table "
-              "orders, and gives the ranks (1 is best) of CoRe-Stack+ (`paper`), CoRe-Stack (`prototype`) and `default` among all "
-              "methods:", ""]
+             "relative to all members. " + common.CALIBRATED_MARK + " In `vision`, some members are tagged as `deep-ensemble` and "
+             "`snapshot`. Soups and SWAG are in the next section.", "",
+             f"`{STACKING}` is AutoGluon's second level as far as scikit-learn has it (`experiments/clean/autogluon_stack.py`): forests, "
+             "extremely randomised trees, k-nearest neighbours, gradient boosting, a neural network and a logistic regression on the "
+             "members' probabilities, then greedy selection over members and learners, with a temperature. LightGBM, CatBoost, XGBoost, "
+             "FastAI and a search over hyperparameters are missing. `autogluon` is the weighted ensemble of the members alone.", "",
+             *tables(figures, page),
+             "### Does the paper's order hold?", "",
+             "The table counts the pairs of methods that come in the paper's order here, of all pairs that the paper's table "
+             "orders, and gives the ranks (1 is best) of CoRe-Stack+ (`paper`), CoRe-Stack (`prototype`) and `default` among all "
+             "methods:", ""]
     rows = []
     for name, f in figures.items():
         for key, label in (("top1", "top-1"), ("ece", "ECE"), ("nll", "NLL")):
@@ -70,6 +99,17 @@ def section(figures, page):
             rows.append([name, label, f"{o['same']} of {o['pairs']}", o["paper"], o["prototype"], o["default"], o["methods"]])
     lines += common.table(["pool", "score", "pairs in the paper's order", "`paper`", "`prototype`", "`default`", "of"], rows)
     return [*lines, verdict(figures), "", common.conditions(page, ["compare POOL --split test"])]
+
+
+def tables(figures, page):
+    lines = []
+    for name, cells in page["scores"].items():
+        lines += [f"### {name}", "", common.shape(page["shapes"][name], name), "", *common.table(common.SCORES_HEADS, cells)]
+        if name in page.get("stacking", {}):
+            weights, temperature = page["stacking"][name]
+            lines += [f"`{STACKING}`: " + ", ".join(f"{n} {w:.2f}" for n, w in sorted(weights.items(), key=lambda i: -i[1]))
+                      + f"; temperature {temperature:.2f}.", ""]
+    return lines
 
 
 def verdict(figures):
@@ -98,4 +138,4 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "clean", "Clean classification", measure, section)
+    common.run(__doc__, "clean", "Clean classification", POOLS, measure, section, tables, common.needs("classification"))

@@ -125,18 +125,12 @@ def landmarks(options, manifest):
             "crossed": int(((own > 0.85) != (true > 0.85))[pairs].sum())}
 
 
-def main():
-    options = common.arguments(__doc__)
-    if options.write_only:
-        return  # it has no section
-    pools = common.find_pools(options, POOLS)
+def measure(options, pools):
     rng = np.random.default_rng(options.seed)
-    figures = {"growth": growth(options), "hashing": hashing(options), "gates": {n: gates(m) for n, m in pools.items()},
-               "landmarks": {n: landmarks(options, m) for n, m in pools.items()},
-               "retained": {n: retained(options, m, rng) for n, m in pools.items()}}
-    if not options.only:
-        (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+    return {"growth": growth(options), "hashing": hashing(options), "gates": {n: gates(m) for n, m in pools.items()},
+            "landmarks": {n: landmarks(options, m) for n, m in pools.items()},
+            "retained": {n: retained(options, m, rng) for n, m in pools.items()}}
 
 
 if __name__ == "__main__":
-    main()
+    common.run_figures(__doc__, "complexity", POOLS, measure)

@@ -21,77 +21,91 @@ PAPER = [  # mCE, noise, blur, weather, digital, difference to clean
 ]
 FAMILIES = ["noise", "blur", "weather", "digital"]
 NONNEGATIVE = "default, non-negative"
-CLEAN = {"cifar10": ["--ood", "mnist"], "vision": ["--ood", "mnist"]}  # as in experiments/clean, to share its run
+POOLS = ["cifar10", "vision"]
 
 
-def one_pool(options, manifest, name):
-    words = ["--split", "corrupted", "--clean", "test"]
+def worn_split(document):
+    """Name of the first labelled split of several conditions."""
+    return next((name for name, entry in document["splits"].items() if entry.get("conditions") and common.labelled(entry)), None)
+
+
+def one_pool(options, manifest, split):
+    words = ["--split", split, "--clean", "test"]
     report = common.compare(options, manifest, *words)
     bounded = common.compare(options, manifest, *words, "--methods", "default", "--set", "loglinear.nonnegative=true")
-    clean = common.compare(options, manifest, "--split", "test", *CLEAN.get(name, []))
+    clean = common.compare(options, manifest, *common.test_words(manifest))
     clean_nll = {r["method"]: r["nll"] for r in clean["rows"]}
     bounded["rows"][0]["method"] = NONNEGATIVE
     rows = []
     for row in [*report["rows"], *bounded["rows"]]:
         difference = row.get("difference", {})
         rows.append({"method": row["method"], "mce": row["mce"], "mce_ci": row["mce_ci"],
-                     **{f: row["families"][f] for f in FAMILIES}, "delta": row["mce_delta"], "delta_ci": row["mce_delta_ci"],
+                     "families": row["families"], **row["families"], "delta": row["mce_delta"], "delta_ci": row["mce_delta_ci"],
                      "difference": difference.get("mce"), "difference_ci": difference.get("mce_ci"), "models": row["models"],
                      "nll": row["nll"], "ece": row["ece"], "clean_nll": clean_nll.get(row["method"]),
                      "severities": row["severities"]})
     return report, rows
 
 
-def robust_members(manifest, report, labels):
+def robust_members(manifest, report, split):
     """The five members with the highest top-1 on corrupted rows: name, that top-1, weight in the default stack."""
     default = next(r for r in report["rows"] if r["method"] == "default")
     found = []
+    labels = common.array(manifest, common.split_of(manifest, split)["labels"])
     for model, weight in zip(json.loads(manifest.read_text())["models"], default["weights"]):
-        p = np.load(manifest.parent / model["predictions"]["corrupted"], mmap_mode="r")
+        p = np.load(manifest.parent / model["predictions"][split], mmap_mode="r")
         found.append([model["name"], float((p.argmax(axis=2) == labels[None, :]).mean()), weight])
     return sorted(found, key=lambda f: -f[1])[:5]
 
 
-def measure(options):
+def measure(options, pools):
     figures, page = {}, {"pools": {}}
-    for name, manifest in common.find_pools(options, ["cifar10", "vision"]).items():
-        report, rows = one_pool(options, manifest, name)
-        figures[name] = {r["method"]: {k: v for k, v in r.items() if k != "severities"} for r in rows}
-        labels = common.array(manifest, common.split_of(manifest, "corrupted")["labels"])
-        cells = [[r["method"], common.interval(r, "mce", 1, 100), *(common.number(r[f], 1, 100) for f in FAMILIES),
+    for name, manifest in pools.items():
+        split = worn_split(json.loads(manifest.read_text()))
+        report, rows = one_pool(options, manifest, split)
+        families = list(rows[0]["families"])
+        figures[name] = {r["method"]: {k: v for k, v in r.items() if k not in ("severities", "families")} for r in rows}
+        cells = [[r["method"], common.interval(r, "mce", 1, 100), *(common.number(r["families"][f], 1, 100) for f in families),
                   common.interval(r, "delta", 1, 100), common.interval(r, "difference", 1, 100),
                   common.number(r["nll"], 3), common.number(r["ece"], 3)] for r in rows]
-        for column, key in enumerate(["mce", *FAMILIES, "delta"], 1):
-            common.embolden(cells, [r[key] for r in rows], column, False)
-        common.embolden(cells, [r["nll"] for r in rows], 8, False)
-        common.embolden(cells, [r["ece"] for r in rows], 9, False)
-        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells, "severities": severities(rows),
-                               "robust": robust_members(manifest, report, labels)}
+        for column, of in enumerate([lambda r: r["mce"], *((lambda r, f=f: r["families"][f]) for f in families), lambda r: r["delta"]], 1):
+            common.embolden(cells, [of(r) for r in rows], column, False)
+        common.embolden(cells, [r["nll"] for r in rows], len(families) + 4, False)
+        common.embolden(cells, [r["ece"] for r in rows], len(families) + 5, False)
+        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells, "severities": severities(rows), "families": families,
+                               "robust": robust_members(manifest, report, split) if name in POOLS else []}
     return figures, page
 
 
 def section(figures, page):
-    lines = ["The paper reports, on ImageNet-C, with families normalised by AlexNet's errors:", "",
+    return ["The paper reports, on ImageNet-C, with families normalised by AlexNet's errors:", "",
              *common.table(["method", "mCE", *FAMILIES, "delta to clean"], [[p[0], *p[2:]] for p in PAPER]),
              "Ours is the plain mCE: the mean error in % over severities, then over kinds of corruption, **not** normalised by a "
              "reference model, since none exists for these images. A family is the mean over its kinds. Intervals resample images, "
              "each with all its conditions. \"To clean\" is the difference to the split `test`, whose images are others and are "
              "resampled independently. \"To `default`\" is the paired difference of mCE in points. NLL and ECE are means over "
              "conditions. The corruptions are simple versions of those of ImageNet-C. "
-             f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", ""]
-    for name, p in page["pools"].items():
-        levels = p["severities"]["levels"]
-        lines += [f"### {name}, corrupted", "", common.shape(p["shape"], name), "",
-                  *common.table(["method", "plain mCE %", *FAMILIES, "to clean", "to `default`", "NLL", "ECE"], p["cells"]),
-                  *common.table(["method", *(f"{k} {v:g}" for k in ("error % at severity", "NLL at", "ECE at") for v in levels)],
-                                p["severities"]["cells"])]
-    return [*lines, "### Does the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
+             f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", "",
+            *tables(figures, page), "### Does the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
             *finding(figures, {n: p["robust"] for n, p in page["pools"].items()}),
             common.conditions(page, ["compare POOL --split corrupted --clean test"])]
 
 
+def tables(figures, page):
+    lines = []
+    for name, p in page["pools"].items():
+        levels = p["severities"]["levels"]
+        lines += [f"### {name}, corrupted", "", common.shape(p["shape"], name), "",
+                  *common.table(["method", "plain mCE %", *p["families"], "to clean", "to `default`", "NLL", "ECE"], p["cells"]),
+                  *(common.table(["method", *(f"{k} {v:g}" for k in ("error % at severity", "NLL at", "ECE at") for v in levels)],
+                                 p["severities"]["cells"]) if levels else [])]
+    return lines
+
+
 def severities(rows):
     """Error and calibration by severity, of a few methods."""
+    if not rows[0]["severities"]:
+        return {"levels": [], "cells": []}
     shown = [r for r in rows if r["method"] in ("best-single", "average", "greedy", "prototype", "paper", "default", NONNEGATIVE)]
     cells = [[r["method"], *(common.number(s["error"], 1, 100) for s in r["severities"]),
               *(common.number(s["nll"], 2) for s in r["severities"]), *(common.number(s["ece"], 3) for s in r["severities"])]
@@ -149,4 +163,5 @@ def finding(figures, robust):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "corruptions", "Corruptions", measure, section)
+    common.run(__doc__, "corruptions", "Corruptions", POOLS, measure, section, tables, common.needs(
+        "classification", more=lambda d: None if worn_split(d) else "it has no labelled split with `conditions`"))

@@ -72,17 +72,25 @@ def checks(found, base):
     ]
 
 
-def measure(options):
+def measure(options, pools):
     figures, page = {}, {"cells": {}}
-    for name, manifest in common.find_pools(options, common.EVERY_POOL).items():
+    for name, manifest in pools.items():
         with tempfile.TemporaryDirectory() as folder:
             figures[name], page["cells"][name] = one_pool(options, manifest, folder)
     return figures, page
 
 
 def section(figures, page):
-    lines = ["`corestack fit` with its defaults, compared with the baselines of `corestack evaluate --baselines`. Five checks on every "
-             "pool guard the defaults against regressions.", ""]
+    held = [h for f in figures.values() for h, _ in f["checks"]]
+    return ["`corestack fit` with its defaults, compared with the baselines of `corestack evaluate --baselines`. Five checks on every "
+             "pool guard the defaults against regressions.", "",
+            *tables(figures, page), f"{sum(held)} of {len(held)} checks hold.", "",
+            pathlib.Path(__file__).with_name("notes.md").read_text().rstrip(), "",
+            common.conditions(page, ["fit POOL [--set ...]", "evaluate MODEL POOL --split test --baselines"])]
+
+
+def tables(figures, page):
+    lines = []
     for name, f in figures.items():
         lines += [f"### {name} by default", "",
                   f"{f['oof_rows']} out-of-fold rows, {f['test_rows']} test rows, {f['classes']} classes, {f['members']} members. Nested "
@@ -90,10 +98,8 @@ def section(figures, page):
                   f"with nested scores takes {f['seconds']:.1f} s.", "",
                   *common.table(["method", "members", "top-1 %", "NLL", "ECE"], page["cells"][name]),
                   *(f"- {'yes' if held else '**no**'}: {what} ({figure})" for what, (held, figure) in zip(CHECKS, f["checks"])), ""]
-    held = [h for f in figures.values() for h, _ in f["checks"]]
-    return [*lines, f"{sum(held)} of {len(held)} checks hold.", "", pathlib.Path(__file__).with_name("notes.md").read_text().rstrip(), "",
-            common.conditions(page, ["fit POOL [--set ...]", "evaluate MODEL POOL --split test --baselines"])]
+    return lines
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "default", "Default against baselines", measure, section, resamples=5000)
+    common.run(__doc__, "default", "Default against baselines", common.EVERY_POOL, measure, section, tables, common.needs("classification"))

@@ -3,6 +3,7 @@
 
     experiments/dense/run.py [--pools DIR]... [--resamples N]
 """
+import json
 import pathlib
 import sys
 
@@ -17,8 +18,7 @@ PAPER = [  # mIoU and AP, models of 8 and of 7
     ("CoRe-Stack (prototype)", "prototype", 52.1, 6, 48.4, 5),
     ("CoRe-Stack+", "paper", 53.0, 5, 49.7, 4),
 ]
-SEGMENTATION = ["segmentation", "camvid_recordings", "camvid"]
-DETECTION = ["detection", "bccd"]
+POOLS = ["segmentation", "camvid_recordings", "camvid", "detection", "bccd"]
 METHODS = {
     "segmentation": "best-single,average,performance-weighted,ridge,greedy,log-linear,prototype,paper,default",
     "detection": "best-single,average,performance-weighted,ridge,greedy,wbf,nms,soft-nms,prototype,paper,default",
@@ -50,21 +50,17 @@ def one_pool(options, manifest, task):
                    "difference": r.get("difference", {}).get(key), "difference_ci": r.get("difference", {}).get(key + "_ci"),
                    "models": r["models"]} for m, r in test.items()}
     images = [report.get("cases", report.get("images")) for report in (nested, held)]
-    return figures, {"cells": cells, "images": images, "classes": held["classes"], "members": held["models_in"]}
+    return figures, {"task": task, "cells": cells, "images": images, "classes": held["classes"], "members": held["models_in"]}
 
 
 def pool_lines(name, rows, p):
-    task = task_of(name)
+    task = p["task"]
     label = KEYS[task][1]
-    return [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {p['images'][0]} images in `oof`, {p['images'][1]} in `test`, "
+    return [f"### {name}", "", f"`{name}`: {common.described(name)}. {p['images'][0]} images in `oof`, {p['images'][1]} in `test`, "
             f"C = {p['classes']}, K = {p['members']}.", "",
             *common.table(["method", f"{label} %, oof (nested)", f"{label} %, test", "difference to `default`",
                            f"{'NLL' if task == 'segmentation' else 'AP50 %'}, test", "models", "FLOPs"], p["cells"]),
             verdict(rows, label), ""]
-
-
-def task_of(name):
-    return "segmentation" if name in SEGMENTATION else "detection"
 
 
 def verdict(rows, label):
@@ -79,25 +75,27 @@ def verdict(rows, label):
     return f"`default` on test: {' and '.join(words)}. {same} of {pairs} pairs are in the order of the paper's table."
 
 
-def measure(options):
+def measure(options, pools):
     figures, page = {}, {"pools": {}}
-    for name, manifest in common.find_pools(options, SEGMENTATION + DETECTION).items():
-        figures[name], page["pools"][name] = one_pool(options, manifest, task_of(name))
+    for name, manifest in pools.items():
+        figures[name], page["pools"][name] = one_pool(options, manifest, json.loads(manifest.read_text())["task"])
     return figures, page
 
 
 def section(figures, page):
-    lines = ["The paper reports, in mIoU % on ADE20K and box AP % on COCO:", "",
+    return ["The paper reports, in mIoU % on ADE20K and box AP % on COCO:", "",
              *common.table(["method", "mIoU", "models", "AP", "models"], [[p[0], *p[2:]] for p in PAPER]),
              "mIoU is the mean over classes of the IoU over all pixels of the split. AP is COCO's, over IoU 0.50 to 0.95. The best "
              "single member is chosen by out-of-fold mIoU or AP. Differences to `default` are paired, with 95% bootstrap intervals "
              "over images. The label maps of `default` use class offsets chosen for mIoU ([segmentation.md](../docs/segmentation.md)). "
              "Some settings of detection were chosen by nested AP on `bccd` and `detection`, so their oof columns are slightly "
-             "optimistic for `default`.", ""]
-    for name, p in page["pools"].items():
-        lines += pool_lines(name, figures[name], p)
-    return [*lines, common.conditions(page, ["compare POOL --methods ...", "compare POOL --split test --methods ..."])]
+             "optimistic for `default`.", "",
+            *tables(figures, page), common.conditions(page, ["compare POOL --methods ...", "compare POOL --split test --methods ..."])]
+
+
+def tables(figures, page):
+    return [line for name, p in page["pools"].items() for line in pool_lines(name, figures[name], p)]
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "dense", "Dense prediction", measure, section, resamples=2000)
+    common.run(__doc__, "dense", "Dense prediction", POOLS, measure, section, tables, common.needs("segmentation", "detection"))

@@ -83,9 +83,9 @@ def learners(options, manifest, labels):
     return {"draws": total, "above": int(above)}
 
 
-def measure(options):
+def measure(options, pools):
     figures = {}
-    for name, manifest in common.find_pools(options, common.EVERY_POOL).items():
+    for name, manifest in pools.items():
         labels = common.array(manifest, common.split_of(manifest, "test")["labels"])
         predictions = members(manifest)
         rng = np.random.default_rng(options.seed)
@@ -97,13 +97,17 @@ def measure(options):
     return figures, {}
 
 
-def section(figures, page):
+def tables(figures, page):
     cells = []
     for name, own in figures.items():
         for m in own["members"]:
             cells.append([name, m["size"], m["weights"], f"{m['above']} of {m['draws']}", m["far"], f"{m['above_mean']} of {m['draws']}",
                           f"{m['most']:.3f}"])
         cells.append([name, "meta-learners", "equal", f"{own['learners']['above']} of {own['learners']['draws']}", "", "", ""])
+    return common.table(["pool", "blended", "weights", "above the largest", "by over 0.01", "above the mean", "by at most"], cells)
+
+
+def section(figures, page):
     return ["The paper says that the ECE of a blend is at most the weighted mean of the members' ECE, and so at most the largest one, "
             "because ECE is convex. Top-label ECE is not convex: a blend has other top labels and other confidences, and an average of "
             "well calibrated members is underconfident.", "",
@@ -112,7 +116,7 @@ def section(figures, page):
             "is larger than that of each member. \"Above the mean\": it is larger than the weighted mean, the step in the paper's "
             "proof. \"By at most\": the largest excess over the largest member. \"Meta-learners\": the eleven equal blends of two or "
             f"more of {', '.join(f'`{x}`' for x in LEARNERS)}.", "",
-            *common.table(["pool", "blended", "weights", "above the largest", "by over 0.01", "above the mean", "by at most"], cells),
+            *tables(figures, page),
             "### Does it hold?", "", verdict(figures), "",
             common.conditions(page, [f"compare POOL --methods {','.join(LEARNERS)} --split test --save DIR"],
                               resamples=False) + " The rest is computed by the script."]
@@ -131,4 +135,4 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "ece", "ECE of a blend", measure, section)
+    common.run(__doc__, "ece", "ECE of a blend", common.EVERY_POOL, measure, section, tables, common.needs("classification", more=common.plain_files))

@@ -131,14 +131,10 @@ def tool(options):
     return out
 
 
-def main():
-    options = common.arguments(__doc__)
-    if options.write_only:
-        return  # it has no section
+def measure(options, pools):
     torch.set_num_threads(1)
-    figures = {"family": family(options.seed), "tool": tool(options), "rows": ROWS}
-    (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+    return {"family": family(options.seed), "tool": tool(options), "rows": ROWS}
 
 
 if __name__ == "__main__":
-    main()
+    common.run_figures(__doc__, "gate", [], measure)

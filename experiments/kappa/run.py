@@ -3,6 +3,7 @@
 
     experiments/kappa/run.py [--pools DIR]... [--only POOL]...
 """
+import json
 import math
 import pathlib
 import sys
@@ -12,13 +13,11 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
-OOD = {"cifar10": ["--ood", "mnist"], "vision": ["--ood", "mnist"]}  # as in experiments/clean, to share its runs
+POOLS = ["cifar10", "vision", "fashion", "mnist", "digits"]
 DRAWS = 20
 # Points of the paper's figure, as its source gives them: eight baselines, four ablation rows, CoRe-Stack+.
 PAPER = ([847, 847, 847, 847, 720, 310, 900, 290, 392, 281, 281, 281, 218],
          [83.9, 84.0, 84.2, 84.3, 84.1, 83.6, 83.8, 83.7, 84.5, 85.0, 85.2, 85.1, 85.4])
-SIZES = {"cifar10": "4:12:4", "vision": "4:20:4", "fashion": "4:16:4", "mnist": "4:16:4",
-         "digits": "4:12:4"}
 
 
 MATRICES = {"Gram": "kappa_gram", "CKA": "kappa_cka"}  # the paper's text says the one, its figure and table the other
@@ -47,26 +46,38 @@ def over_subsets(report, method, key):
             "within": dict(zip(sizes, within)), "mean": mean, "p": float((np.abs(draws) >= abs(mean) - 1e-12).sum() + 1) / 2001}
 
 
-def measure(options):
-    pools = common.find_pools(options, list(SIZES))
+def measure(options, pools):
     figures = {"paper": common.spearman(*PAPER), "methods": {}, "subsets": {}}
     for name, manifest in pools.items():
-        report = common.compare(options, manifest, "--split", "test", *OOD.get(name, []))
+        report = common.compare(options, manifest, *common.test_words(manifest))
         figures["methods"][name] = {label: over_methods(report, key) for label, key in MATRICES.items()}
     for name, manifest in pools.items():
-        report = common.corestack(options, "sweep", manifest, "--methods", "average,ridge", "--over", f"pool.size={SIZES[name]}",
+        sizes = ",".join(map(str, range(4, len(json.loads(manifest.read_text())["models"]), 4)))
+        report = common.corestack(options, "sweep", manifest, "--methods", "average,ridge", "--over", f"pool.size={sizes}",
                                   "--draws", DRAWS, "--split", "test", "--resamples", 0, "--seed", options.seed)
         for method in ("average", "ridge"):
             figures["subsets"][f"{name} {method}"] = {label: over_subsets(report, method, key) for label, key in MATRICES.items()}
     return figures, {}
 
 
+def methods_table(figures):
+    return common.table(["pool", "matrix", "methods", "Spearman", "p", "several", "Spearman", "p"],
+                        [[name, matrix, f["methods"], f"{f['rho']:+.2f}", common.p_value(f["p"]), f["multi_methods"], f"{f['multi_rho']:+.2f}",
+                          common.p_value(f["multi_p"])] for name, both in figures["methods"].items() for matrix, f in both.items()])
+
+
+def subsets_table(figures):
+    return common.table(["pool", "method", "matrix", "subsets", "all sizes", "within a size", "p", "by size"],
+                        [[*case.split(), matrix, f["subsets"], f"{f['pooled']:+.2f}", f"{f['mean']:+.2f}", common.p_value(f["p"]),
+                          ", ".join(f"{s}: {v:+.2f}" for s, v in f["within"].items())]
+                         for case, both in figures["subsets"].items() for matrix, f in both.items()])
+
+
+def tables(figures, page):
+    return [*methods_table(figures), *subsets_table(figures)]
+
+
 def section(figures, page):
-    methods = [[name, matrix, f["methods"], f"{f['rho']:+.2f}", common.p_value(f["p"]), f["multi_methods"], f"{f['multi_rho']:+.2f}",
-                common.p_value(f["multi_p"])] for name, both in figures["methods"].items() for matrix, f in both.items()]
-    subsets = [[*case.split(), matrix, f["subsets"], f"{f['pooled']:+.2f}", f"{f['mean']:+.2f}", common.p_value(f["p"]),
-                ", ".join(f"{s}: {v:+.2f}" for s, v in f["within"].items())]
-               for case, both in figures["subsets"].items() for matrix, f in both.items()]
     return ["The paper reports a Spearman rank correlation of kappa and top-1 of -0.91 (p < 0.001) over 16 points on one pool: the "
             "lower kappa, the higher the accuracy. Its figure has 13 points, which give "
             f"{common.spearman(*PAPER):+.2f} (p {common.permutation_p(*PAPER, common.spearman):.3f}); the eight baselines among them give "
@@ -74,12 +85,12 @@ def section(figures, page):
             "First we measure it as the paper does, over all methods of the clean comparison, with kappa of the members that a method "
             "uses: of the Gram matrix of their out-of-fold columns (the paper's text) and of their CKA matrix (its figure and table). A single member has kappa 1; the columns after \"several\" leave out methods that use one member. p is by 10,000 "
             "permutations.", "",
-            *common.table(["pool", "matrix", "methods", "Spearman", "p", "several", "Spearman", "p"], methods),
+            *methods_table(figures),
             f"Then over random subsets of the members ({DRAWS} for each size), one method at a time. This answers the user's question: of "
             "two sets of the same size, is the better conditioned one more accurate? \"Within a size\" is the mean of the correlations "
             "over subsets of one size, with p by permutation within sizes. The subsets of one draw are nested, so those of different "
             "sizes are not independent.", "",
-            *common.table(["pool", "method", "matrix", "subsets", "all sizes", "within a size", "p", "by size"], subsets),
+            *subsets_table(figures),
             "### Does it hold?", "", verdict(figures), "",
             common.conditions(page, ["compare POOL --split test", "sweep POOL --methods average,ridge --over pool.size=... "
                                      f"--draws {DRAWS} --split test"], resamples=False)]
@@ -106,4 +117,5 @@ def verdict_of(figures, matrix):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "kappa", "Condition number and accuracy", measure, section)
+    common.run(__doc__, "kappa", "Condition number and accuracy", POOLS, measure, section, tables, common.needs(
+        "classification", more=lambda d: "it has fewer than five members" if len(d["models"]) < 5 else None))

@@ -227,18 +227,12 @@ def real(options, manifest, rng):
                             "pearson_higher": sum(r > c for r, c in heated)}}
 
 
-def main():
-    options = common.arguments(__doc__)
-    if options.write_only:
-        return  # it has no section
-    pools = common.find_pools(options, POOLS)
+def measure(options, pools):
     rng = np.random.default_rng(options.seed)
-    figures = {"normals": normals(),
-               "small": small_pools(options, rng), "conference": conferences(), "concentration": concentration(rng),
-               "recovery": recovery(rng), "pools": {name: real(options, manifest, rng) for name, manifest in pools.items()}}
-    if not options.only:
-        (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1, default=lambda v: v.item()) + "\n")
+    return {"normals": normals(),
+            "small": small_pools(options, rng), "conference": conferences(), "concentration": concentration(rng),
+            "recovery": recovery(rng), "pools": {name: real(options, manifest, rng) for name, manifest in pools.items()}}
 
 
 if __name__ == "__main__":
-    main()
+    common.run_figures(__doc__, "kernel", POOLS, measure)

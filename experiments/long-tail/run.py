@@ -17,20 +17,19 @@ PAPER = [  # all, head, mid, tail
     ("CoRe-Stack (prototype)", "prototype", 73.1, 79.9, 71.4, 62.1),
     ("CoRe-Stack+", "paper", 74.2, 80.5, 72.6, 64.4),
 ]
+POOLS = ["vision_longtail"]
 GROUPS = ("head", "mid", "tail")
 BALANCED = "default, balanced"
 
 
 def training_counts(manifest):
-    counts = json.loads(manifest.read_text()).get("training_counts")
-    if counts is None:
-        sys.exit(f"{manifest} has no training_counts: make the pool again, or add the key")
+    counts = json.loads(manifest.read_text())["training_counts"]
     return common.array(manifest, counts) if isinstance(counts, str) else counts
 
 
-def measure(options):
+def measure(options, pools):
     figures, page = {}, {"pools": {}}
-    for name, manifest in common.find_pools(options, ["vision_longtail"]).items():
+    for name, manifest in pools.items():
         counts = training_counts(manifest)
         report = common.compare(options, manifest, "--split", "test")
         balanced = common.compare(options, manifest, "--split", "test", "--methods", "default", "--set", "fit.balance=1")
@@ -54,41 +53,54 @@ def measure(options):
 
 
 def section(figures, page):
-    lines = ["The paper reports, in top-1 %:", "",
-             *common.table(["method", "all", "head", "mid", "tail"], [[p[0], *p[2:]] for p in PAPER])]
+    return ["The paper reports, in top-1 %:", "",
+            *common.table(["method", "all", "head", "mid", "tail"], [[p[0], *p[2:]] for p in PAPER]),
+            *tables(figures, page), common.conditions(page, ["compare POOL --split test"])]
+
+
+def tables(figures, page):
+    lines = []
     for name, p in page["pools"].items():
         rows, groups = figures[name]["rows"], list(figures[name]["groups"])
-        lines += ["Head, mid and tail are the classes with more than 100, 20 to 100 and fewer than 20 training images; these classes "
-                  f"have {', '.join(str(c) for c in p['counts'])}. "
+        lines += [f"### {name}", "", common.shape(p["shape"], name), "",
+                  "Head, mid and tail are the classes with more than 100, 20 to 100 and fewer than 20 training images; these classes "
+                  f"have {counts_text(p['counts'])}. "
                   + "".join(f"No class is in {g}. " for g in GROUPS if g not in groups)
-                  + f"Balanced is the mean over classes. `{BALANCED}` is `default` with `fit.balance=1`. The split `oof` has the same "
-                  "long tail and `test` is balanced, so methods are calibrated for other class frequencies.", "",
-                  f"### {name}", "", common.shape(p["shape"], name), "",
+                  + f"Balanced is the mean over classes. `{BALANCED}` is `default` with `fit.balance=1`."
+                  + (" The split `oof` has the same long tail and `test` is balanced, so methods are calibrated for other class "
+                     "frequencies." if name in POOLS else ""), "",
                   *common.table(["method", "all", "balanced", *groups, "NLL", "ECE"], p["cells"]),
                   "### Does the paper's order hold?", "", verdict(rows, groups), ""]
-    return [*lines, common.conditions(page, ["compare POOL --split test"])]
+    return lines
+
+
+def counts_text(counts):
+    return ", ".join(map(str, counts)) if len(counts) <= 20 else f"{min(counts)} to {max(counts)}"
 
 
 def verdict(rows, groups):
     ours = {m: r["all"] for m, r in rows.items() if m != BALANCED}
     same, pairs, _ = common.agreement({p[1]: p[2] for p in PAPER}, ours)
-    last = [g for g in ("tail", "mid") if g in groups][:1]
-    gain = {g: 100 * (rows["paper"][g] - rows["prototype"][g]) for g in ("head", last[0])}
+    if len(groups) < 2:
+        return f"All classes are in one group. {same} of {pairs} pairs are in the order of the paper's table."
+    last, first = groups[-1], groups[0]
+    gain = {g: 100 * (rows["paper"][g] - rows["prototype"][g]) for g in (first, last)}
     best = max(ours, key=ours.get)
 
     def ahead(group):
         return 100 * (rows["default"][group] - rows["average"][group])
 
-    return (f"{same} of {pairs} pairs are in the order of the paper's table. CoRe-Stack+ (`paper`) gains {gain['head']:+.1f} points over "
-            f"its prototype on head and {gain[last[0]]:+.1f} on {last[0]} (the paper: +0.6 on head, +1.2 on mid, +2.3 on tail). Highest "
+    return (f"{same} of {pairs} pairs are in the order of the paper's table. CoRe-Stack+ (`paper`) gains {gain[first]:+.1f} points over "
+            f"its prototype on {first} and {gain[last]:+.1f} on {last} (the paper: +0.6 on head, +1.2 on mid, +2.3 on tail). Highest "
             f"top-1 over all classes: `{best}`, {100 * ours[best]:.1f}%"
             + ("" if best == "default" else f"; `default`: {100 * ours['default']:.1f}%") + ". "
-            f"`default` gains {ahead('head'):+.1f} over the average on head and {ahead(last[0]):+.1f} on {last[0]}. "
-            f"`fit.balance=1` takes `default` from {100 * rows['default'][last[0]]:.1f} to "
-            f"{100 * rows[BALANCED][last[0]]:.1f} on {last[0]}, from {100 * rows['default']['head']:.1f} to "
-            f"{100 * rows[BALANCED]['head']:.1f} on head and from {100 * rows['default']['all']:.1f} to "
+            f"`default` gains {ahead(first):+.1f} over the average on {first} and {ahead(last):+.1f} on {last}. "
+            f"`fit.balance=1` takes `default` from {100 * rows['default'][last]:.1f} to "
+            f"{100 * rows[BALANCED][last]:.1f} on {last}, from {100 * rows['default'][first]:.1f} to "
+            f"{100 * rows[BALANCED][first]:.1f} on {first} and from {100 * rows['default']['all']:.1f} to "
             f"{100 * rows[BALANCED]['all']:.1f} over all; its NLL goes from {rows['default']['nll']:.3f} to {rows[BALANCED]['nll']:.3f}.")
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "long-tail", "Long tail", measure, section)
+    common.run(__doc__, "long-tail", "Long tail", POOLS, measure, section, tables, common.needs(
+        "classification", more=lambda d: None if d.get("training_counts") else "it has no `training_counts`"))

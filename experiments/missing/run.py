@@ -3,7 +3,7 @@
 
     experiments/missing/run.py [POOL...]
 
-POOL: folders with a pool.json; by default the examples. Leaves experiments/missing/figures.json. Only split "oof" is read: a random
+POOL: folders with a pool.json, whose figures are printed. Without any, the examples, and experiments/missing/figures.json is written. Only split "oof" is read: a random
 half of it is fitted on and the other half is scored, by the mean NLL or the mean squared error over the variance of the targets.
 
 - Prediction: for each kept member, and pairs of them, the loss without it: weights solved again, weights only scaled (the same model
@@ -141,7 +141,8 @@ def main():
             print(f"  {case['share']:4.0%} of {case['members']:3}, {'block ' if case['block'] else 'random'}: allowed {texts[0]}, "
                   f"complete rows {texts[1]}, without the member {texts[2]}", flush=True)  # fmt: skip
     shutil.rmtree(folder)
-    (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+    if not sys.argv[1:]:
+        (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
+POOLS = ["diabetes", "concrete", "ames", "meats", "diamonds"]
 LEVEL = 0.9
 
 
@@ -38,29 +39,34 @@ def one_pool(options, manifest):
     return figures, {"cells": cells, "samples": report["samples"], "outputs": report["output_count"], "members": report["models_in"]}
 
 
-def measure(options):
+def measure(options, pools):
     figures, page = {}, {"pools": {}}
-    for name, manifest in common.find_pools(options, ["diabetes", "concrete", "ames", "meats", "diamonds"]).items():
+    for name, manifest in pools.items():
         figures[name], page["pools"][name] = one_pool(options, manifest)
     return figures, page
 
 
 def section(figures, page):
-    lines = ["The paper has no regression table; its prototype comes from there. RMSE, R^2, NLL and coverage are means over the "
+    return ["The paper has no regression table; its prototype comes from there. RMSE, R^2, NLL and coverage are means over the "
              "outputs. NLL is that of a normal distribution with the predicted mean and variance. Coverage is that of the 90% "
              "intervals. p is the p-value of a paired t-test of the squared errors against `default`, adjusted for the number of "
              "methods. The defaults of regression were chosen by the nested RMSE on these five pools, so that column is slightly "
-             "optimistic for `default`; the test columns are not.", ""]
+             "optimistic for `default`; the test columns are not.", "",
+            *tables(figures, page), common.conditions(page, ["compare POOL", "compare POOL --split test"])]
+
+
+def tables(figures, page):
+    lines = []
     for name, p in page["pools"].items():
         rows = figures[name]
         words = [f"{100 * (rows['default'][s] / rows[o][s] - 1):+.1f}% relative to {o} {'out of fold' if s == 'oof' else 'on test'}"
                  for o in ("average", "best-single") for s in ("oof", "test")]
-        lines += [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {p['samples']} rows in `test`, outputs: {p['outputs']}, "
+        lines += [f"### {name}", "", f"`{name}`: {common.described(name)}. {p['samples']} rows in `test`, outputs: {p['outputs']}, "
                   f"K = {p['members']}.", "",
                   *common.table(["method", "RMSE, oof (nested)", "RMSE, test", "p", "R^2, test", "NLL, test", "coverage at 90%, test",
                                  "models"], p["cells"]), f"RMSE of `default`: {', '.join(words)}.", ""]
-    return [*lines, common.conditions(page, ["compare POOL", "compare POOL --split test"])]
+    return lines
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "regression", "Regression", measure, section, resamples=2000)
+    common.run(__doc__, "regression", "Regression", POOLS, measure, section, tables, common.needs("regression"))

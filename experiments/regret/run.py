@@ -134,6 +134,17 @@ class Pool:
         (folder / "pool.json").write_text(json.dumps(document))
 
 
+def given_pool(options, manifest):
+    """A pool of --pool, or a ToolError that says why it cannot take part."""
+    document = json.loads(manifest.read_text())
+    if options.split not in document["splits"]:
+        raise common.ToolError(f"it has no split `{options.split}`")
+    pool = Pool(manifest, [options.split])
+    if len(pool.rows["labels"]) < options.least_rows:
+        raise common.ToolError(f"it has fewer than {options.least_rows} rows (--least-rows)")
+    return pool
+
+
 def pools_of(options):
     """The pools of all folders in order of name, each once; those that cannot take part are left out."""
     folders = [pathlib.Path(p) for p in options.pools] if options.exactly else options.folders
@@ -184,7 +195,7 @@ class Tool:
         done = subprocess.run([self.path, "compare", str(folder / "pool.json"), *map(str, words), "--json", "--quiet"],
                               capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise RuntimeError(f"{self.path} compare {' '.join(map(str, words))}: exit {done.returncode}: {done.stderr.strip()}")
+            raise common.ToolError(f"{self.path} compare {' '.join(map(str, words))}: exit {done.returncode}: {done.stderr.strip()}")
         rows = json.loads(done.stdout)["rows"]
         return {r["method"]: {k: r[k] for k in KEPT if k in r} for r in rows}
 
@@ -291,9 +302,9 @@ def tools_of(options):
     return tools
 
 
-def measure_pools(options):
+def measure_pools(options, given=None):
     """{pool: {facts, rows: [{method: scores}] by division}}"""
-    pools, tools = pools_of(options), tools_of(options)
+    pools, tools = {n: given_pool(options, m) for n, m in given.items()} if given else pools_of(options), tools_of(options)
     if not pools:
         sys.exit("no pool was found: name folders with --pools")
     found = {name: {"task": p.task, "rows": min(len(p.rows["labels"]), options.rows or len(p.rows["labels"])), "columns": p.columns,
@@ -496,8 +507,8 @@ def print_tables(pools):
 
 # ---- the section ----------------------------------------------------------------------------------------------------
 
-def measure(options):
-    pools = summarise(measure_pools(options))
+def measure(options, given):
+    pools = summarise(measure_pools(options, given))
     print_tables(pools)
     if options.table:
         sys.exit(0)
@@ -515,13 +526,7 @@ def section(figures, page):
              "small.", "",
              "`books`, `exoplanet`, `stellar` and `transients` are other people's saved predictions, `NAME_few` has six members of NAME, and "
              "[pools/README.md](pools/README.md) describes the rest.", "", "![Regret on every pool](regret/regret.svg)", ""]
-    for task, loss in (("classification", "NLL"), ("regression", "RMSE")):
-        if not any(f["task"] == task for f in figures.values()):
-            continue
-        lines += [f"### {loss} over that of the best method", "", *common.table(*pools_table(figures, task)),
-                  *common.table(*methods_table(figures, task))]
-        if task == "classification":
-            lines += ["NLL of the default minus that of others, with one standard error:", "", *common.table(*differences_table(figures))]
+    lines += tables(figures, page)
     checks = checks_of(figures)
     lines += [*(f"- {'yes' if held else '**no**'}: {what}" + (f" ({text})" if text else "") for what, held, text in checks), "",
               f"{sum(h for _, h, _ in checks)} of {len(checks)} checks hold.", "",
@@ -531,5 +536,18 @@ def section(figures, page):
     return lines
 
 
+def tables(figures, page):
+    lines = []
+    for task, loss in (("classification", "NLL"), ("regression", "RMSE")):
+        if not any(f["task"] == task for f in figures.values()):
+            continue
+        lines += [f"### {loss} over that of the best method", "", *common.table(*pools_table(figures, task)),
+                  *common.table(*methods_table(figures, task))]
+        if task == "classification":
+            lines += ["NLL of the default minus that of others, with one standard error:", "", *common.table(*differences_table(figures))]
+    return lines
+
+
 if __name__ == "__main__":
-    common.run(__doc__, "regret", "Regret", measure, section, resamples=0, more=more)
+    common.run(__doc__, "regret", "Regret", None, measure, section, tables, common.needs("classification", "regression", split="oof",
+               more=common.plain_files), more)

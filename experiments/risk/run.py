@@ -268,7 +268,7 @@ def calibration_errors(manifest):
 
 def spectrum(options, manifest):
     """lambda* of the pool and the interval that it is said to be in; accuracy and ECE of members; pairs that two thresholds tell apart."""
-    report = common.corestack(options, "inspect", manifest, "--seed", options.seed)
+    report = common.corestack(options, "inspect", manifest, "--set", "spectrum.of=oof", "--seed", options.seed)
     signal = max(report["eigenvalues"]) - report["sigma2"]
     counts = report["class_counts"]
     k = len(report["models"])
@@ -283,23 +283,17 @@ def spectrum(options, manifest):
             "removed_kept": sum(r > 0.95 and c <= 0.85 for c, r in pairs), "kept_removed": sum(r <= 0.95 and c > 0.85 for c, r in pairs)}
 
 
-def main():
-    options = common.arguments(__doc__)
-    if options.write_only:
-        return  # it has no section
-    pools = common.find_pools(options, common.EVERY_POOL)
+def measure(options, pools):
     rng = np.random.default_rng(options.seed)
     equal = np.array([0.0, np.log(1e6)])  # log det H of two learners with equal losses
     weights = np.exp(-0.5 * equal) / np.exp(-0.5 * equal).sum()
-    figures = {"penalty": penalties(rng), "theorem": theorem(rng), "units": other_units(rng), "eliminated": eliminated(np.random.default_rng(options.seed)),
-               "out_of_fold": out_of_fold(rng),
-               "laplace": {"flat": float(weights[0]), "curved": float(weights[1])},
-               "rademacher": {"planted": [rademacher(World(4, 5).draw(rng, n)[0], rng) for n in (100, 1000, 10000)],
-                              "pools": {name: rademacher(standardised(m, rng), rng) for name, m in pools.items()}},
-               "pools": {name: spectrum(options, m) for name, m in pools.items()}}
-    if not options.only:
-        (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1, default=lambda v: v.item()) + "\n")
+    return {"penalty": penalties(rng), "theorem": theorem(rng), "units": other_units(rng), "eliminated": eliminated(np.random.default_rng(options.seed)),
+            "out_of_fold": out_of_fold(rng),
+            "laplace": {"flat": float(weights[0]), "curved": float(weights[1])},
+            "rademacher": {"planted": [rademacher(World(4, 5).draw(rng, n)[0], rng) for n in (100, 1000, 10000)],
+                           "pools": {name: rademacher(standardised(m, rng), rng) for name, m in pools.items()}},
+            "pools": {name: spectrum(options, m) for name, m in pools.items()}}
 
 
 if __name__ == "__main__":
-    main()
+    common.run_figures(__doc__, "risk", common.EVERY_POOL, measure)

@@ -5,6 +5,7 @@
 
 The paper: "Consequence for ensemble pruning", CKA above 0.85 while Pearson lies in [0.3, 0.5].
 """
+import json
 import pathlib
 import sys
 
@@ -12,18 +13,28 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
 # Members that differ only in their seed.
-GROUPS = [("cifar10", ["resnet8_s0", "resnet8_s1", "resnet8_s2"]), ("vision", ["cnn_a", "cnn_b", "cnn_c"]),
-          ("vision_longtail", ["cnn_a", "cnn_b", "cnn_c"]), ("fashion", ["cnn_a", "cnn_b"]), ("mnist", ["cnn_a", "cnn_b"]),
-          ("union40", ["mlp_a", "mlp_b"])]
+GROUPS = {"cifar10": ["resnet8_s0", "resnet8_s1", "resnet8_s2"], "vision": ["cnn_a", "cnn_b", "cnn_c"],
+          "vision_longtail": ["cnn_a", "cnn_b", "cnn_c"], "fashion": ["cnn_a", "cnn_b"], "mnist": ["cnn_a", "cnn_b"],
+          "union40": ["mlp_a", "mlp_b"]}
 
 
-def measure(options):
-    pools = common.find_pools(options, [g[0] for g in GROUPS])
+def group_of(name, document):
+    """Members that differ only in their seed: of a known pool by name, of another those tagged as one deep ensemble."""
+    if name in GROUPS:
+        return GROUPS[name]
+    tagged = {}
+    for model in document["models"]:
+        tag = model.get("ensemble") or {}
+        if tag.get("kind") == "deep-ensemble":
+            tagged.setdefault(tag.get("of"), []).append(model["name"])
+    return max(tagged.values(), key=len, default=[])
+
+
+def measure(options, pools):
     figures = {}
-    for name, group in GROUPS:
-        if name not in pools:
-            continue
-        report = common.corestack(options, "inspect", pools[name], "--seed", options.seed)
+    for name, manifest in pools.items():
+        group = group_of(name, json.loads(manifest.read_text()))
+        report = common.corestack(options, "inspect", manifest, "--seed", options.seed)
         index = {m: i for i, m in enumerate(report["models"])}
         k = len(index)
         pairs = [(a, b) for i, a in enumerate(group) for b in group[i + 1:]]
@@ -37,15 +48,19 @@ def measure(options):
     return figures, {}
 
 
-def section(figures, page):
+def tables(figures, page):
     cells = [[name, pair, f"{c:.3f}", f"{p:.3f}", f"{f['claimed']} of {f['all']}", f"{f['opposite']} of {f['all']}", f"{f['rho']:.2f}"]
              for name, f in figures.items() for pair, (c, p) in f["pairs"].items()]
+    return common.table(["pool", "pair", "CKA", "Pearson", "pairs with CKA > 0.85, Pearson < 0.5",
+                         "pairs with CKA <= 0.85, Pearson > 0.85", "rank correlation of the two"], cells)
+
+
+def section(figures, page):
     return ["The paper says that members of the same architecture trained from different seeds often have a Pearson correlation in "
             "[0.3, 0.5] and a CKA above 0.85, so that CKA finds a redundancy that Pearson misses.", "",
             "The table has both, from `corestack inspect` on `oof`, for pairs that differ only in their seed, and counts over all pairs "
             "of the pool. CKA uses a Gaussian kernel on rows of probabilities; Pearson is that of the flattened rows.", "",
-            *common.table(["pool", "pair", "CKA", "Pearson", "pairs with CKA > 0.85, Pearson < 0.5",
-                           "pairs with CKA <= 0.85, Pearson > 0.85", "rank correlation of the two"], cells),
+            *tables(figures, page),
             "### Does it hold?", "", verdict(figures), "", common.conditions(page, ["inspect POOL"], resamples=False)]
 
 
@@ -62,4 +77,5 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "seeds", "Same architecture, different seeds", measure, section)
+    common.run(__doc__, "seeds", "Same architecture, different seeds", list(GROUPS), measure, section, tables, common.needs(
+        "classification", split=None, more=lambda d: None if len(group_of("", d)) > 1 else "no two members are tagged as one deep ensemble"))

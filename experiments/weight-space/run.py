@@ -20,18 +20,18 @@ PAPER = [
     ("Best Single", "best-single", 83.1, 0.042, 0.681, 1, 0.07), ("Simple Averaging", "average", 83.9, 0.038, 0.644, 14, 1.00),
     ("Performance-Wtd. Avg.", "performance-weighted", 84.0, 0.037, 0.638, 14, 1.00),
     ("Ridge Stacking", "ridge", 84.2, 0.035, 0.629, 14, 1.00), ("Greedy Selection", "greedy", 84.1, 0.036, 0.632, 9, 0.64),
-    ("Deep Ensembles", "deep-ensemble", 83.6, 0.038, 0.652, 5, 0.36), ("Model Soups", "soup", 83.8, 0.041, 0.658, 1, 0.07),
+    ("Deep Ensembles", "deep-ensemble+temperature", 83.6, 0.038, 0.652, "5†", 0.36), ("Model Soups", "soup", 83.8, 0.041, 0.658, 1, 0.07),
     ("SWAG", "swag", 83.7, 0.029, 0.621, 1, 0.07), ("AutoGluon Stacker", "autogluon", 84.3, 0.033, 0.624, 14, 1.00),
     ("CoRe-Stack (prototype)", "prototype", 84.5, 0.026, 0.611, 9, 0.64), ("CoRe-Stack+", "paper", 85.4, 0.018, 0.583, 6, 0.59),
+    ("without temperature", "deep-ensemble", None, None, None, None, None),
     ("Snapshots", "snapshot", None, None, None, None, None), ("MC Dropout", "mc-dropout", None, None, None, None, None),
     ("(this project)", "default", None, None, None, None, None)]
 # Members that are methods but have no tag, so that the row "Model Soups" is the greedy soup.
 SINGLES = [("soup of all (uniform)", "soup_uniform"), ("soup, learned weights", "soup_learned"), ("SWA", "swa"),
            ("one network, seed 0", "seed_0"), ("best fine-tuning on oof", None)]
-WEIGHT_SPACE = ["best-single", "average", "deep-ensemble", "soup", "swag"]
-TARGETS = ["rotated", "scaled", "translated"]
-FAMILIES = ["noise", "blur", "weather", "digital"]
-METHODS = ["best-single", "average", "greedy", "autogluon", "log-linear", "deep-ensemble", "snapshot", "mc-dropout", "soup", "swag",
+WEIGHT_SPACE = ["best-single", "average", "deep-ensemble+temperature", "soup", "swag"]
+KINDS = {"deep-ensemble", "snapshot", "mc-dropout", "soup", "swag"}
+METHODS = ["best-single", "average", "greedy", "autogluon", "log-linear", "deep-ensemble", "deep-ensemble+temperature", "snapshot", "mc-dropout", "soup", "swag",
            "prototype", "paper", "default"]
 SCORES = (("top1", True, 2), ("ece", False, 3), ("nll", False, 4))
 
@@ -52,6 +52,8 @@ def passes_of(models):
 
 def single_rows(options, manifest, models):
     """Scores of members by themselves, with intervals: [title, member, row]."""
+    if NAME != manifest.parent.name:
+        return []
     labels = manifest.parent / "test_labels.npy"
     oof = common.array(manifest, "oof_labels.npy")
     tuned = [m["name"] for m in models if m["name"].startswith("finetune_")]
@@ -76,13 +78,15 @@ def table_cells(report, singles, models):
     """Cells of the paper's table, with our figures and its own."""
     rows = {r["method"]: r for r in report["rows"]}
     passes = passes_of(models)
-    whole = sum(m["flops"] * passes[m["name"]] for m in models)
+    whole = sum(m.get("flops", 0) * passes[m["name"]] for m in models)
     cells, values = [], []
     for title, method, *paper in PAPER:
+        if method not in rows:
+            continue
         r = rows[method]
         count = passes_behind(r, models, passes)
         cells.append([f"{title}: `{method}`", common.interval(r, "top1", 2, 100), common.interval(r, "ece"),
-                      common.interval(r, "nll"), r["models"], common.number(r["flops_rel"], 3), "" if count is None else count,
+                      common.interval(r, "nll"), common.models_cell(r), common.number(r["flops_rel"], 3), "" if count is None else count,
                       *("" if p is None else form.format(p) for p, form in zip(paper, ("{:.1f}", "{:.3f}", "{:.3f}", "{}", "{:.2f}")))])
         values.append(r)
     for title, name, r in singles:
@@ -110,7 +114,8 @@ def verdict(figures):
     rows = figures["rows"]
 
     def by(key, highest):
-        names = sorted(WEIGHT_SPACE[2:] + ["snapshot", "mc-dropout", "best-single"], key=lambda m: rows[m][key], reverse=highest)
+        names = [m for m in (*WEIGHT_SPACE[2:], "deep-ensemble", "snapshot", "mc-dropout", "best-single") if m in rows]
+        names.sort(key=lambda m: rows[m][key], reverse=highest)
         form, scale = ("{:.2f}", 100) if key == "top1" else ("{:.4f}", 1)
         return ", ".join(f"`{m}` {form.format(scale * rows[m][key])}" for m in names)
 
@@ -146,33 +151,41 @@ def choices_lines(c):
             f"{100 * c['standard_error']:.2f}).", ""]
 
 
-def shift(options, manifest):
+def shift(options, manifest, methods):
     """Figures, and the cells and number of conditions that the page shows."""
-    words = ["--methods", ",".join(METHODS)]
-    moved = common.compare(options, manifest, "--split", ",".join(TARGETS), *words)
-    worn = common.compare(options, manifest, "--split", "corrupted", "--clean", "test", *words)
+    splits = json.loads(manifest.read_text())["splits"]
+    targets = [s for s, e in splits.items() if s not in ("oof", "test") and common.labelled(e) and not e.get("conditions") and not e.get("ood")]
+    worn = next((s for s, e in splits.items() if e.get("conditions") and common.labelled(e)), None)
+    if len(targets) < 2 or not worn:
+        return {}, None
+    moved = common.compare(options, manifest, "--split", ",".join(targets), *methods)
+    worn = common.compare(options, manifest, "--split", worn, "--clean", "test", *methods)
+    families = list(worn["rows"][0]["families"])
     figures = {}
     for r, w in zip(moved["rows"], worn["rows"]):
-        figures[r["method"]] = {**{t: r["on"][t] for t in TARGETS}, "average": r["top1"], "mce": w["mce"],
-                                **{f: w["families"][f] for f in FAMILIES}}
+        figures[r["method"]] = {**{t: r["on"][t] for t in targets}, "average": r["top1"], "mce": w["mce"], **w["families"]}
     both = {r["method"]: (r, w) for r, w in zip(moved["rows"], worn["rows"])}
-    cells = [[f"`{m}`", common.interval(r, "top1", 1, 100), *(common.number(r["on"][t], 1, 100) for t in TARGETS),
-              common.interval(w, "mce", 1, 100), *(common.number(w["families"][f], 1, 100) for f in FAMILIES)]
+    cells = [[f"`{m}`", common.interval(r, "top1", 1, 100), *(common.number(r["on"][t], 1, 100) for t in targets),
+              common.interval(w, "mce", 1, 100), *(common.number(w["families"][f], 1, 100) for f in families)]
              for m, (r, w) in both.items()]
-    for column, key in enumerate(["average", *TARGETS, "mce", *FAMILIES], 1):
-        common.embolden(cells, [f[key] for f in figures.values()], column, column <= 4)
-    return figures, {"cells": cells, "conditions": worn["conditions"]}
+    for column, key in enumerate(["average", *targets, "mce", *families], 1):
+        common.embolden(cells, [f[key] for f in figures.values()], column, column <= 1 + len(targets))
+    return figures, {"cells": cells, "conditions": worn["conditions"], "targets": targets, "families": families}
 
 
 def shift_lines(page):
+    if page is None:
+        return []
     return ["### Under shift", "", "The table has top-1 % on images that were rotated, scaled to half the resolution and shifted, and the "
             f"plain mean corruption error (lower is better) over {page['conditions']} conditions, in total and by family. The paper has "
             "model soups at 62.3 and deep ensembles at 61.9 on average over its domains, and SWAG at an mCE of 57.1 and deep ensembles at "
             "58.7.", "",
-            *common.table(["method", "top-1 %, average", *TARGETS, "mCE %", *FAMILIES], page["cells"])]
+            *common.table(["method", "top-1 %, average", *page["targets"], "mCE %", *page["families"]], page["cells"])]
 
 
 def ood_lines(figures):
+    if not figures:
+        return []
     methods = [m for m in next(iter(figures.values())) if m in METHODS]
     cells = [[f"`{m}`", *(common.number(figures[o].get(m), 2, 100) for o in figures)] for m in methods]
     for column, o in enumerate(figures, 1):
@@ -182,21 +195,29 @@ def ood_lines(figures):
             *common.table(["method", *(f"against {o}" for o in figures)], cells)]
 
 
-def measure(options):
-    make_pool(options)
-    manifest = common.find_pools(options, [NAME])[NAME]
+def measure(options, pools):
+    name, manifest = next(iter(pools.items()))
     models = json.loads(manifest.read_text())["models"]
-    report = common.compare(options, manifest, "--split", "test", "--ood", "mnist")
-    noise = common.compare(options, manifest, "--split", "test", "--ood", "noise", "--methods", ",".join(METHODS))
+    report = common.compare(options, manifest, *common.test_words(manifest))
+    methods = ["--methods", ",".join(r["method"] for r in report["rows"] if r["method"] in METHODS)]
+    ood = {s: report if i == 0 else common.compare(options, manifest, "--split", "test", "--ood", s, *methods)
+           for i, s in enumerate(common.ood_splits(manifest))}
     singles = single_rows(options, manifest, models)
     figures = {"rows": {r["method"]: {**{k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")},
                                       **{f"{k}_ci": r[f"{k}_ci"] for k in ("top1", "ece", "nll")}} for r in report["rows"]},
                "singles": {t: {"member": n, **{k: r[k] for k in ("top1", "ece", "nll")}} for t, n, r in singles},
                "orders": orders(report), "choices": chosen(manifest),
                "ood": {ood: {r["method"]: r["ood_auroc_entropy"] for r in of["rows"] if r.get("ood_auroc_entropy") is not None}
-                       for ood, of in (("mnist", report), ("noise", noise))}}
-    figures["shift"], moved = shift(options, manifest)
-    return figures, {"shape": common.shape_of(report), "cells": table_cells(report, singles, models), "shift": moved}
+                       for ood, of in ood.items()}}
+    figures["shift"], moved = shift(options, manifest, methods)
+    return figures, {"name": name, "shape": common.shape_of(report), "cells": table_cells(report, singles, models), "shift": moved}
+
+
+def tables(figures, page):
+    return [common.shape(page["shape"], page["name"]), "",
+            *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs (rel.)", "passes", "paper: top-1 %", "ECE", "NLL",
+                           "models", "FLOPs"], page["cells"]), common.CALIBRATED_MARK, "",
+            *verdict(figures), *choices_lines(figures["choices"]), *shift_lines(page["shift"]), *ood_lines(figures["ood"])]
 
 
 def section(figures, page):
@@ -209,12 +230,11 @@ def section(figures, page):
             "Our figures, with the paper's (14 ImageNet backbones) on the right. Rows in italics are single members of the pool that are "
             "not methods of `compare`. FLOPs are passes times cost, relative to all members; most of them are the samples of SWAG and the "
             "dropout passes. Passes are the forward passes of networks behind a prediction, where the method reports its weights.", "",
-            *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs (rel.)", "passes", "paper: top-1 %", "ECE", "NLL",
-                           "models", "FLOPs"], page["cells"]),
-            *verdict(figures), *choices_lines(figures["choices"]), *shift_lines(page["shift"]), *ood_lines(figures["ood"]),
-            common.conditions(page, ["compare POOL --split test --ood mnist", "compare POOL --split rotated,scaled,translated",
+            *tables(figures, page)[2:], common.conditions(page, ["compare POOL --split test --ood mnist", "compare POOL --split rotated,scaled,translated",
                                      "compare POOL --split corrupted --clean test"])]
 
 
 if __name__ == "__main__":
-    common.run(__doc__, "weight-space", "Averaged and sampled weights", measure, section)
+    common.run(__doc__, "weight-space", "Averaged and sampled weights", [NAME], measure, section, tables, common.needs("classification", more=lambda d: None
+               if any((m.get("ensemble") or {}).get("kind") in KINDS for m in d["models"]) else "no member is tagged as an ensemble, a soup or SWAG"),
+               before=make_pool)

@@ -120,20 +120,26 @@ static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_eval
 
 /* ---- methods ---- */
 
-/* Calibration maps of the average, compared beside it. */
-static const char *const CALIBRATED[] = {"average+temperature", "average+vector",
-                                         "average+isotonic", "average+platt"};
+/* Calibrated methods that are compared too, after the method itself: the paper's deep ensembles
+   have a temperature. */
+static const struct {
+    const char *of, *name;
+} CALIBRATED[] = {{"average", "average+temperature"},
+                  {"average", "average+vector"},
+                  {"average", "average+isotonic"},
+                  {"average", "average+platt"},
+                  {"deep-ensemble", "deep-ensemble+temperature"}};
 enum { CALIBRATED_COUNT = sizeof CALIBRATED / sizeof CALIBRATED[0] };
 
 static const char *method_name(size_t index) {
-    size_t average = 0;
-    while (strcmp(cst_method_name(average), "average") != 0)
-        average++;
-    if (index <= average)
-        return cst_method_name(index);
-    index -= average + 1;
-    return index < CALIBRATED_COUNT ? CALIBRATED[index]
-                                    : cst_method_name(index - CALIBRATED_COUNT + average + 1);
+    for (size_t i = 0; cst_method_name(i); i++) {
+        if (index-- == 0)
+            return cst_method_name(i);
+        for (size_t c = 0; c < CALIBRATED_COUNT; c++)
+            if (strcmp(CALIBRATED[c].of, cst_method_name(i)) == 0 && index-- == 0)
+                return CALIBRATED[c].name;
+    }
+    return NULL;
 }
 
 static bool applies(const cst_evaluation *e, const cst_entry *entry) {

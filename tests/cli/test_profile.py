@@ -243,6 +243,10 @@ class Profile(PoolCase):
             self.assertIn(key, header)
         lines = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "average", "--markdown").out.splitlines()
         self.assertIn("| latency (ms) | peak memory (bytes) | throughput (1/s) |", lines[0])
+        latex = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "average", "--latex").out
+        self.assertIn("Latency (ms)} $\\downarrow$ & \\textbf{Peak Mem (GB)} $\\downarrow$ & \\textbf{Throughput (1/s)}", latex)
+        columns = latex.split("begin{tabular}{")[1].split("}")[0]
+        self.assertEqual({line.count("&") for line in latex.splitlines() if "&" in line}, {len(columns) - 1})
         text = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "average", "--verbose").out
         for part in ("From end to end", "Meta-layer, measured here", "Members, as the manifest gives them", "latency (ms)"):
             self.assertIn(part, text)

@@ -83,6 +83,16 @@ class Tags(PoolCase):
             nll = -np.log(mean[np.arange(self.test_rows), self.labels["test"]]).mean()
             self.assertAlmostEqual(rows[kind]["nll"], nll, places=6, msg=kind)
             np.testing.assert_allclose(np.load(self.path(f"out/{kind}.test.npy")), mean, atol=1e-6)
+        every = [r["method"] for r in self.works("compare", self.pool, "--split", "test", "-r", "0", "--json").json()["rows"]]
+        self.assertEqual(every[every.index("deep-ensemble") + 1], "deep-ensemble+temperature")
+        self.assertEqual(every[every.index("average") + 1], "average+temperature")
+        self.assertEqual(len(set(every)), len(every))
+        for model in self.manifest["models"]:
+            if model.get("ensemble", {}).get("kind") == "deep-ensemble":
+                model.pop("ensemble")
+        self.write_manifest()
+        every = [r["method"] for r in self.works("compare", self.pool, "--split", "test", "-r", "0", "--json").json()["rows"]]
+        self.assertFalse([m for m in every if m.startswith("deep-ensemble")])
 
     def test_regression(self):
         rng = np.random.default_rng(5)

@@ -64,7 +64,7 @@ def _shared(sub: argparse.ArgumentParser) -> None:
     add("--transform", metavar="FACTORY", help="module:function that returns the preprocessing, for all members")
     group = sub.add_argument_group("predictions")
     add = group.add_argument
-    add("--batch-size", type=_positive, default=64, metavar="N", help="(64)")
+    add("--batch-size", type=_positive, default=64, metavar="N", help="(%(default)s)")
     add("--dtype", choices=("float16", "float32"), default="float32", help="of the files (%(default)s)")
     add("--compute", choices=("float32", "tf32", "float16", "bfloat16"), default="float32", help="arithmetic (float32)")
     add("--seed", type=int, default=0, help="of drawn weights and of divisions (0)")
@@ -188,6 +188,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("--weights: the members and their weights are those of the pool; name --models to add others")
     if not chosen:
         raise InputError(f"--models: name the models; there is no pool in {arguments.pool} yet")
+    if places[0] == "cpu" and arguments.compute in ("tf32", "float16"):
+        raise InputError(f"--compute {arguments.compute} needs a GPU; a CPU has float32 and bfloat16")
     workers = arguments.workers
     if workers is None:
         workers = min(8, max(1, len(os.sched_getaffinity(0)) // len(places))) if places[0] != "cpu" else 0

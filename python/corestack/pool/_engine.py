@@ -60,6 +60,8 @@ class Pool:
         self.content: dict[str, Any] = read_json(self.work / "pool.json") or {}
         if not self.content and (folder / "pool.json").exists():
             raise InputError(f"{folder / 'pool.json'}: this pool was not made by this command; give a new folder")
+        if not any(self._begun(s) for s in self.content.get("splits", ())):
+            self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
 
     @property
     def head(self) -> dict[str, Any]:
@@ -75,14 +77,14 @@ class Pool:
         return found
 
     def members(self) -> tuple[Member, ...]:
-        """As they were named before."""
-        return tuple(Member(**self.member(name)["member"]) for name in self.content.get("members", ()))
+        """As they were named before, without those that never ran."""
+        records = [self.member(name) for name in self.content.get("members", ())]
+        return tuple(Member(**record["member"]) for record in records if "cost" in record)
 
     def settle(self, request: Request) -> list[tuple[Split, Options, str]]:
         """Writes the records of what is new, and refuses what differs from what is there."""
         task = request.task
-        if self.content and not any(self._begun(s) for s in self.content["splits"]):
-            self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
+        if not self.content:
             for record in [*self.work.glob("members/*.json"), *self.work.glob("splits/*.json")]:
                 record.unlink()
         head = task.head()
@@ -96,7 +98,7 @@ class Pool:
         for kind, names in (("members", [m.name for m in request.members]), ("splits", [s.name for s in request.splits])):
             taken = {file_name(n): n for n in self.content.get(kind, ())}
             for name in names:
-                if taken.get(file_name(name), name) != name:
+                if taken.setdefault(file_name(name), name) != name:
                     raise InputError(f"{name} and {taken[file_name(name)]} would have the same files; use other names")
         settled = [self._settle_split(split, request) for split in request.splits]
         self.content = {
@@ -246,7 +248,7 @@ class _Run:
         request = self.request
         job = _worker.Job(request.folder, request.task, member, file_name(member.name), tuple(self.settled),
                           replace(request.options, device=device, threads=self.settled[0][1].threads))  # fmt: skip
-        ours, theirs = context.Pipe(duplex=False)
+        ours, theirs = context.Pipe()
         process = context.Process(target=_worker.main, args=(job, theirs))
         process.start()
         theirs.close()

@@ -125,6 +125,8 @@ class Journal:
         self.file.seek(0)
         lines = self.file.read().split(b"\n")[:-1]
         head = {"settings": settings}
+        if len(lines) < 2 and lines[:1] != [json.dumps(head).encode()]:  # no batch depends on what is there
+            lines = []
         if not lines:
             self.file.truncate(0)
             self._append(head)

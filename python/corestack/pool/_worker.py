@@ -2,15 +2,17 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
 import os
 import signal
+import threading
 import time
+import traceback
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator
 
 from .._errors import Error, InputError
 from ._files import WORK, Journal, Lock, file_name, read_json, write_json
@@ -81,7 +83,7 @@ def batches(task: Task, dataset: Any, start: int, options: Options) -> Iterator[
     if start >= len(dataset):
         return
     loader = DataLoader(Guarded(dataset, start), options.batch, collate_fn=Collate(task), num_workers=options.workers,
-                        pin_memory=options.device.startswith("cuda"))  # fmt: skip
+                        pin_memory=options.device.startswith("cuda"), multiprocessing_context="fork" if options.workers else None)  # fmt: skip
     for batch in loader:
         if isinstance(batch, Broken):
             raise BadSample(batch.text)
@@ -136,6 +138,9 @@ def run(job: Job, say: Say) -> None:
     """Does what is left to do for the member."""
     with Lock(folder_lock(job)):
         record = Record(record_path(job.folder, job.file))
+        for split, _, _ in job.splits:
+            if split.name in record.content["splits"]:
+                journal_path(job, split).unlink(missing_ok=True)
         left = [s for s in job.splits if s[0].name not in record.content["splits"]]
         if not left and "cost" in record.content:
             return
@@ -175,7 +180,9 @@ def measure(job: Job, network: Any, transform: Any) -> dict[str, Any]:
     single = Collate(job.task)([Guarded(dataset, 0)[0]])
     if isinstance(single, Broken):
         raise BadSample(single.text)
-    cost = {"flops": _cost.flops(job.task, network, job.task.inputs(single[1], options.device)), **cost}
+    counted = _cost.flops(job.task, network, job.task.inputs(single[1], options.device))
+    if counted > 0:  # none are known of quantised networks
+        cost = {"flops": counted, **cost}
     if job.options.timings:
         rows, batch = next(batches(job.task, dataset, 0, options))
         inputs = job.task.inputs(batch, options.device)
@@ -218,16 +225,21 @@ def settings_hash(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def die_with_parent(parent: Optional[int] = None) -> None:
-    """A killed export leaves no process that goes on writing."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if parent is not None and os.getppid() != parent:
+def die_with_parent(pipe: Any) -> None:
+    """A killed export leaves no process that goes on writing: the pipe ends with the first process."""
+
+    def watch() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            pipe.recv()
         os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def main(job: Job, pipe: Any) -> None:
     """The process. Sends what it has done, and at last {"end": ...}."""
-    die_with_parent()
+    die_with_parent(pipe)
+    warnings.filterwarnings("ignore", module=r"torch(vision)?\.")  # about the number of readers, and the like
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process stops this one
     try:
         run(job, pipe.send)
@@ -236,10 +248,14 @@ def main(job: Job, pipe: Any) -> None:
         pipe.send({"end": "data", "text": str(error)})
     except (Error, OSError) as error:
         pipe.send({"end": "input", "text": str(error)})
-    except RuntimeError as error:
-        if "out of memory" not in str(error):
-            raise
-        pipe.send({"end": "input", "text": f"out of memory on {job.options.device} at batch size {job.splits[0][1].batch}; "
-                                           "use a smaller --batch-size"})  # fmt: skip
-    except MemoryError:
-        pipe.send({"end": "input", "text": f"out of memory at batch size {job.splits[0][1].batch}; use a smaller --batch-size"})
+    except Exception as error:
+        pipe.send({"end": "input", "text": in_one_line(error, job)})
+
+
+def in_one_line(error: Exception, job: Job) -> str:
+    """What a network or a user's code raised, with the last place that is not PyTorch's."""
+    if isinstance(error, MemoryError) or "out of memory" in str(error):
+        return f"out of memory on {job.options.device} at batch size {job.splits[0][1].batch}; use a smaller --batch-size"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/torch/" not in f.filename]
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error).strip()}{place}".replace("\n", " ")

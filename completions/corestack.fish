@@ -59,6 +59,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compa
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l folds -r -F -d "fold of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound folds" -l groups -r -F -d "group of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l weights -r -F -d "weight of every row"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l domains -r -F -d "domain of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l id-column -x -d "csv: column of the sample ids"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l label-column -x -d "csv: column of the labels or targets"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect show bound" -l class-names -x -d "names of the classes in the order of the columns"

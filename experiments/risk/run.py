@@ -268,7 +268,7 @@ def calibration_errors(manifest):
 
 def spectrum(options, manifest):
     """lambda* of the pool and the interval that it is said to be in; accuracy and ECE of members; pairs that two thresholds tell apart."""
-    report = common.corestack(options, "inspect", manifest, "--seed", options.seed)
+    report = common.corestack(options, "inspect", manifest, "--set", "spectrum.of=oof", "--seed", options.seed)
     signal = max(report["eigenvalues"]) - report["sigma2"]
     counts = report["class_counts"]
     k = len(report["models"])

@@ -60,6 +60,7 @@ class PoolArrays(Structure):
         ("groups", c_void_p),
         ("weights", c_void_p),
         ("missing", c_int),
+        ("domains", POINTER(c_char_p)),
     ]
 
 
@@ -86,6 +87,7 @@ class PoolConfig(Structure):
         ("label_column", c_char_p),
         ("class_names", POINTER(c_char_p)),
         ("missing", c_int),
+        ("domains", c_char_p),
     ]
 
 
@@ -323,6 +325,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
     "cst_report_json": (_STATUS, [c_void_p, c_void_p, _OUT]),
     "cst_report_text": (_STATUS, [c_void_p, c_void_p, c_int, _OUT]),
+    "cst_report_csv": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_report_markdown": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_report_latex": (_STATUS, [c_void_p, c_void_p, _OUT]),
     "cst_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
     "cst_model_save_memory": (_STATUS, [c_void_p, c_void_p, _OUT, POINTER(c_size_t)]),
@@ -374,6 +379,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),  # fmt: skip
     "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
+    "cst_predictor_set_domain": (_STATUS, [c_void_p, c_char_p]),
     "cst_predictor_predict_present": (_STATUS, [c_void_p, POINTER(c_void_p), c_void_p, c_int64, c_void_p]),
     "cst_predictor_error": (c_char_p, [c_void_p]),
     "cst_predictor_free": (None, [c_void_p, c_void_p]),

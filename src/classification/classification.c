@@ -42,6 +42,7 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
         target->labels = s->source.view.labels;
         target->groups = s->source.view.groups;
         target->weights = s->source.view.weights;
+        target->domains = s->source.view.domains;
         target->samples = s->source.view.rows;
     }
     CST_TRY(cst_targets_check_weights(context, e->pool, &s->targets));

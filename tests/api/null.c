@@ -487,6 +487,8 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_clean_split(f->pool, NULL));
     assert_null(cst_pool_domain(NULL, "oof"));
     assert_null(cst_pool_domain(f->pool, NULL));
+    assert_null(cst_pool_row_domain(NULL, "oof", 0));
+    assert_null(cst_pool_row_domain(f->pool, NULL, 0));
     assert_null(cst_pool_training_counts(NULL));
     assert_null(cst_pool_training_counts(f->pool));
     assert_int_equal(cst_pool_rows(NULL, "oof"), -1);
@@ -557,6 +559,17 @@ static void models(void **state) {
                      CST_OK);
     assert_int_equal(cst_model_predict_present(f->context, f->model, data, absent, ROWS, out),
                      CST_ERROR_INPUT);
+    REFUSED_ALONE(cst_model_predict_domains(NULL, f->model, data, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, NULL, data, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, f->model, NULL, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, f->model, data, present, NULL, ROWS, NULL));
+    assert_int_equal(cst_model_predict_domains(f->context, f->model, data, NULL, NULL, ROWS, out),
+                     CST_OK);
+    assert_int_equal(cst_predictor_set_domain(NULL, "a"), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_model_domains(NULL), 0);
+    assert_int_equal(cst_model_domains(f->model), 0);
+    assert_null(cst_model_domain(NULL, 0));
+    assert_null(cst_model_domain(f->model, 0));
     REFUSED_ALONE(cst_model_restrict(NULL, &model, f->model, present));
     assert_null(model);
     REFUSED(cst_model_restrict(f->context, NULL, f->model, present));

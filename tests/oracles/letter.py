@@ -5,7 +5,7 @@
 
 POOL is the folder or manifest of a classification with the splits oof and test. The gate is fixed, since the paper leaves the
 training of a learned one open: g = 1 on {mean, sd, median, range, mean*sd, range*sd} (prototype), or no aggregators (none).
-Compared are the kept members, lambda*, the weights of the blend, and the NLL on split test. Exit status 1 if one differs.
+Compared are the kept members, lambda*, the evidence and weights of the blend, and the NLL on split test. Exit status 1 if one differs.
 
 Nothing here is taken from the C code but what the paper leaves to chance or does not say (docs/method.md lists those choices): the
 draws of the median bandwidth and of the landmarks, the folds, the map from scores to probabilities.
@@ -19,7 +19,7 @@ import tempfile
 
 import numpy as np
 
-FOLDS_STREAM, BANDWIDTH, LANDMARKS = 1, 2, 3
+BANDWIDTH, LANDMARKS = 2, 3
 FLOOR = 1e-6  # of probabilities made from linear scores
 L1_RATIO = 0.5
 GRID = np.exp(np.linspace(np.log(1e-8), np.log(1e2), 61))
@@ -80,7 +80,6 @@ def features_of(p, seed, estimator):
 
 
 def cka(members, seed, estimator):
-    count = len(members)
     features = [centred(features_of(p, seed, estimator)) for p in members]
     if estimator == "exact":  # the kernel itself, centred on both sides
         features = [f - f.mean(1)[:, None] for f in features]
@@ -88,7 +87,7 @@ def cka(members, seed, estimator):
     else:
         hsic = np.array([[((a.T @ b) ** 2).sum() for b in features] for a in features])
     scale = np.sqrt(np.diag(hsic))
-    return hsic / scale[:, None] / scale[None, :] if count else hsic
+    return hsic / scale[:, None] / scale[None, :]
 
 
 def pearson(members):
@@ -151,19 +150,25 @@ def lambda_star(gram, samples):
     return values[-1] / snr if snr > 0 else np.nan
 
 
-def penalised(s, lam, ratio):
-    """min |y - Xw|^2/n + lambda ((1 - ratio) |w|_2^2 + 2 ratio |w|_1), by coordinate descent on the Gram."""
+def penalised(s, lam, ratio, start=None):
+    """min |y - Xw|^2/n + lambda ((1 - ratio) |w|_2^2 + 2 ratio |w|_1): coordinate descent until the signs are those of the optimum."""
+    d = len(s.cross)
+    ridge = s.gram + lam * (1 - ratio) * np.eye(d)
     if ratio == 0:
-        return np.linalg.solve(s.gram + lam * np.eye(len(s.gram)), s.cross)
-    w = np.zeros(len(s.cross))
-    for _ in range(1_000_000):
-        before = w.copy()
-        for j in range(len(w)):
-            slope = s.cross[j] - s.gram[j] @ w + s.gram[j, j] * w[j]
-            w[j] = np.sign(slope) * max(abs(slope) - lam * ratio, 0) / (s.gram[j, j] + lam * (1 - ratio))
-        if np.abs(w - before).max() <= 1e-13 * max(np.abs(w).max(), 1e-300):
-            break
-    return w
+        return np.linalg.solve(ridge, s.cross)
+    w = np.zeros(d) if start is None else start.copy()
+    for _ in range(100_000):
+        for _ in range(20):
+            for j in range(d):
+                slope = s.cross[j] - ridge[j] @ w + ridge[j, j] * w[j]
+                w[j] = np.sign(slope) * max(abs(slope) - lam * ratio, 0) / ridge[j, j]
+        on, exact = w != 0, np.zeros(d)
+        if on.any():
+            exact[on] = np.linalg.lstsq(ridge[np.ix_(on, on)], (s.cross - lam * ratio * np.sign(w))[on], rcond=None)[0]
+        slope = s.cross - ridge @ exact
+        if (np.sign(exact) == np.sign(w)).all() and (np.abs(slope[~on]) <= lam * ratio * (1 + 1e-12)).all():
+            return exact
+    raise ArithmeticError("coordinate descent did not reach the optimum")
 
 
 RATIOS = {"ridge": 0.0, "elastic-net": L1_RATIO, "lasso": 1.0}
@@ -195,9 +200,10 @@ def cross_validated(x, y, folds):
             grid = np.exp(np.linspace(np.log(most), np.log(1e-6 * most), 61))
         losses = np.zeros(len(grid))
         for f, s in zip(np.unique(folds), parts):
-            held = folds == f
+            held, w = folds == f, None
             for i, lam in enumerate(grid):
-                raw, intercept = s.linear(penalised(s, lam, ratio))
+                w = penalised(s, lam, ratio, w)
+                raw, intercept = s.linear(w)
                 losses[i] += ((y[held] - x[held] @ raw - intercept) ** 2).sum()
         order = np.argsort(-grid)
         chosen[name] = grid[order[np.argmin(losses[order])]]  # of equal losses the larger penalty
@@ -218,8 +224,9 @@ def laplace(loss, logdet):
     return np.where(np.isfinite(evidence), weights, 0) / weights[np.isfinite(evidence)].sum()
 
 
-def blend(x, y, sample_of, folds, classes, members, preset, inner):
-    """Weights of the learners and lambda*: losses on the folds that a fit has not seen, curvature of the fit on all rows."""
+def blend(x, y, sample_of, folds, classes, members, preset):
+    """The learners, lambda*, their penalties, evidence (L, half log det H) and weights: losses on the folds that a fit has not seen,
+    curvature of the fit on all rows."""
     row_folds = folds[sample_of]
     samples = len(folds)
     chosen = cross_validated(x, y, row_folds) if preset == "prototype" else None
@@ -227,29 +234,35 @@ def blend(x, y, sample_of, folds, classes, members, preset, inner):
     held = {name: np.zeros(len(y)) for name in whole}
     for f in np.unique(folds):
         seen = row_folds != f
-        own = cross_validated(x[seen], y[seen], inner(f)[sample_of[seen]]) if preset == "prototype" else None
+        own = cross_validated(x[seen], y[seen], row_folds[seen]) if preset == "prototype" else None
         part, _ = fit_learners(x[seen], y[seen], (folds != f).sum(), members, own)
         for name, (raw, intercept, *_) in part.items():
             held[name][~seen] = x[~seen] @ raw + intercept
     if preset == "prototype":
         error = [np.sqrt(((probabilities(held[n], classes).ravel() - y) ** 2).mean()) for n in whole]
-        return whole, star, chosen, (1 / np.array(error)) / (1 / np.array(error)).sum()
+        return whole, star, chosen, None, (1 / np.array(error)) / (1 / np.array(error)).sum()
     # L the squared error as the exponent of a Gaussian likelihood, at its noise variance; H the Hessian of the same function.
     n = len(y)
     noise = [((y - held[name]) ** 2).mean() for name in whole]
     loss = [n / 2 * (np.log(2 * np.pi * s2) + 1) for s2 in noise]
     logdet = [whole[name][3] - whole[name][4] * np.log(s2) for name, s2 in zip(whole, noise)]
+    evidence = {name: (one, half / 2) for name, one, half in zip(whole, loss, logdet)}
     empty = [whole[name][4] == 0 for name in whole]
     if not all(empty):
         loss = [np.inf if out else one for one, out in zip(loss, empty)]
-    return whole, star, chosen, laplace(loss, logdet)
+    return whole, star, chosen, evidence, laplace(loss, logdet)
 
 
 # ---- the whole
 
 
+def about_pool(manifest):
+    with open(manifest, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def read(manifest):
-    folder, about = os.path.dirname(manifest), json.load(open(manifest))
+    folder, about = os.path.dirname(manifest), about_pool(manifest)
     labels = {s: np.load(os.path.join(folder, about["splits"][s]["labels"])).astype(int) for s in ("oof", "test")}
     predictions = {s: [] for s in labels}
     for model in about["models"]:
@@ -263,11 +276,10 @@ def read(manifest):
             None if folds is None else np.load(os.path.join(folder, folds)).astype(int))  # fmt: skip
 
 
-def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None, inner=None):
+def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None):
     """{kept, lambda_star, weights, nll} of a pool: predictions {split: [p]}, labels {split: y}, folds of the rows of oof."""
     oof, y = predictions["oof"], labels["oof"]
     classes = oof[0].shape[1]
-    # A model without information says the same for every sample.
     risk = [-np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean() for p in oof]
     if preset == "paper":
         kept = project(cka(oof, seed, estimator), risk, 0.85 if tau is None else tau)
@@ -276,14 +288,25 @@ def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0,
     x = design([oof[k] for k in kept], gate)
     target = (y[:, None] == np.arange(classes)).ravel().astype(float)
     sample_of = np.repeat(np.arange(len(y)), classes)
-    learners, star, chosen, weights = blend(x, target, sample_of, folds, classes, len(kept), preset, inner or (lambda f: folds))
+    learners, star, chosen, evidence, weights = blend(x, target, sample_of, folds, classes, len(kept), preset)
     used = np.where(weights < 1e-6, 0, weights)
     used = used / used.sum()
     new = design([predictions["test"][k] for k in kept], gate)
     p = sum(w * probabilities(new @ raw + b, classes) for w, (raw, b, *_) in zip(used, learners.values()))
     t = labels["test"]
-    return {"kept": kept, "lambda_star": star, "penalties": chosen, "weights": dict(zip(learners, weights)),
+    return {"kept": kept, "lambda_star": star, "penalties": chosen, "evidence": evidence,
+            "weights": dict(zip(learners, weights)),
             "nll": float(-np.log(np.maximum(p[np.arange(len(t)), t], 1e-12)).mean()), "risk": risk}  # fmt: skip
+
+
+def nested_nll(predictions, labels, folds, *words):
+    """Each fold predicted by all of it on the other folds: "Leakage-Freeness of the Nested OOF Construction"."""
+    p, y, total = predictions["oof"], labels["oof"], 0.0
+    for f in np.unique(folds):
+        held = folds == f
+        parts = {"oof": [one[~held] for one in p], "test": [one[held] for one in p]}
+        total += held.sum() * letter(parts, {"oof": y[~held], "test": y[held]}, folds[~held], *words)["nll"]
+    return total / len(y)
 
 
 def tool_run(tool, *words):
@@ -293,24 +316,24 @@ def tool_run(tool, *words):
     return done.stdout
 
 
-def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator="nystrom"):
+def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator="nystrom", nested=False):
     """(what the tool says, what the letter says, [what differs])"""
     manifest = os.path.join(pool, "pool.json") if os.path.isdir(pool) else pool
     names, predictions, labels, folds = read(manifest)
     with tempfile.TemporaryDirectory(prefix="corestack-letter-") as folder:
         if folds is None:
-            about = json.load(open(manifest))
-            path = os.path.join(os.path.dirname(manifest), about["splits"]["oof"]["labels"])
+            path = os.path.join(os.path.dirname(manifest), about_pool(manifest)["splits"]["oof"]["labels"])
             tool_run(tool, "folds", "--labels", path, "-o", os.path.join(folder, "folds.npy"))
             folds = np.load(os.path.join(folder, "folds.npy")).astype(int)
         model = os.path.join(folder, "m.cstack")
-        words = ["--preset", preset, "--set", f"gate.mode={gate}", "--set", "evaluate.nested=false"]
+        words = ["--preset", preset, "--set", f"gate.mode={gate}", "--set", f"evaluate.nested={str(nested).lower()}"]
         words += [w for s in settings for w in ("--set", s)]
         fit = json.loads(tool_run(tool, "fit", manifest, "-o", model, "--json", *words))
         scores = json.loads(tool_run(tool, "evaluate", model, manifest, "--split", "test", "-r", "0", "--json"))
         shown = json.loads(tool_run(tool, "inspect", manifest, "--json"))
     tau = dict(s.split("=") for s in settings).get("cka.threshold" if preset == "paper" else "pearson.threshold")
-    own = letter(predictions, labels, folds, preset, gate, 0, estimator, None if tau is None else float(tau))
+    words = (preset, gate, 0, estimator, None if tau is None else float(tau))
+    own = letter(predictions, labels, folds, *words)
     redundant = {d["name"] for d in fit["dropped"] if d["because"] == "redundant"}
     found = {"kept": [k for k, name in enumerate(names) if name not in redundant], "lambda": fit["lambda"],
              "weights": fit["blend"], "nll": scores["nll"]}  # fmt: skip
@@ -323,8 +346,16 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
     for name, weight in own["weights"].items():
         if not abs(found["weights"].get(name, 0) - weight) <= 1e-6:
             differs.append(f"weight of {name} {found['weights'].get(name)} instead of {weight}")
+    for one in fit["learners"] if own["evidence"] else []:
+        loss, half = own["evidence"][one["name"]]
+        if not (abs(one["loss"] - loss) <= 1e-6 * abs(loss) and abs(one["half_logdet"] - half) <= 1e-6 * abs(half) + 1e-9):
+            differs.append(f"evidence of {one['name']} {one['loss']}, {one['half_logdet']} instead of {loss}, {half}")
     if not abs(found["nll"] - own["nll"]) <= 1e-6:
         differs.append(f"NLL {found['nll']} instead of {own['nll']}")
+    if nested:
+        found["nested"], own["nested"] = fit["oof"]["nll"], nested_nll(predictions, labels, folds, *words)
+        if not abs(found["nested"] - own["nested"]) <= 1e-6:
+            differs.append(f"nested NLL {found['nested']} instead of {own['nested']}")
     every = design(predictions["oof"], "none")
     star = lambda_star(Standardised(every, np.zeros(len(every))).gram, len(folds))
     if not abs(shown["lambda_star"]["oof"] - star) <= 1e-6 * star:
@@ -339,16 +370,18 @@ def main():
     parser.add_argument("--preset", choices=("paper", "prototype"), default="paper")
     parser.add_argument("--gate", choices=("prototype", "none"), default="prototype")
     parser.add_argument("--estimator", choices=("nystrom", "exact"), default="nystrom", help="exact: with cka.estimator=exact")
+    parser.add_argument("--nested", action="store_true", help="compare the nested NLL of split oof too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     failed = False
     settings = options.set + (["cka.estimator=exact"] if options.estimator == "exact" else [])
     for pool in options.pool:
-        found, own, differs = compare(options.tool, pool, options.preset, options.gate, settings, options.estimator)
+        found, own, differs = compare(options.tool, pool, options.preset, options.gate, settings, options.estimator, options.nested)
+        nested = f", nested NLL {found['nested']:.9f} {own['nested']:.9f}" if options.nested else ""
         weights = " ".join(f"{name} {found['weights'].get(name, 0):.4g} {weight:.4g}" for name, weight in own["weights"].items())
         print(f"{pool}: kept {len(found['kept'])} {len(own['kept'])}, lambda {found['lambda']:.8g} "
               f"{(own['penalties'] or {}).get('ridge', own['lambda_star']):.8g}, {weights}, "
-              f"NLL {found['nll']:.9f} {own['nll']:.9f}: {'; '.join(differs) or 'equal'}")  # fmt: skip
+              f"NLL {found['nll']:.9f} {own['nll']:.9f}{nested}: {'; '.join(differs) or 'equal'}")  # fmt: skip
         failed = failed or bool(differs)
     sys.exit(failed)
 

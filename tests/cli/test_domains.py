@@ -287,6 +287,12 @@ class Domains(PoolCase):
         self.assertIn("Top-1 % in each domain", text)
         self.assertIn("NLL in each domain", text)
 
+    def test_repeated_divisions_keep_the_domains(self):
+        words = ["compare", self.pool, "--methods", "default", "--splits", "2", "--holdout", "0.3", "--resamples", "0", "--json", "--set",
+                 "meta.learners=log-linear", "--set"]
+        nll_of = [self.works(*words, f"domain.aware={aware}").json()["rows"][0]["nll"] for aware in ("true", "false")]
+        self.assertLess(nll_of[0], nll_of[1] - 0.02)
+
     def test_conditions_repeat_the_domains(self):
         self.fitted()
         out = self.predicted()

@@ -178,7 +178,7 @@ class Pool:
 def _names(what: str, names: list[str]) -> None:
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise InputError(f"{what} {name} is named twice; give each a name of its own with NAME=...")
+            raise InputError(f"{what} {name} is named twice; give each another name with NAME=...")
 
 
 def _union(old: list[str], new: list[str]) -> list[str]:
@@ -211,7 +211,7 @@ def _print(request: Request, text: str) -> None:
 
 
 class _Run:
-    """Members on devices, each in a process of its own; a device that is free takes the next member."""
+    """Members on devices, one process for each member; a device that is free takes the next member."""
 
     def __init__(self, request: Request, pool: Pool, settled: list[tuple[Split, Options, str]]) -> None:
         self.request, self.settled = request, settled

@@ -221,6 +221,9 @@ class Domains(PoolCase):
         np.testing.assert_array_equal(common[unknown], new[unknown])
         self.fitted("--set", "domain.aware=false")
         np.testing.assert_array_equal(common, self.predicted())
+        self.manifest["splits"]["test"]["domain"] = "a description " * 30  # too long for a name
+        self.write_manifest()
+        np.testing.assert_array_equal(common, self.predicted())
         self.manifest["splits"]["test"]["domain"] = "sketch"  # of every row
         self.write_manifest()
         self.fitted()

@@ -304,6 +304,7 @@ class Arrays:
         flops: Costs = None,
         latency_ms: Costs = None,
         params: Costs = None,
+        memory_bytes: Costs = None,
         output: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
@@ -343,7 +344,7 @@ class Arrays:
         for known, what in ((self.labels, "labels"), (self.targets, "targets")):
             if known is not None and len(known) != self.rows:
                 raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {self.rows} rows")
-        by_key = {"flops": flops, "latency_ms": latency_ms, "params": params}
+        by_key = {"flops": flops, "latency_ms": latency_ms, "params": params, "memory_bytes": memory_bytes}
         costs = {key: self._costs(key, given) for key, given in by_key.items()}
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)

@@ -391,6 +391,7 @@ class Refused(Exporting):
         }
         for arguments, words in cases.items():
             self.assertRefused(export(*base, *arguments), words)
+        self.assertRefused(export("classify", self.path / "text.pth", *base[2:], "resnet18", "--weights", "none"), "is a file")
         os.environ["TORCH_HOME"] = str(self.path / "hub")
         self.addCleanup(os.environ.pop, "TORCH_HOME")
         self.assertRefused(export(*base, "resnet18"), "resnet18-f37072fd.pth", str(self.path / "hub"), "Nothing is downloaded")

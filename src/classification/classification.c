@@ -6,6 +6,7 @@
 
 #include "classification/shift.h"
 #include "classification/state.h"
+#include "evaluation/profile.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
 #include "pipeline/pipeline.h"
@@ -410,6 +411,7 @@ const cst_task_ops cst_classification_ops = {
     .baselines = BASELINES,
     .brief_scores = BRIEF,
     .put_own = cst_class_put_own,
+    .profile = &cst_profile_rows,
     .put_size = put_size,
     .put_more = put_more,
     .put_definitions = put_definitions,

@@ -597,6 +597,29 @@ static void models(void **state) {
     cst_model_free(NULL, NULL);
 }
 
+/* Options of a profile that are outside their ranges, and lists with gaps. */
+static void refuse_profiles(fixture *f) {
+    static const char *const gap[] = {"average", NULL};
+    const cst_profile_options wrong[] = {
+        {.batch = -1},
+        {.batch = 1000001},
+        {.calls = -1},
+        {.calls = 1000001},
+        {.seconds = -1},
+        {.seconds = 3601},
+        {.seconds = (double)NAN},
+        {.methods = gap, .method_count = 2},
+        {.settings = gap, .setting_count = 2},
+        {.setting_count = 1},
+        {.seed = UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cst_report *report = NULL;
+        REFUSED(cst_profile(f->context, f->model, f->pool, &wrong[i], &report));
+        assert_null(report);
+    }
+}
+
 static void computations(void **state) {
     fixture *f = *state;
     cst_model *model = f->model;
@@ -623,6 +646,15 @@ static void computations(void **state) {
     assert_int_equal(cst_show(f->context, f->model, NULL, NULL, &report), CST_OK);
     cst_report_free(f->context, report);
     assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
+    cst_report_free(f->context, report);
+    const cst_profile_options profile = {.split = "oof", .calls = 3, .batch = 4};
+    REFUSED_ALONE(cst_profile(NULL, f->model, f->pool, &profile, &report));
+    REFUSED(cst_profile(f->context, NULL, f->pool, &profile, &report));
+    REFUSED(cst_profile(f->context, f->model, NULL, &profile, &report));
+    REFUSED(cst_profile(f->context, f->model, f->pool, &profile, NULL));
+    assert_null(report);
+    refuse_profiles(f);
+    assert_int_equal(cst_profile(f->context, f->model, f->pool, &profile, &report), CST_OK);
     cst_report_free(f->context, report);
     REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));

@@ -57,6 +57,8 @@ class Pool:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.work = folder, folder / WORK
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; a pool is a folder")
         self.content: dict[str, Any] = read_json(self.work / "pool.json") or {}
         if not self.content and (folder / "pool.json").exists():
             raise InputError(f"{folder / 'pool.json'}: this pool was not made by this command; give a new folder")

@@ -4,8 +4,8 @@
     experiments/domain-shift/layer.py [--pools DIR]... [--tool TOOL]
 
 The rows of split oof and a random half of each shifted split are fitted on, with a column of domains; the other halves are
-scored, once with their domains and once without, which gives the common scale and biases. Options are the defaults, which
-were chosen on other pools (precisions.py). Writes layer.json, from which run.py writes its part of the section.
+scored, once with their domains and once without, which gives the common scale and biases. Options are the defaults; those of the layer
+were chosen on split oof of six pools (precisions.py). Writes layer.json, from which run.py writes its part of the section.
 """
 import concurrent.futures
 import json

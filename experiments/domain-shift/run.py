@@ -81,8 +81,8 @@ def layer():
     used = sum(h["used"] for h in halves)
     return ["### vision: the domain-aware layer", "",
             f"Fitted on split `oof` and a random half of each shifted split, with a column of domains; the other halves are scored. Mean of "
-            f"{len(halves)} random halves; ± is the standard error over halves. `default` with its options at their defaults, which were chosen "
-            f"on other pools (`precisions.py`); `domain.aware=auto` used the layer in {used} of {len(halves)} fits. \"Without\": the same "
+            f"{len(halves)} random halves; ± is the standard error over halves. `default` with its options at their defaults; the layer's were chosen "
+            f"on the `oof` splits of six pools (`precisions.py`); `domain.aware=auto` used the layer in {used} of {len(halves)} fits. \"Without\": the same "
             "stack with the common scale and biases. The paper calls its meta-layer domain-aware and does not define it.", "",
             *common.table(["rows", "top-1 % without", "with", "difference", "NLL without", "with", "difference", "ECE without", "with",
                            "difference"], rows)]

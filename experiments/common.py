@@ -30,8 +30,8 @@ This page is generated. The command in the marker above each section writes it; 
 [docs/results.md](../docs/results.md) is a one-page summary, [claims.md](claims.md) has the verdict on each claim of the
 paper.
 
-Section "Regret" measures today's `default`. The other sections were measured before it: their `default` is one log-linear
-pool of at most 60% of the members, which is close to today's `compact` without its blend.
+Each section says when and with which version its pools were measured. Figures from before 23 November 2026 have an earlier
+`default`, one log-linear pool of at most 60% of the members, and earlier presets `paper` and `prototype`.
 
 In every experiment, all fitting and all choices use a pool's `oof` split, and the `test` split is only scored. The paper's
 figures are for its own models and data sets, such as ImageNet, whose predictions are not public. Ours are for the small
@@ -464,9 +464,9 @@ def measure_given(options, folder, measure, reason):
 
 def run(document, name, title, pools, measure, section, tables, reason, more=None, before=None):
     """One experiment. pools: names of the known ones; measure(options, {name: manifest}) returns (figures, page);
-    section(figures, page) returns the lines of the section, tables(figures, page) those of one subsection; reason(manifest's
-    document) says why a pool of --pool cannot take part. more(parser) adds options, before(options) comes before pools are searched. Everything goes through JSON, so that
-    --write-only sees what a run sees."""
+    section(figures, page) returns the lines of the section, tables(figures, page) those of one subsection; reason(document)
+    says why the pool of a manifest given with --pool cannot take part. more(parser) adds options; before(options) is called
+    before pools are searched. Everything goes through JSON, so that --write-only sees what a run sees."""
     options = arguments(document, more)
     folder = ROOT / "experiments" / name
     well = True

@@ -220,14 +220,18 @@ def stamp(path):
 
 
 def stamps(manifest):
-    """Names, sizes and times of the manifest and the files that it names, which tell whether a stored result is of this pool."""
+    """Names, sizes and times of the manifest and of the files and folders that it names, which tell whether a stored result is of
+    this pool."""
     def files(value):
-        if isinstance(value, dict):
-            return [f for v in value.values() for f in files(v)]
-        if isinstance(value, list):
-            return [f for v in value for f in files(v)]
-        path = manifest.parent / value.split("#")[0] if isinstance(value, str) and 0 < len(value) < 1000 else None
-        return [path] if path and path.is_file() else []
+        if isinstance(value, (dict, list)):
+            return [f for v in (value.values() if isinstance(value, dict) else value) for f in files(v)]
+        if not isinstance(value, str) or not value:
+            return []
+        path = manifest.parent / value.split("#")[0]
+        try:
+            return [path] if path.is_file() else [p for p in path.glob("*") if p.is_file()] if path.is_dir() else []
+        except OSError:  # a text that is too long for a name
+            return []
     return sorted(stamp(p) for p in {manifest, *files(json.loads(manifest.read_text()))})
 
 

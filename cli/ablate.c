@@ -23,6 +23,7 @@ static const cli_option OPTIONS[] = {
     {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
     {"csv", 0, NULL, "print the full table as CSV"},
     {"markdown", 0, NULL, "print the table in Markdown"},
+    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
     {NULL, 0, NULL, NULL},
 };
 

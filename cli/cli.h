@@ -197,7 +197,7 @@ void cli_follow_signal(const cli_call *call);
 /* Gives a report of the tool's own the notices that were held; the library's have theirs. */
 int cli_report_notices(cli_call *call, cst_report *report);
 
-/* Fails where more than one of --json, --csv and --markdown is given. */
+/* Fails where more than one of --json, --csv, --markdown and --latex is given. */
 int cli_check_form(cli_call *call);
 
 /* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */

@@ -32,13 +32,20 @@ static const cli_option OPTIONS[] = {
      "ImageNet-C reference (from the manifest)"},
     {"head", 0, "N", "classes with more training samples than this are head classes (100)"},
     {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
-    {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
+    {"splits", 0, "N",
+     "repeat with seeds S, S+1, ... and give the mean and standard error of every score (1)"},
+    {"holdout", 0, "SHARE",
+     "draw this share of split oof at random, leave it out of the fits and score it, for example "
+     "0.2; with --splits another one in each repetition"},
+    {"resamples", 'r', "N",
+     "bootstrap resamples for the 95% intervals (5000; 0 with --splits); 0 = no intervals"},
     {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     {"set", 's', "KEY=VALUE",
      "change one option in every preset that is compared; may be repeated"},
     {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
     {"csv", 0, NULL, "print the full table as CSV"},
     {"markdown", 0, NULL, "print the table in Markdown"},
+    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -56,6 +63,7 @@ const cli_command CLI_COMPARE = {
         "corestack compare pool.json --split test --methods average,ridge,paper,default\n"
         "corestack compare pool.json --split corrupted --clean test --reference-errors alexnet\n"
         "corestack compare pool.json --split clipart,painting,sketch\n"
+        "corestack compare pool.json --splits 3 --holdout 0.2\n"
         "corestack compare pool.json --markdown > table.md",
     .options = OPTIONS,
     .takes_pool = true,

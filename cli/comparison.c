@@ -170,10 +170,31 @@ static int read_settings(cli_call *call, cli_comparison *c) {
     return code;
 }
 
+/* --splits and --holdout. */
+static int read_repetitions(cli_call *call, cst_compare_options *options) {
+    long long splits = 1;
+    double holdout = 0;
+    int code = cli_integer(call, "splits", 1, CST_SPLITS_MAX, &splits);
+    if (code == CLI_OK)
+        code = cli_number(call, "holdout", 0, 1, &holdout);
+    if (code == CLI_OK && cli_value(call, "holdout") && !(holdout > 0 && holdout < 1))
+        code = cli_fail(call,
+                        "option --holdout: '%s' is not above 0 and below 1; 0.2 holds out a fifth "
+                        "of the rows",
+                        cli_value(call, "holdout"));
+    options->splits = (int32_t)splits;
+    options->holdout = holdout;
+    return code;
+}
+
 static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     long long resamples = usual;
     long long seed = 0;
     int code = cli_check_form(call);
+    if (code == CLI_OK)
+        code = read_repetitions(call, &c->options);
+    if (c->options.splits > 1) /* standard errors stand where intervals would */
+        resamples = 0;
     if (code == CLI_OK)
         code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)

@@ -31,7 +31,7 @@ static bool holds_predictions(const cli_call *call) {
 /* The first option given that is neither among [count] names nor for every form of the command;
  * NULL where there is none. */
 static const char *other_option(const cli_call *call, const char *const *taken, size_t count) {
-    static const char *const always[] = {"resamples", "seed", "csv", "markdown"};
+    static const char *const always[] = {"resamples", "seed", "csv", "markdown", "latex"};
     for (int i = 0; i < call->given_count; i++) {
         const char *name = call->given[i].option->name;
         bool known = false;
@@ -216,6 +216,7 @@ static const cli_option OPTIONS[] = {
     {"seed", 0, "S", "seed for the resamples (0)"},
     {"csv", 0, NULL, "print the full table as CSV"},
     {"markdown", 0, NULL, "print the table in Markdown"},
+    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -176,6 +176,8 @@ static int read_over(cli_call *call, over *out) {
     if (code == CLI_OK)
         code = cli_integer(call, "draws", 1, VALUES_MAX, &draws);
     bool sizes = strcmp(out->text, POOL_SIZE) == 0;
+    if (code == CLI_OK && cli_flag(call, "seed") && strcmp(out->text, "seed") == 0)
+        code = cli_fail(call, "options --seed and --over seed=... cannot be combined");
     if (code == CLI_OK && cli_flag(call, "draws") && !sizes)
         code = cli_fail(call, "option --draws requires --over pool.size=...");
     if (code != CLI_OK)
@@ -217,17 +219,18 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"over", 0, "KEY=VALUES",
-     "what to vary: KEY=LO:HI:STEP or KEY=A,B,C, where KEY is an option or pool.size"},
+     "what to vary: KEY=LO:HI:STEP or KEY=A,B,C, where KEY is an option, seed or pool.size"},
     {"draws", 0, "D", "random subsets of the members for each pool.size (5)"},
     {"split", 0, "NAME",
      "split to score: oof (default; nested scores), or another split, scored by fits on oof"},
     {"methods", 'm', "A,B,...",
-     "presets to compare, or any methods with pool.size (default); `help` lists them"},
+     "presets to compare, or any methods with pool.size and seed (default); `help` lists them"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0 = no intervals)"},
     {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
     {"csv", 0, NULL, "print the full table as CSV"},
     {"markdown", 0, NULL, "print the table in Markdown"},
+    {"latex", 0, NULL, "print the tables in LaTeX, for package booktabs"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -239,10 +242,12 @@ const cli_command CLI_SWEEP = {
              "sweep POOL --over pool.size=LO:HI:STEP [--draws D] [options]",
     .details = "A range includes both ends. Separate values with semicolons if they contain "
                "commas. For pool.size, random subsets of the members are drawn; within one draw, a "
-               "larger pool contains the smaller ones.",
+               "larger pool contains the smaller ones. Over seed, the folds and all other random "
+               "choices change; the mean and standard error over the seeds are given.",
     .example = "corestack sweep examples/digits/pool.json --methods paper \\\n"
                "    --over cka.threshold=0.70:0.95:0.05\n"
-               "corestack sweep pool.json --methods default,ridge --over pool.size=4:16:4",
+               "corestack sweep pool.json --methods default,ridge --over pool.size=4:16:4\n"
+               "corestack sweep pool.json --methods default,ridge --over seed=0,1,2",
     .options = OPTIONS,
     .takes_pool = true,
     .lists_options = true,

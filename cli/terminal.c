@@ -163,7 +163,7 @@ static bool use_color(const cli_call *call) {
 }
 
 int cli_check_form(cli_call *call) {
-    static const char *const forms[] = {"json", "csv", "markdown"};
+    static const char *const forms[] = {"json", "csv", "markdown", "latex"};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         if (!cli_flag(call, forms[i]))
@@ -185,6 +185,8 @@ int cli_print_report(cli_call *call, const cst_report *report) {
         status = cst_report_csv(call->context, report, &text);
     else if (cli_flag(call, "markdown"))
         status = cst_report_markdown(call->context, report, &text);
+    else if (cli_flag(call, "latex"))
+        status = cst_report_latex(call->context, report, &text);
     else if (call->verbose)
         status = cst_report_text_full(call->context, report, use_color(call), &text);
     else

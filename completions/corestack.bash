@@ -6,10 +6,10 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --split $pool $common" ;;
-        evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
-        compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
-        ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
-        sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
+        evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
+        compare) echo "--split --splits --holdout --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
+        ablate) echo "--split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
+        sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         show) echo "--split $pool $common" ;;
         bound) echo "--split --delta --alpha --seed --leakage $pool $common" ;;

@@ -57,7 +57,15 @@ typedef struct cst_compare_options {
                                      the manifest's, if any */
     int64_t head_above;           /* head classes have more training samples, */
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
+    /* Of cst_compare alone; refused by the others. */
+    int32_t splits; /* repetitions with seeds seed, seed + 1, ...: every score is the mean over
+                       them, KEY_se its standard error; 0 and 1: one, at most CST_SPLITS_MAX */
+    double holdout; /* above 0, below 1: the share of split "oof" that is drawn at random in each
+                       repetition, left out of the fits and scored; `split` must be "oof" or NULL.
+                       0: none */
 } cst_compare_options;
+
+enum { CST_SPLITS_MAX = 1000 };
 
 /* Compares methods on the same rows. The report has one row per method: scores with intervals,
  * weights, members in use, relative FLOPs, fit time in seconds and the difference from the

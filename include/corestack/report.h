@@ -52,6 +52,13 @@ CST_API cst_status cst_report_csv(cst_context *context, const cst_report *report
  * rows. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out);
 
+/* Renders those rows as LaTeX tables for the package booktabs: scores with an arrow for the better
+ * direction, the best of each column in bold, the second best underlined, and +- the standard error
+ * over repetitions, or half the width of the 95% interval. Corruption, parts of a split and rows
+ * out of distribution have tables of their own. CST_ERROR_ARGUMENT for a report without rows. *out
+ * belongs to the caller (cst_free). */
+CST_API cst_status cst_report_latex(cst_context *context, const cst_report *report, char **out);
+
 /* Renders a report like cst_report_text, including what is left out there: additional scores and
  * tests of a comparison, single draws of a sweep. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,

@@ -61,20 +61,26 @@ def compare(
     outside: bool = False,
     missing: Optional[str] = None,
     split: str = "oof",
-    resamples: int = 5000,
+    resamples: Optional[int] = None,
     seed: int = 0,
     options: Optional[Options] = None,
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    splits: int = 1,
+    holdout: float = 0.0,
     **keywords: OptionValue,
 ) -> Report:
     """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
 
     methods: names from :func:`corestack.methods`; None for all that apply but "compact" and "best". For arrays every
     score is nested; for the path of a pool, a `split` other than "oof" is scored by fits on "oof".
+    splits: repetitions with the seeds seed, seed + 1, ...; each score is then their mean, and "top1_se" and the like its
+    standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
+    scores. resamples: None for 5000, with several splits 0.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     """
+    repetitions = _values.integer(splits, "splits", least=1)
     with Session(threads, memory, progress) as s:
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
@@ -83,7 +89,7 @@ def compare(
         how = _options(
             methods,
             split,
-            resamples,
+            (0 if repetitions > 1 else 5000) if resamples is None else resamples,
             seed,
             options,
             keywords,
@@ -93,6 +99,8 @@ def compare(
             reference_errors=None if reference_errors is None else _values.path(reference_errors, "reference_errors"),
             head_above=_values.integer(head_above, "head_above", _values.INT64),
             tail_below=_values.integer(tail_below, "tail_below", _values.INT64),
+            splits=repetitions,
+            holdout=_values.real(holdout, "holdout"),
         )
         return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
 

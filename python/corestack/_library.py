@@ -215,6 +215,8 @@ class CompareOptions(Structure):
         ("reference_errors", c_char_p),
         ("head_above", c_int64),
         ("tail_below", c_int64),
+        ("splits", c_int32),
+        ("holdout", c_double),
     ]
 
 
@@ -321,6 +323,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
     "cst_report_json": (_STATUS, [c_void_p, c_void_p, _OUT]),
     "cst_report_text": (_STATUS, [c_void_p, c_void_p, c_int, _OUT]),
+    "cst_report_csv": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_report_markdown": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_report_latex": (_STATUS, [c_void_p, c_void_p, _OUT]),
     "cst_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
     "cst_model_save_memory": (_STATUS, [c_void_p, c_void_p, _OUT, POINTER(c_size_t)]),

@@ -2,19 +2,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from . import _library as c
+from ._errors import ArgumentError
 from ._session import Session
 
 
 class Report(Dict[str, Any]):
     """The results of a computation, with the keys of docs/json.md. Missing numbers are None."""
 
-    def __init__(self, document: str, text: str = "") -> None:
+    def __init__(self, document: str, text: str = "", tables: Optional[Dict[str, str]] = None) -> None:
         super().__init__(json.loads(document))
         self._document = document
         self._text = text
+        self._tables = tables or {}
 
     def to_json(self) -> str:
         """Return the document as the command line prints it with --json."""
@@ -24,12 +26,29 @@ class Report(Dict[str, Any]):
         """Return the report as the command line prints it."""
         return self._text
 
+    def to_csv(self) -> str:
+        """Return the table of a comparison, an ablation or a sweep as the command line prints it with --csv."""
+        return self._table("csv")
+
+    def to_markdown(self) -> str:
+        """Return the table as the command line prints it with --markdown."""
+        return self._table("markdown")
+
+    def to_latex(self) -> str:
+        """Return the tables as the command line prints them with --latex."""
+        return self._table("latex")
+
+    def _table(self, form: str) -> str:
+        if form not in self._tables:
+            raise ArgumentError(f"report: a report of {self.get('command', 'this kind')} has no table; use summary() or to_json()")
+        return self._tables[form]
+
     def __str__(self) -> str:
         return self._text
 
     def __reduce__(self) -> Any:
         now = dict(self)
-        return type(self), (self._document, self._text), None if now == json.loads(self._document) else now
+        return type(self), (self._document, self._text, self._tables), None if now == json.loads(self._document) else now
 
     def __setstate__(self, now: Dict[str, Any]) -> None:
         """What it was changed to."""

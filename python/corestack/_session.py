@@ -234,13 +234,21 @@ class Session:
             self.check(c.lib.cst_options_set(self.context, made, *put))
         return made
 
-    def report(self, pointer: ctypes.c_void_p) -> tuple[str, str]:
-        """A report as JSON and as text; the report is freed with the session."""
+    def report(self, pointer: ctypes.c_void_p) -> tuple[str, str, dict[str, str]]:
+        """A report as JSON, as text and, if it has a table, that as csv, markdown and latex; the report is freed with the
+        session."""
         texts = []
         for function, more in ((c.lib.cst_report_json, ()), (c.lib.cst_report_text, (0,))):
             out = self.make_with(c.lib.cst_free, lambda context, o: function(context, pointer, *more, o))
             texts.append(ctypes.string_at(out).decode("utf-8", "replace"))
-        return texts[0], texts[1]
+        tables = {}
+        for form in ("csv", "markdown", "latex"):
+            out = ctypes.c_void_p()
+            if getattr(c.lib, f"cst_report_{form}")(self.context, pointer, ctypes.byref(out)) != 0:
+                break  # a report without a table
+            tables[form] = ctypes.string_at(out).decode("utf-8", "replace")
+            c.lib.cst_free(self.context, out)
+        return texts[0], texts[1], tables
 
 
 def _bytes(memory: Union[int, str]) -> int:

@@ -57,6 +57,19 @@ def failing():
 def other():
     return 7
 """
+TIMM = """
+import torch, torchvision
+def is_model(name):
+    return name == "tiny_net"
+def create_model(name, pretrained, num_classes):
+    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, num_classes))
+class data:
+    def resolve_data_config(args, model):
+        return {"input_size": (3, 24, 24)}
+    def create_transform(input_size):
+        t = torchvision.transforms
+        return t.Compose([t.Resize(input_size[1:]), t.ToTensor()])
+"""
 SLOW = """
 import time
 import torch
@@ -83,6 +96,8 @@ def plain(split):
     return Plain()
 def sizes():
     return [(torch.zeros(3, 32 + i, 32), 0) for i in range(4)]
+def empty():
+    return []
 def broken():
     class Broken(Plain):
         def __getitem__(self, i):
@@ -379,8 +394,26 @@ class Refused(Exporting):
         self.addCleanup(os.environ.pop, "TORCH_HOME")
         self.assertRefused(export(*base, "resnet18"), "resnet18-f37072fd.pth", str(self.path / "hub"), "Nothing is downloaded")
 
+    def test_timm(self):
+        """The path of timm's models, with a package that has its functions."""
+        images(self.path / "val", ["a", "b"], 3, 0)
+        (self.path / "lib" / "timm").mkdir(parents=True)
+        (self.path / "lib" / "timm" / "__init__.py").write_text(TIMM)
+        command = ["classify", self.path / "pool", "--split", f"oof={self.path / 'val'}", *SMALL, "--no-timings", "--models"]
+        if find_spec("timm") is None:
+            self.assertRefused(export(*command, "timm:tiny_net"), "timm is not installed")
+        sys.path.insert(0, str(self.path / "lib"))
+        self.addCleanup(sys.path.remove, str(self.path / "lib"))
+        self.addCleanup(sys.modules.pop, "timm", None)
+        sys.modules.pop("timm", None)
+        status, said = export(*command, "tiny_net.a1", "timm:tiny_net", "--weights", "none")
+        self.assertEqual(status, 0, said)
+        self.assertRefused(export(*command, "timm:huge_net"), "neither torchvision nor timm has a model huge_net")
+        manifest = json.loads((self.path / "pool" / "pool.json").read_text())
+        self.assertEqual([(m["name"], m["family"]) for m in manifest["models"]], [("tiny_net.a1", "tiny"), ("tiny_net", "tiny")])
+
     def test_user_data(self):
-        for name, words in {"sizes": "shapes", "broken": "sample 5 cannot be read: KeyError: 'lost'", "absent": "absent"}.items():
+        for name, words in {"sizes": "shapes", "broken": "sample 5 cannot be read: KeyError: 'lost'", "empty": "has no items", "absent": "absent"}.items():
             self.assertRefused(self.classify(source=f"{self.path / 'sets.py'}:{name}"), words)
         status, said = self.classify(source=f"{self.path / 'sets.py'}:plain")
         self.assertEqual(status, 0, said)

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -132,6 +133,19 @@ class AsTheCommandLine(unittest.TestCase):
         )
         report = corestack.compare(self.oof, self.y, methods=methods, resamples=100, **self.about)
         self.assertEqual(without_times(dict(report)), without_times(printed))
+
+    @needs_tool
+    def test_tables_of_a_report(self):
+        arguments = ["compare", DIGITS / "pool.json", "--split", "test", "--methods", "average,greedy", "--resamples", 0, "--set", "evaluate.nested=false"]
+        report = corestack.compare(DIGITS / "pool.json", split="test", methods=["average", "greedy"], resamples=0, **QUICK)
+        report = pickle.loads(pickle.dumps(report))
+        seconds = r"[0-9.]+"  # differ from run to run
+        for form in ("csv", "markdown", "latex"):
+            found, printed = getattr(report, f"to_{form}")(), run_tool(*arguments, f"--{form}")
+            self.assertIn("greedy", found)
+            self.assertEqual(re.sub(seconds, "#", found), re.sub(seconds, "#", printed), form)
+        with self.assertRaisesRegex(corestack.ArgumentError, "a report of inspect has no table"):
+            corestack.inspect(self.oof, self.y).to_csv()
 
     @needs_tool
     def test_bound(self):

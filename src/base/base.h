@@ -210,7 +210,8 @@ typedef enum cst_stream {
     CST_STREAM_SEARCH = 17,    /* points of a search of mixing weights */
     CST_STREAM_CONFORMAL = 20,
     CST_STREAM_HALVES = 21,
-    CST_STREAM_PLANTED = 22, /* perturbations and permutations that a check plants */
+    CST_STREAM_PLANTED = 22,  /* perturbations and permutations that a check plants */
+    CST_STREAM_DIVISION = 23, /* rows that are held out of repeated fits */
     CST_STREAM_TEST = 100
 } cst_stream;
 

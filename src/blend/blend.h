@@ -18,6 +18,9 @@ typedef enum cst_blend_rule { /* in the order of the option blend.rule */
                               CST_BLEND_UNIFORM = 5
 } cst_blend_rule;
 
+/* Learners with less of the blend are taken out of a model. */
+#define CST_NEGLIGIBLE_WEIGHT 1e-6
+
 typedef struct cst_blend_options {
     cst_blend_rule rule;
     double temperature; /* T of the Laplace weights, > 0; 1 is the paper */

@@ -2,7 +2,7 @@
  * Opening a split of a detection pool, and its clusters as rows.
  * Stage S0. docs/detection.md#the-stack.
  */
-#include "detection/splits.h"
+#include "detection/part.h"
 
 #include "model/pool_hash.h"
 #include "pool/state.h"
@@ -123,6 +123,7 @@ static cst_status open_split(cst_context *context, const cst_pool *pool, const c
         if (status != CST_OK)
             cst_free(context, none);
     }
+    CST_TRY(cst_box_split_take_part(context, pool, at, out));
     out->seconds = cst_seconds() - start;
     if (status != CST_OK)
         cst_box_split_close(context, out);

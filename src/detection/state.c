@@ -21,7 +21,7 @@ cst_status cst_boxes_open_training(cst_context *context, cst_evaluation *e, stat
     bool checks = cst_option_flag(options, CST_OPT_CHECKS);
     cst_options_free(context, options);
     status = cst_box_split_open(context, e->pool, cst_evaluation_fitted(e), NULL, 0, &s->train);
-    if (checks)
+    if (checks && !e->checked)
         CST_TRY(cst_box_check(context, e->pool, cst_evaluation_fitted(e), &s->train, &e->findings));
     CST_TRY(cst_findings_tell(context, &e->findings));
     CST_TRY(cst_box_training_open(context, e->pool, cst_evaluation_fitted(e), &s->train, &detect,

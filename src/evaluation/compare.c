@@ -3,6 +3,7 @@
  * against one of them. Paper: sections "Results" and "Condition Number as a Performance Predictor".
  */
 #include "evaluation/harness.h"
+#include "evaluation/repeat.h"
 #include "la/la.h"
 
 #include <corestack/statistics.h>
@@ -347,23 +348,35 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return status;
 }
 
-cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
-                           const cst_compare_options *given, cst_report **report) {
+/* One comparison. */
+static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                               const cst_compare_options *options, bool checked,
+                               cst_findings *findings, cst_report *report) {
     double start = cst_seconds();
-    cst_compare_options options = cst_options_or_default(given);
-    comparison c = {0};
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
-    CST_TRY(cst_evaluation_open(context, ops, pool, &options, true, &c.e));
+    comparison c = {.e.checked = checked};
+    cst_status status = cst_evaluation_open(context, ops, pool, options, true, &c.e);
+    if (status == CST_OK && findings) {
+        c.e.findings = *findings;
+        *findings = (cst_findings){0};
+    }
     CST_TRY(list_methods(context, &c));
     CST_TRY(run_methods(context, &c));
-    CST_TRY(fill(context, *report, &c, start));
+    CST_TRY(fill(context, report, &c, start));
     for (int32_t m = 0; c.entries && m < c.count; m++)
         cst_entry_free(context, &c.e, &c.entries[m]);
     cst_free(context, c.entries);
     cst_intervals_free(context, &c.intervals);
     cst_evaluation_close(context, &c.e);
+    return status;
+}
+
+cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                           const cst_compare_options *given, cst_report **report) {
+    cst_compare_options options = cst_options_or_default(given);
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
+    CST_TRY(cst_run_repeated(context, ops, pool, &options, compare_once, *report));
     cst_la_leave();
     return cst_finish_report(context, status, report);
 }

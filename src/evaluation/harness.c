@@ -51,7 +51,7 @@ static cst_status read_settings(cst_context *context, const cst_evaluation *e, c
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_settings settings;
     cst_status status = read_settings(context, e, &settings);
-    if (status != CST_OK || !settings.checks)
+    if (status != CST_OK || !settings.checks || e->checked)
         return status;
     status = e->ops->check_data ? e->ops->check_data(context, e)
                                 : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
@@ -104,6 +104,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .options = options,
                             .split = options->split ? options->split : "oof",
                             .fitted = out->fitted,
+                            .checked = out->checked,
                             .shift = shift,
                             .members = cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;

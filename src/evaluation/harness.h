@@ -11,7 +11,7 @@
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
  * a failure. options: borrowed. */
-/* out->fitted is read, the rest is set. */
+/* out->fitted and out->checked are read, the rest is set. */
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);

@@ -11,9 +11,10 @@
 
 static const char POOL_SIZE[] = "pool.size";
 static const char FOLDS[] = "folds.count";
+static const char SEED[] = "seed";
 
 /* Keys that do not change a method: a sweep over them would show nothing. */
-static const char *const NOT_SWEPT[] = {"seed", "evaluate.nested"};
+static const char *const NOT_SWEPT[] = {"evaluate.nested"};
 
 enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
 
@@ -27,6 +28,7 @@ typedef struct sweep {
     const char *settings[SETTINGS_MAX];
     char fold_setting[SETTING_CHARS];
     bool sizes; /* the key is pool.size */
+    bool seeds; /* the key is seed: of the evaluation, so that any method takes it */
     int32_t draws;
     const char *methods[METHODS_MAX];
     int32_t method_count;
@@ -47,17 +49,17 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
                         (int)s->options->setting_count);
     for (int32_t i = 0; i < s->options->setting_count; i++)
         settings[count++] = s->options->settings[i];
-    if (!s->sizes) {
+    if (!s->sizes && !s->seeds) {
         int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
         if (length < 0 || (size_t)length >= sizeof own)
             return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
         settings[count++] = own;
     }
     cst_status status = cst_entry_make(context, &s->e, name, settings, count, out);
-    if (status == CST_OK && !s->sizes && !out->preset)
+    if (status == CST_OK && !s->sizes && !s->seeds && !out->preset)
         status = cst_fail(context, CST_ERROR_ARGUMENT,
                           "method %s has no options; sweep %s over presets (prototype, paper, "
-                          "compact, best, default), or pool.size over any method",
+                          "compact, best, default), or pool.size or seed over any method",
                           name, s->sweep->key);
     return status;
 }
@@ -102,6 +104,16 @@ static cst_status size_of(cst_context *context, const sweep *s, const char *valu
     return CST_OK;
 }
 
+static cst_status seed_of(cst_context *context, const char *value, uint64_t *seed) {
+    bool digits = *value && strspn(value, "0123456789") == strlen(value);
+    unsigned long long parsed = digits && strlen(value) < 17 ? strtoull(value, NULL, 10) : 0;
+    if (!digits || strlen(value) >= 17 || parsed > CST_SEED_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "seed '%.40s' is not a whole number from 0 to 2^53", value);
+    *seed = parsed;
+    return CST_OK;
+}
+
 /* ---- rows ---- */
 
 static cst_status put_row(cst_context *context, cst_report *report, const sweep *s,
@@ -142,6 +154,14 @@ static void put_spread(cst_report *report, json_t *object, const char *name, con
     cst_report_number(report, object, key, s->count > 0 ? s->mean : NAN);
     (void)cst_snprintf(key, sizeof key, "%s_sd", name);
     cst_report_number(report, object, key, sqrt(variance));
+}
+
+/* The standard error of the mean. */
+static void put_error(cst_report *report, json_t *object, const char *name, const spread *s) {
+    char key[32];
+    (void)cst_snprintf(key, sizeof key, "%s_se", name);
+    cst_report_number(report, object, key,
+                      s->count > 1 ? sqrt(s->square / (s->count - 1) / s->count) : NAN);
 }
 
 /* Sums over the draws of a value. */
@@ -197,29 +217,41 @@ static cst_status run_row(cst_context *context, cst_report *report, sweep *s, co
     return status;
 }
 
-static cst_status run_value(cst_context *context, cst_report *report, sweep *s, const char *method,
-                            const char *value) {
+/* Means over draws of a size (value), or over all seeds (value NULL). */
+static void put_summary(cst_report *report, const sweep *s, const char *method, const char *value,
+                        const sums *total) {
     int32_t count = 0;
     const cst_score_spec *specs = cst_task_scores(s->ops->task, &count);
+    if (total->models.count < 1)
+        return;
+    json_t *object = cst_report_add_object(report, s->summary);
+    cst_report_string(report, object, "method", method);
+    if (value)
+        cst_report_string(report, object, "value", value);
+    cst_report_integer(report, object, value ? "draws" : "seeds", (int64_t)total->models.count);
+    for (int32_t i = 0; i < count; i++) {
+        if (!specs[i].in_summary && (value || !specs[i].in_table))
+            continue;
+        put_spread(report, object, specs[i].key, &total->score[i]);
+        if (!value)
+            put_error(report, object, specs[i].key, &total->score[i]);
+    }
+    cst_report_number(report, object, "models_mean", total->models.mean);
+}
+
+static cst_status run_value(cst_context *context, cst_report *report, sweep *s, const char *method,
+                            const char *value, sums *seeds) {
     sums total = {0};
     int32_t size = 0;
     cst_status status = s->sizes ? size_of(context, s, value, &size) : CST_OK;
     for (int32_t draw = 0; status == CST_OK && draw < s->draws; draw++) {
         if (s->sizes)
             draw_members(s, draw, size);
-        status = run_row(context, report, s, method, value, draw, size, &total);
+        status = run_row(context, report, s, method, value, draw, size, s->seeds ? seeds : &total);
     }
-    if (status != CST_OK || !s->sizes || total.models.count < 1)
-        return status;
-    json_t *object = cst_report_add_object(report, s->summary);
-    cst_report_string(report, object, "method", method);
-    cst_report_string(report, object, "value", value);
-    cst_report_integer(report, object, "draws", (int64_t)total.models.count);
-    for (int32_t i = 0; i < count; i++)
-        if (specs[i].in_summary)
-            put_spread(report, object, specs[i].key, &total.score[i]);
-    cst_report_number(report, object, "models_mean", total.models.mean);
-    return CST_OK;
+    if (status == CST_OK && s->sizes)
+        put_summary(report, s, method, value, &total);
+    return status;
 }
 
 static cst_status check_sweep(cst_context *context, const sweep *s) {
@@ -254,12 +286,13 @@ static cst_status add_name(cst_context *context, sweep *s, const char *name) {
     return CST_OK;
 }
 
-/* "all" is every method that can be varied so: all of them by pool.size, presets by an option. */
+/* "all" is every method that can be varied so: all of them by pool.size and seed, presets by an
+ * option. */
 static cst_status add_all(cst_context *context, sweep *s) {
     cst_status status = CST_OK;
     for (size_t n = 0; status == CST_OK && s->ops->method_name(n); n++) {
         const char *name = s->ops->method_name(n);
-        if (s->sizes || cst_method_is_preset(name))
+        if (s->sizes || s->seeds || cst_method_is_preset(name))
             status = add_name(context, s, name);
     }
     return status;
@@ -281,18 +314,21 @@ static cst_status check_values(cst_context *context, const sweep *s) {
         for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
             cst_entry entry;
             int32_t size = 0;
+            uint64_t seed = 0;
             status = make_method(context, s, s->methods[m], s->sweep->values[v], &entry);
             cst_entry_free(context, &s->e, &entry);
             if (s->sizes)
                 CST_TRY(size_of(context, s, s->sweep->values[v], &size));
+            if (s->seeds)
+                CST_TRY(seed_of(context, s->sweep->values[v], &seed));
         }
     return status;
 }
 
-/* Whether an option is one of the evaluation and not of a method: folds, sampled pixels, clusters
- * of boxes. The evaluation is then opened anew for each value. */
+/* Whether an option is one of the evaluation and not of a method: seed, folds, sampled pixels,
+ * clusters of boxes. The evaluation is then opened anew for each value. */
 static bool of_evaluation(const char *key) {
-    return strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
+    return strcmp(key, SEED) == 0 || strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
            strncmp(key, "detect.", 7) == 0;
 }
 
@@ -301,6 +337,13 @@ static cst_status reopen(cst_context *context, sweep *s, const char *value) {
         return cst_fail(context, CST_ERROR_INPUT,
                         "split 'oof' has its own folds, so %s has no effect", FOLDS);
     s->reopened = *s->options;
+    if (s->seeds) {
+        cst_evaluation_close(context, &s->e);
+        s->e.checked = true;
+        cst_status status = seed_of(context, value, &s->reopened.seed);
+        CST_TRY(cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e));
+        return status;
+    }
     for (int32_t i = 0; i < s->options->setting_count; i++)
         s->settings[i] = s->options->settings[i];
     (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
@@ -310,17 +353,33 @@ static cst_status reopen(cst_context *context, sweep *s, const char *value) {
     return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
 }
 
+/* No score of the methods differs from seed to seed. */
+static bool is_constant(const sums *of) {
+    for (int i = 0; i < CST_TASK_SCORES_MAX; i++)
+        if (of->score[i].square > 0)
+            return false;
+    return true;
+}
+
 static cst_status run_all(cst_context *context, sweep *s, cst_report *report) {
     int64_t total = (int64_t)s->method_count * s->sweep->value_count;
     int64_t done = 0;
+    bool constant = s->seeds && s->sweep->value_count > 1;
     cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++) {
+        sums seeds = {0};
         for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
             status = cst_progress(context, "sweep", done++, total);
             if (of_evaluation(s->sweep->key))
                 CST_TRY(reopen(context, s, s->sweep->values[v]));
-            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v]));
+            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v], &seeds));
         }
+        constant = constant && is_constant(&seeds);
+        if (status == CST_OK && s->seeds)
+            put_summary(report, s, s->methods[m], NULL, &seeds);
+    }
+    if (status == CST_OK && constant)
+        cst_notice(context, "every seed gives the same scores: nothing that was run depends on it");
     return status;
 }
 
@@ -339,7 +398,9 @@ static cst_status run(cst_context *context, sweep *s, cst_report *report) {
     if (s->sizes)
         cst_report_integer(report, root, "draws", s->draws);
     s->rows = cst_report_list(report, root, "rows");
-    s->summary = s->sizes ? cst_report_list(report, root, "summary") : NULL;
+    if (s->seeds)
+        cst_report_value(report, root, SEED, json_null());
+    s->summary = s->sizes || s->seeds ? cst_report_list(report, root, "summary") : NULL;
     CST_TRY(run_all(context, s, report));
     if (s->has_intervals)
         cst_report_integer(report, root, "resamples", s->options->resamples);
@@ -361,6 +422,7 @@ cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool
                .sweep = over,
                .options = &options,
                .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
+    s.seeds = over->key && strcmp(over->key, SEED) == 0;
     s.draws = s.sizes ? over->draws : 1;
     cst_notices_clear(context);
     cst_la_enter();

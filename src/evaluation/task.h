@@ -27,6 +27,7 @@ typedef struct cst_evaluation {
     const cst_compare_options *options; /* borrowed; seed, settings, split */
     const char *split;
     const char *fitted;         /* the split that methods are fitted on; NULL: "oof" */
+    bool checked;               /* the data were checked before */
     bool unscored;              /* only the fit is wanted, without scores of rows */
     bool nested;                /* each row is scored by a fit without the row's fold */
     bool brief;                 /* an evaluation: only the task's brief_scores are wanted */

@@ -188,6 +188,52 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
     return CST_OK;
 }
 
+/* ---- one split more ---- */
+
+cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
+                                   char *name, cst_manifest *out) {
+    size_t splits = (size_t)manifest->split_count;
+    *out = *manifest;
+    out->splits = cst_alloc(context, splits + 1, sizeof *out->splits);
+    out->split_order = cst_alloc(context, splits + 1, sizeof *out->split_order);
+    out->members = cst_alloc(context, (size_t)manifest->member_count, sizeof *out->members);
+    if (!out->splits || !out->split_order || !out->members)
+        return CST_ERROR_MEMORY;
+    memcpy(out->splits, manifest->splits, splits * sizeof *out->splits);
+    memcpy(out->split_order, manifest->split_order, splits * sizeof *out->split_order);
+    out->splits[splits] = manifest->splits[like];
+    out->splits[splits].name = name;
+    enter(out, split_name, out->split_order, manifest->split_count);
+    out->split_count++;
+    for (int32_t k = 0; k < manifest->member_count; k++) {
+        const cst_manifest_member *from = &manifest->members[k];
+        cst_manifest_member *to = &out->members[k];
+        *to = *from;
+        to->paths = cst_alloc(context, splits + 1, sizeof *to->paths);
+        to->ids = cst_alloc(context, splits + 1, sizeof *to->ids);
+        if (!to->paths || !to->ids)
+            return CST_ERROR_MEMORY;
+        memcpy(to->paths, from->paths, splits * sizeof *to->paths);
+        memcpy(to->ids, from->ids, splits * sizeof *to->ids);
+        to->paths[splits] = from->paths[like];
+        to->ids[splits] = from->ids[like];
+    }
+    return CST_OK;
+}
+
+void cst_manifest_without_split(cst_context *context, cst_manifest *manifest) {
+    for (int32_t k = 0; manifest->members && k < manifest->member_count; k++) {
+        cst_free(context, manifest->members[k].paths);
+        cst_free(context, manifest->members[k].ids);
+    }
+    cst_free(context, manifest->members);
+    cst_free(context, manifest->splits);
+    cst_free(context, manifest->split_order);
+    *manifest = (cst_manifest){0};
+}
+
+/* ---- members ---- */
+
 cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
                                    int32_t *out) {
     *out = cst_manifest_find_member(manifest, name);

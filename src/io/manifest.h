@@ -107,6 +107,13 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
 /* The same for a member. Add the splits first. */
 cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
                                    int32_t *out);
+/* A description with one split more, at the end: as split `like`, under another name. All else is
+ * borrowed from `manifest`, and `name` is the caller's. Cleared with cst_manifest_without_split,
+ * also after a failure. */
+cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
+                                   char *name, cst_manifest *out);
+void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
+
 /* Position by name, or -1. */
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);

@@ -21,9 +21,6 @@
 /* Most classes of pools for which a preset blends whole methods. */
 static const int32_t WHOLE_CLASSES = 256;
 
-/* Blend weights below this are taken out of the model. */
-static const double NEGLIGIBLE_WEIGHT = 1e-6;
-
 /* ---- one fit on one set of rows ---- */
 
 /* Number `index` of the option's choices, where it is wanted; else NULL. */
@@ -678,7 +675,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
     for (int32_t m = 0; m < model->learners; m++) {
         cst_learner *learner = &model->learner[m];
         place[m] = -1;
-        if (fabs(learner->blend) < NEGLIGIBLE_WEIGHT) {
+        if (fabs(learner->blend) < CST_NEGLIGIBLE_WEIGHT) {
             cst_learner_free(context, learner);
             continue;
         }

@@ -543,25 +543,6 @@ void cst_stages_find_closest(cst_stages *out) {
     }
 }
 
-/* Members that the blend does not read need not run. */
-static cst_status drop_unused(cst_context *context, cst_stages *out) {
-    int32_t count = out->kept_count;
-    int32_t to = 0;
-    bool *used = cst_alloc(context, (size_t)count, sizeof *used);
-    if (!used)
-        return CST_ERROR_MEMORY;
-    cst_model_drop_unused(context, out->fit.model, used);
-    for (int32_t j = 0; j < count; j++) {
-        if (used[j])
-            out->kept[to++] = out->kept[j];
-        else
-            out->reason[out->kept[j]] = CST_REASON_BLEND;
-    }
-    out->kept_count = to;
-    cst_free(context, used);
-    return CST_OK;
-}
-
 static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings,
                              const cst_costs *costs, cst_stages *out) {
@@ -579,7 +560,7 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     out->seconds_select = cst_seconds() - start;
     CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
     CST_TRY(cst_model_prune(context, out->fit.model));
-    CST_TRY(drop_unused(context, out));
+    CST_TRY(cst_stages_drop_unused(context, out));
     CST_TRY(cst_stages_condition(context, out));
     if (status == CST_OK)
         cst_stages_find_closest(out);

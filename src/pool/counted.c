@@ -10,12 +10,6 @@
 
 #include <string.h>
 
-/* What one member is read from. */
-typedef struct around {
-    const cst_view *view; /* with an index */
-    int32_t member;
-} around;
-
 /* Everything that the view and its companions point to. */
 typedef struct cst_counted_own {
     const float **data;   /* [members] of the pool */
@@ -32,20 +26,6 @@ typedef struct cst_counted_own {
     cst_presence presence;
 } cst_counted_own;
 
-static cst_status read_around(cst_context *context, const void *source, int64_t first,
-                              int64_t count, float *out) {
-    const around *from = source;
-    const float *rows = NULL;
-    cst_status status = cst_view_rows(context, from->view, from->member, first, count, out, &rows);
-    if (status == CST_OK && rows != out)
-        memcpy(out, rows, (size_t)count * (size_t)from->view->classes * sizeof *out);
-    return status;
-}
-
-static void close_around(cst_context *context, void *source) {
-    cst_free(context, source);
-}
-
 /* A store that reads the rows of `below`. */
 static cst_status make_store(cst_context *context, cst_counted_own *own) {
     int32_t members = own->below.members;
@@ -54,12 +34,7 @@ static cst_status make_store(cst_context *context, cst_counted_own *own) {
     if (status == CST_OK && !own->places)
         status = CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < members; k++) {
-        around *source = cst_alloc(context, 1, sizeof *source);
-        if (!source)
-            return CST_ERROR_MEMORY;
-        *source = (around){.view = &own->below, .member = k};
-        own->store->entries[k] =
-            (cst_store_entry){.source = source, .read = read_around, .close = close_around};
+        status = cst_store_take_around(context, own->store, &own->below, k);
         own->places[k] = own->below.data[k] ? cst_store_place(own->store, k) : NULL;
     }
     return status;

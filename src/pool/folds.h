@@ -19,4 +19,12 @@ cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int3
                             int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
                             int32_t **out, int32_t *count);
 
+/* Stretches 0..count-1 of neighbouring targets, about as many rows in each: out [rows]. targets:
+ * [rows][outputs]; of several outputs by the sum of the standardised targets. count >= 1. */
+cst_status cst_target_stretches(cst_context *context, const double *targets, int32_t outputs,
+                                int64_t rows, int64_t count, int32_t *out);
+
+/* Stretches that groups are spread over evenly; single rows are in finer ones. */
+enum { CST_GROUP_STRETCHES = 10 };
+
 #endif

@@ -7,9 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Stretches of targets that groups are spread over evenly; single rows are in finer ones. */
-enum { GROUP_STRETCHES = 10 };
-
 typedef struct ranked {
     double key;
     int64_t row;
@@ -41,6 +38,21 @@ static void make_keys(const double *targets, int64_t rows, int32_t outputs, rank
     }
 }
 
+cst_status cst_target_stretches(cst_context *context, const double *targets, int32_t outputs,
+                                int64_t rows, int64_t count, int32_t *out) {
+    ranked *order = cst_alloc(context, (size_t)rows, sizeof *order);
+    if (!order)
+        return CST_ERROR_MEMORY;
+    make_keys(targets, rows, outputs, order);
+    cst_status status = cst_sort(context, order, (size_t)rows, sizeof *order, by_rank);
+    count = count < 1 ? 1 : count;
+    int64_t length = rows / count > 1 ? rows / count : 1;
+    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+        out[order[i].row] = (int32_t)(i / length < count ? i / length : count - 1);
+    cst_free(context, order);
+    return status;
+}
+
 cst_status cst_folds_quantile(cst_context *context, const double *targets, int32_t outputs,
                               const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
                               int32_t *out) {
@@ -56,25 +68,16 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
         return cst_fail(context, CST_ERROR_INPUT,
                         "%lld rows cannot be divided into %d folds: use fewer folds or more rows",
                         (long long)rows, (int)folds);
-    ranked *order = cst_alloc(context, (size_t)rows, sizeof *order);
     int32_t *stretch = cst_alloc(context, (size_t)rows, sizeof *stretch);
-    cst_status status = order && stretch ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        make_keys(targets, rows, outputs, order);
-        status = cst_sort(context, order, (size_t)rows, sizeof *order, by_rank);
-    }
-    if (status == CST_OK) {
-        /* Each stretch has as many rows as there are folds; the last one has what is left over. */
-        int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
-        if (groups && count > GROUP_STRETCHES)
-            count = GROUP_STRETCHES;
-        int64_t length = rows / count > 1 ? rows / count : 1;
-        for (int64_t i = 0; i < rows; i++)
-            stretch[order[i].row] = (int32_t)(i / length < count ? i / length : count - 1);
-        status = groups ? cst_folds_grouped(context, stretch, groups, rows, folds, seed, out)
-                        : cst_folds_stratified(context, stretch, rows, folds, seed, out);
-    }
-    cst_free(context, order);
+    if (!stretch)
+        return cst_why(context, CST_ERROR_MEMORY);
+    /* Each stretch has as many rows as there are folds; the last one has what is left over. */
+    int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
+    if (groups && count > CST_GROUP_STRETCHES)
+        count = CST_GROUP_STRETCHES;
+    cst_status status = cst_target_stretches(context, targets, outputs, rows, count, stretch);
+    CST_TRY(groups ? cst_folds_grouped(context, stretch, groups, rows, folds, seed, out)
+                   : cst_folds_stratified(context, stretch, rows, folds, seed, out));
     cst_free(context, stretch);
     return cst_why(context, status);
 }

@@ -6,6 +6,7 @@
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
+#include "pool/parts.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
@@ -478,14 +479,31 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
+/* The same of a part of a divided split, by its rows in the whole. */
+static cst_status part_normalisers(cst_context *context, const cst_division *division,
+                                   const cst_pool *pool, bool held, int32_t member, double *out) {
+    const char *split = pool->manifest->splits[division->split].name;
+    cst_pool whole = *division->whole;
+    double *all = cst_alloc(context, (size_t)cst_pool_rows(&whole, split), sizeof *all);
+    cst_status status =
+        all ? cst_pool_normalisers(context, &whole, split, member, all) : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < division->count[held]; i++)
+        out[i] = all[division->rows[held][i]];
+    cst_free(context, all);
+    return status;
+}
+
 cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
                                 int32_t member, double *out) {
+    const cst_division *division = pool->division;
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     member_file file = {0};
     if (index < 0 || !pool->logits || !pool->manifest->members[member].paths[index])
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "member '%.100s' has no file of logits for split '%.100s'",
                         pool->manifest->members[member].name, split);
+    if (division && (index == division->split || index == division->held))
+        return part_normalisers(context, division, pool, index == division->held, member, out);
     cst_status status = join_member(context, pool, index, member, &file);
     CST_TRY(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
     close_member(context, &file);

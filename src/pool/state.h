@@ -56,8 +56,9 @@ struct cst_pool {
     char *said;         /* a notice of opening, given with the first split that is read; or NULL */
     char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
     char *label_column; /* the same of the labels */
-    cst_pool_split *splits; /* [manifest->split_count] */
-    const char **files;     /* [file_count] that the manifest names; they are its own */
+    struct cst_division *division; /* of a pool that is divided: pool/parts.h; else NULL */
+    cst_pool_split *splits;        /* [manifest->split_count] */
+    const char **files;            /* [file_count] that the manifest names; they are its own */
     size_t file_count;
 };
 

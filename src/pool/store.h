@@ -34,6 +34,10 @@ void cst_store_free(cst_context *context, cst_store *store);
 /* Closes one member's entry, if there is one. */
 void cst_store_close(cst_context *context, cst_store *store, int32_t member);
 
+/* Reads a member through `below`, a view that must outlive the store: its rows become 0, 1, ... */
+cst_status cst_store_take_around(cst_context *context, cst_store *store, const cst_view *below,
+                                 int32_t member);
+
 /* What stands in cst_view.data for the member. */
 const float *cst_store_place(const cst_store *store, int32_t member);
 

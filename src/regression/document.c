@@ -137,6 +137,7 @@ static void put_outputs(cst_report *report, const cst_value_facts *facts) {
     const cst_value_fit *fit = &facts->stages->fit;
     const cst_model *model = facts->stages->base.fit.model;
     const cst_learner *learner = &model->learner[0];
+    int32_t columns = learner->coefficients / fit->outputs;
     json_t *list = cst_value_put_outputs(report, cst_report_root(report), facts->base.pool,
                                          facts->each, fit->outputs);
     for (int32_t d = 0; d < fit->outputs; d++) {
@@ -149,7 +150,7 @@ static void put_outputs(cst_report *report, const cst_value_facts *facts) {
         for (int32_t j = 0; j < model->members; j++)
             cst_report_number(report, weights,
                               cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
-                              learner->weights[d * fit->columns + j]);
+                              learner->weights[d * columns + j]);
         json_t *blend = cst_report_object(report, entry, "blend");
         for (int32_t m = 0; m < fit->learners; m++)
             cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]),
@@ -163,10 +164,11 @@ static void put_weights(cst_report *report, const cst_value_facts *facts) {
     const cst_value_fit *fit = &facts->stages->fit;
     const cst_model *model = facts->stages->base.fit.model;
     json_t *weights = cst_report_object(report, cst_report_root(report), "weights");
-    for (int32_t j = 0; fit->columns == model->members && j < model->members; j++) {
+    int32_t columns = model->learner[0].coefficients / fit->outputs;
+    for (int32_t j = 0; columns == model->members && j < columns; j++) {
         double mean = 0;
         for (int32_t d = 0; d < fit->outputs; d++)
-            mean += model->learner[0].weights[d * fit->columns + j] / fit->outputs;
+            mean += model->learner[0].weights[d * columns + j] / fit->outputs;
         cst_report_number(report, weights,
                           cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
                           mean);

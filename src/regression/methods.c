@@ -343,7 +343,8 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
         cst_view view = cst_view_members(place->rows, stages.base.kept, kept, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &view, &out->result);
     }
-    bool linear = status == CST_OK && stages.fit.columns == kept;
+    bool linear = status == CST_OK &&
+                  stages.base.fit.model->learner[0].coefficients == kept * source->view.classes;
     if (linear) {
         out->weights = cst_alloc(context, (size_t)source->view.members, sizeof *out->weights);
         status = out->weights ? CST_OK : CST_ERROR_MEMORY;

@@ -9,6 +9,7 @@
 
 #include "pipeline/redundant.h"
 #include "pipeline/refits.h"
+#include "pipeline/unused.h"
 #include "pool/folds.h"
 #include "regression/drop.h"
 #include "regression/noise.h"
@@ -221,6 +222,7 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const cst
         cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
         status = make_model(context, &kept, scaling, folds, settings, out);
     }
+    CST_TRY(cst_stages_drop_unused(context, base));
     cst_free(context, pointers);
     return status;
 }

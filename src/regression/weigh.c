@@ -112,7 +112,15 @@ static cst_status weigh(cst_context *context, const cst_value_job *job, int32_t 
     }
     if (job->settings->blend.rule == CST_BLEND_STACKING)
         return stack_learners(context, options->least, moments, m, NULL, 1, blend);
-    return cst_blend_weights_from(context, &evidence, options, blend);
+    cst_status status = cst_blend_weights_from(context, &evidence, options, blend);
+    double left = 0;
+    for (int32_t a = 0; status == CST_OK && a < m; a++) {
+        blend[a] = fabs(blend[a]) < CST_NEGLIGIBLE_WEIGHT ? 0 : blend[a];
+        left += blend[a];
+    }
+    for (int32_t a = 0; status == CST_OK && a < m; a++)
+        blend[a] /= left;
+    return status;
 }
 
 /* Blends the fits of every part, and the covariances of part 0. */

@@ -103,33 +103,79 @@ cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score) {
     return isnan(ends.low) || isnan(ends.high) ? (cst_ends){NAN, NAN} : ends;
 }
 
+double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score) {
+    char key[64];
+    (void)cst_snprintf(key, sizeof key, "%s_se", score->key);
+    return score->scale * cst_json_number(object ? json_object_get(row, object) : row, key);
+}
+
+bool cst_is_error(const json_t *object, const char *key) {
+    char base[256];
+    size_t length = strlen(key);
+    if (length < 4 || length >= sizeof base || strcmp(key + length - 3, "_se") != 0)
+        return false;
+    (void)cst_snprintf(base, sizeof base, "%.*s", (int)length - 3, key);
+    return json_object_get(object, base) != NULL;
+}
+
+size_t cst_repetitions(const json_t *root) {
+    return json_array_size(json_object_get(root, "repetitions"));
+}
+
 /* ---- best values ---- */
 
-static bool better(const cst_score_spec *score, double a, double b) {
-    return isnan(b) || (score->higher_is_better ? a > b : a < b);
+double cst_shown(double value, int decimals) {
+    char text[400];
+    if (isnan(value))
+        return NAN;
+    (void)cst_snprintf(text, sizeof text, "%.*f", decimals, value);
+    return cst_strtod(text, NULL);
+}
+
+static bool better(bool higher_is_better, double a, double b) {
+    return isnan(b) || (higher_is_better ? a > b : a < b);
+}
+
+void cst_places_add(cst_places *places, bool higher_is_better, double shown) {
+    if (isnan(shown))
+        return;
+    if (better(higher_is_better, shown, places->best)) {
+        places->second = places->best;
+        places->best = shown;
+    } else if (better(higher_is_better, places->best, shown) &&
+               better(higher_is_better, shown, places->second)) {
+        places->second = shown;
+    }
+}
+
+static double shown_score(const cst_score_spec *score, double value) {
+    return cst_shown(score->scale * value, score->decimals);
 }
 
 cst_places cst_score_places(const json_t *rows, const cst_score_spec *score) {
     cst_places places = {NAN, NAN};
     size_t count = json_array_size(rows);
-    for (size_t i = 0; count > 1 && i < count; i++) {
-        double value = cst_score_value(json_array_get(rows, i), score);
-        if (isnan(value))
-            continue;
-        if (better(score, value, places.best)) {
-            places.second = places.best;
-            places.best = value;
-        } else if (better(score, places.best, value) && better(score, value, places.second)) {
-            places.second = value;
-        }
-    }
+    for (size_t i = 0; count > 1 && i < count; i++)
+        cst_places_add(&places, score->higher_is_better,
+                       shown_score(score, cst_score_value(json_array_get(rows, i), score)));
     return places;
 }
 
-cst_style cst_score_style(const cst_places *places, double value) {
-    if (value >= places->best && value <= places->best)
+cst_style cst_places_style(const cst_places *places, double shown) {
+    if (shown >= places->best && shown <= places->best)
         return CST_BOLD;
-    return value >= places->second && value <= places->second ? CST_UNDERLINE : CST_PLAIN;
+    return shown >= places->second && shown <= places->second ? CST_UNDERLINE : CST_PLAIN;
+}
+
+cst_style cst_score_style(const cst_places *places, const cst_score_spec *score, double value) {
+    return cst_places_style(places, shown_score(score, value));
+}
+
+int cst_models_decimals(const json_t *rows) {
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (json_is_real(json_object_get(json_array_get(rows, i), "models")))
+            return 1;
+    return 0;
 }
 
 /* ---- tests ---- */

@@ -41,17 +41,37 @@ typedef struct cst_ends {
 
 cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
 
-/* The two best values of a column, NaN where there are not so many different ones. A column with
- * one row has no best. */
+/* Its standard error over repetitions in a row, or in an object of the row (NULL: the row), scaled;
+ * NaN where there is none. */
+double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score);
+
+/* Whether a key of an object is that of the standard error of another one. */
+bool cst_is_error(const json_t *object, const char *key);
+
+/* The two best values of a column as they are shown, NaN where there are not so many different
+ * ones: what is shown alike is alike. A column with one row has no best. */
 typedef struct cst_places {
     double best;
     double second;
 } cst_places;
 
+/* A value with so many decimals. */
+double cst_shown(double value, int decimals);
+
+/* Enters a shown value, of places that began as {NAN, NAN}. */
+void cst_places_add(cst_places *places, bool higher_is_better, double shown);
+
 cst_places cst_score_places(const json_t *rows, const cst_score_spec *score);
 
-/* Bold for the best, underlined for the second best. */
-cst_style cst_score_style(const cst_places *places, double value);
+/* Bold for the best, underlined for the second best, of a shown value or of a score. */
+cst_style cst_places_style(const cst_places *places, double shown);
+cst_style cst_score_style(const cst_places *places, const cst_score_spec *score, double value);
+
+/* Decimals of the numbers of members: 1 where they are means, else 0. */
+int cst_models_decimals(const json_t *rows);
+
+/* How many repetitions the document's scores are means over; 0: it has none. */
+size_t cst_repetitions(const json_t *root);
 
 /* The metric of the first test of the document; NULL without tests. */
 const char *cst_score_tested(const json_t *root);

@@ -1,6 +1,6 @@
 /*
  * The rows of a document as a Markdown table: best of each column bold, second best underlined,
- * intervals in brackets.
+ * intervals in brackets, standard errors after +-.
  * Last stage of a comparison with --markdown. Paper: the layout of the main results table.
  */
 #include "report/scores.h"
@@ -102,6 +102,12 @@ static void print_header(cst_page *page, const json_t *root, const json_t *rows,
 
 /* ---- rows ---- */
 
+static int decimals_of(const json_t *rows, const plain_column *column) {
+    if (strcmp(column->key, "models") == 0)
+        return cst_models_decimals(rows);
+    return column->decimals > 0 ? column->decimals : 0;
+}
+
 static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
                         const plain_column *columns, size_t count) {
     for (size_t c = 0; c < count; c++) {
@@ -113,7 +119,7 @@ static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
         if (text)
             print_text(page, text);
         else if (!isnan(value))
-            cst_page_print(page, "%.*f", columns[c].decimals > 0 ? columns[c].decimals : 0, value);
+            cst_page_print(page, "%.*f", decimals_of(rows, &columns[c]), value);
         cst_page_print(page, " |");
     }
 }
@@ -127,12 +133,15 @@ static void print_score(cst_page *page, const json_t *rows, const json_t *row,
     cst_places places = cst_score_places(rows, score);
     double value = cst_score_value(row, score);
     cst_ends ends = cst_score_interval(row, score);
-    cst_style style = cst_score_style(&places, value);
+    cst_style style = cst_score_style(&places, score, value);
     if (isnan(value))
         cst_page_print(page, " ");
     else
         cst_page_print(page, " %s%.*f%s", on[style], score->decimals, score->scale * value,
                        off[style]);
+    double error = cst_score_error(row, NULL, score);
+    if (!isnan(value) && !isnan(error))
+        cst_page_print(page, " ± %.*f", score->decimals, error);
     if (!isnan(value) && !isnan(ends.low))
         cst_page_print(page, " [%.*f, %.*f]", score->decimals, ends.low, score->decimals,
                        ends.high);

@@ -1,5 +1,5 @@
 /*
- * A report as text, as comma-separated values and in Markdown: the choice of renderer.
+ * A report as text, as comma-separated values, in Markdown and LaTeX: the choice of renderer.
  * Last stage of a command without --json. Paper: none.
  */
 #include "report/text.h"
@@ -83,4 +83,9 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
 cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
     START(context, report, out);
     return render_rows(context, report, cst_rows_markdown, out);
+}
+
+cst_status cst_report_latex(cst_context *context, const cst_report *report, char **out) {
+    START(context, report, out);
+    return render_rows(context, report, cst_rows_latex, out);
 }

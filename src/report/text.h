@@ -13,9 +13,10 @@ cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bo
     cst_text_predict, cst_text_folds, cst_text_compare, cst_text_ablate, cst_text_sweep,
     cst_text_soup, cst_text_averages, cst_text_show;
 
-/* The rows of a document as comma-separated values, and as a table in Markdown. */
+/* The rows of a document as comma-separated values, and as tables in Markdown
+ * and LaTeX. */
 typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
-cst_rows_renderer cst_rows_csv, cst_rows_markdown;
+cst_rows_renderer cst_rows_csv, cst_rows_markdown, cst_rows_latex;
 
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);

@@ -32,6 +32,21 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
                    costs ? "FLOPs: relative to running every member. " : "");
 }
 
+/* Of means over repetitions, paired in each of them. */
+static void print_differences(cst_page *page, const json_t *root, const json_t *rows) {
+    cst_text_table table = {.page = page, .root = root, .rows = rows};
+    if (cst_repetitions(root) == 0 || json_array_size(rows) < 2)
+        return;
+    cst_page_heading(page, "Difference from %s", cst_json_text(root, "reference"));
+    cst_text_table_add(&table, &METHOD, 1);
+    cst_text_table_add_scores(&table, CST_COLUMN_DIFFERENCE, CST_COLUMN_NUMBER, 'i');
+    cst_text_table_print(&table);
+    cst_page_print(page,
+                   "  Means over the repetitions of the method's score minus that of %s; se: "
+                   "standard error.\n",
+                   cst_json_text(root, "reference"));
+}
+
 /* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
 static void print_fits(cst_page *page, const json_t *rows) {
     static const cst_text_column columns[] = {
@@ -159,6 +174,7 @@ void cst_text_compare(cst_page *page, const json_t *root, bool full) {
         cst_text_further(page, root, rows, "method");
         print_fits(page, rows);
     }
+    print_differences(page, root, rows);
     print_tests(page, root, full);
     print_rank_correlations(page, root);
     cst_text_definitions(page, root, full);

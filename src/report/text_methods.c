@@ -32,6 +32,15 @@ void cst_text_counts(cst_page *page, const json_t *root) {
         cst_page_print(page, ", boundary width %.0f", band);
 }
 
+static void print_repetitions(cst_page *page, const json_t *root) {
+    size_t count = cst_repetitions(root);
+    double seed = cst_json_number(root, "seed");
+    if (count > 0)
+        cst_page_print(page,
+                       "  Means over %zu repetitions, seeds %.0f to %.0f; se: standard error.\n",
+                       count, seed, seed + (double)count - 1);
+}
+
 void cst_text_scored(cst_page *page, const json_t *root) {
     const char *split = cst_json_text(root, "split");
     const char *scored = cst_json_string(root, "scored");
@@ -39,6 +48,7 @@ void cst_text_scored(cst_page *page, const json_t *root) {
     const char *aggregate = cst_json_string(root, "aggregate");
     double conditions = cst_json_number(root, "conditions");
     double outputs = cst_json_number(root, "output_count");
+    double holdout = cst_json_number(root, "holdout");
     cst_page_print(page, "  split %s, ", split);
     cst_text_counts(page, root);
     if (conditions > 0)
@@ -55,7 +65,13 @@ void cst_text_scored(cst_page *page, const json_t *root) {
     if (!isnan(cst_json_number(root, "seed")))
         cst_page_print(page, ", seed %.0f", cst_json_number(root, "seed"));
     cst_page_print(page, "\n");
-    if (scored && strcmp(scored, "nested") == 0)
+    print_repetitions(page, root);
+    if (!isnan(holdout))
+        cst_page_print(page,
+                       "  Scores are of rows held out of split %s: %.4g%% of it, drawn at random, "
+                       "that no fit saw.\n",
+                       split, 100 * holdout);
+    else if (scored && strcmp(scored, "nested") == 0)
         cst_page_print(page, "  Scores are nested out-of-fold: every row is scored by a fit that "
                              "did not see it.\n");
     else if (scored)

@@ -20,8 +20,14 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
     json_t *value = NULL;
     cst_text_table_add(&table, &name, 1);
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
-        const cst_text_column column = {
-            .key = part, .header = part, .object = object, .decimals = 2, .scale = 100};
+        bool error = cst_is_error(first, part);
+        const cst_text_column column = {.key = part,
+                                        .header = error ? "" : part,
+                                        .kind = error ? CST_COLUMN_ERROR : CST_COLUMN_NUMBER,
+                                        .object = object,
+                                        .decimals = 2,
+                                        .scale = 100,
+                                        .align = error ? 'i' : 0};
         cst_text_table_add(&table, &column, json_is_number(value));
     }
     if (table.count == 1)

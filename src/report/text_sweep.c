@@ -6,6 +6,8 @@
  */
 #include "report/text_methods.h"
 
+#include <string.h>
+
 static void add_names(cst_text_table *table, const json_t *root, const char *draw) {
     const char *key = cst_json_string(root, "key");
     const cst_text_column columns[] = {
@@ -27,12 +29,15 @@ static void print_rows(cst_page *page, const json_t *root, const json_t *rows) {
 static void print_summary(cst_page *page, const json_t *root, const json_t *summary) {
     static const cst_text_column models = {.key = "models_mean", .header = "K", .decimals = 1};
     cst_text_table table = {.page = page, .root = root, .rows = summary};
-    add_names(&table, root, "draws");
+    bool seeds = json_object_get(json_array_get(summary, 0), "seeds");
+    add_names(&table, root, seeds ? "seeds" : "draws");
     cst_text_table_add_scores(&table, CST_COLUMN_MEAN, CST_COLUMN_SD, 'i');
     cst_text_table_add(&table, &models, 1);
     cst_text_table_print(&table);
-    cst_page_print(page, "  Means over random subsets of the members, sd: standard deviation over "
-                         "the subsets.\n  K: members that prediction runs.\n");
+    cst_page_print(page, seeds ? "  Means over the seeds, se: standard error.\n"
+                               : "  Means over random subsets of the members, sd: standard "
+                                 "deviation over the subsets.\n");
+    cst_page_print(page, "  K: members that prediction runs.\n");
 }
 
 void cst_text_sweep(cst_page *page, const json_t *root, bool full) {
@@ -44,7 +49,8 @@ void cst_text_sweep(cst_page *page, const json_t *root, bool full) {
     if (json_array_size(summary) > 0)
         print_summary(page, root, summary);
     if (json_array_size(summary) > 0 && full)
-        cst_page_heading(page, "Single subsets");
+        cst_page_heading(page, strcmp(cst_json_text(root, "key"), "seed") == 0 ? "Single seeds"
+                                                                               : "Single subsets");
     if (json_array_size(summary) == 0 || full)
         print_rows(page, root, rows);
     cst_text_definitions(page, root, full);

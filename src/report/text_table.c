@@ -26,8 +26,20 @@ static int short_decimals(const json_t *rows, const cst_score_spec *score) {
     return score->decimals - 1;
 }
 
+static bool has_error(const json_t *rows, const char *object, const cst_score_spec *score) {
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (!isnan(cst_score_error(json_array_get(rows, i), object, score)))
+            return true;
+    return false;
+}
+
 static void add_score(cst_text_table *table, const cst_score_spec *score, cst_column_kind value,
                       cst_column_kind interval, char align) {
+    const char *object = value == CST_COLUMN_DIFFERENCE ? "difference" : NULL;
+    if (has_error(table->rows, object, score)) {
+        interval = CST_COLUMN_ERROR;
+        align = 'i';
+    }
     cst_text_column column = {.header = score->label,
                               .kind = value,
                               .decimals = score->decimals,
@@ -41,6 +53,7 @@ static void add_score(cst_text_table *table, const cst_score_spec *score, cst_co
     column.header = "";
     column.kind = interval;
     column.align = align;
+    column.object = object;
     if (interval == CST_COLUMN_SHORT)
         column.decimals = short_decimals(table->rows, score);
     cst_text_table_add(table, &column, 1);
@@ -53,7 +66,8 @@ void cst_text_table_add_scores(cst_text_table *table, cst_column_kind value,
     for (int32_t s = 0; s < count; s++) {
         bool spread = value == CST_COLUMN_MEAN;
         bool room = spread || scores[s].interval_in_table;
-        if (spread ? scores[s].in_summary : scores[s].in_table)
+        bool summarised = scores[s].in_summary || has_error(table->rows, NULL, &scores[s]);
+        if (spread ? summarised : scores[s].in_table)
             add_score(table, &scores[s], value, room ? interval : CST_COLUMN_NUMBER, align);
     }
 }
@@ -67,6 +81,7 @@ void cst_text_table_add_costs(cst_text_table *table, bool kappa) {
         {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
         {.key = "kappa_cka", .header = "CKA", .decimals = 1}};
     cst_text_table_add(table, columns, 1);
+    table->columns[table->count - 1].decimals = cst_models_decimals(table->rows);
     cst_text_table_add(table, conditions, kappa ? 2 : 0);
     cst_text_table_add(table, columns + 1, 2);
 }
@@ -89,6 +104,13 @@ int cst_text_table_add_group(cst_text_table *table, cst_score_group group) {
 }
 
 /* ---- cells ---- */
+
+static double number_of(const json_t *row, const cst_text_column *column) {
+    const json_t *object = column->object ? json_object_get(row, column->object) : row;
+    double value = column->key ? cst_json_number(object, column->key)
+                               : cst_json_number_at(object, column->index);
+    return column->scale > 0 ? column->scale * value : value;
+}
 
 /* "0.123" as ".123". */
 static const char *without_zero(const char *number) {
@@ -113,6 +135,15 @@ static void interval_cell(cst_grid *grid, const json_t *row, const cst_text_colu
     else
         cst_grid_cell(grid, CST_DIM, "[%.*f, %.*f]%s", column->decimals, ends.low, column->decimals,
                       ends.high, excludes && (ends.low > 0 || ends.high < 0) ? "*" : "");
+}
+
+static void error_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
+    double error = column->score ? cst_score_error(row, column->object, column->score)
+                                 : number_of(row, column);
+    if (isnan(error))
+        cst_grid_cell(grid, CST_DIM, "%s", "");
+    else
+        cst_grid_cell(grid, CST_DIM, "se %.*f", column->decimals, error);
 }
 
 static void difference_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
@@ -147,15 +178,8 @@ void cst_grid_p(cst_grid *grid, double p) {
 
 static void score_cell(cst_grid *grid, const json_t *row, const cst_text_column *column) {
     double value = cst_score_value(row, column->score);
-    cst_grid_number(grid, cst_score_style(&column->places, value), column->decimals,
+    cst_grid_number(grid, cst_score_style(&column->places, column->score, value), column->decimals,
                     column->score->scale * value);
-}
-
-static double number_of(const json_t *row, const cst_text_column *column) {
-    const json_t *object = column->object ? json_object_get(row, column->object) : row;
-    double value = column->key ? cst_json_number(object, column->key)
-                               : cst_json_number_at(object, column->index);
-    return column->scale > 0 ? column->scale * value : value;
 }
 
 /* outer: the row that has the list, for its first entry. */
@@ -199,6 +223,9 @@ static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t
     case CST_COLUMN_BRACKETS:
     case CST_COLUMN_EXCLUDES:
         interval_cell(grid, row, column);
+        break;
+    case CST_COLUMN_ERROR:
+        error_cell(grid, row, column);
         break;
     case CST_COLUMN_DIFFERENCE:
         difference_cell(grid, row, column);

@@ -26,7 +26,8 @@ typedef enum cst_column_kind {
     CST_COLUMN_DIFFERENCE,
     CST_COLUMN_EXCLUDES, /* interval of the difference; an asterisk where it excludes 0 */
     CST_COLUMN_MEAN,
-    CST_COLUMN_SD
+    CST_COLUMN_SD,
+    CST_COLUMN_ERROR /* standard error over repetitions */
 } cst_column_kind;
 
 typedef struct cst_text_column {
@@ -59,7 +60,8 @@ void cst_text_table_add(cst_text_table *table, const cst_text_column *columns, s
 
 /* For each score of the task that tables hold a column `value`, and where there is room, its
  * interval: one of SCORE, VALUE and DIFFERENCE with one of SHORT, BRACKETS, EXCLUDES and NUMBER (no
- * interval); or MEAN with SD, of the scores that summaries hold. */
+ * interval); or MEAN with SD, of the scores that summaries hold. Where the rows are means over
+ * repetitions, the standard error stands instead of each interval. */
 void cst_text_table_add_scores(cst_text_table *table, cst_column_kind value,
                                cst_column_kind interval, char align);
 

@@ -254,6 +254,16 @@ static cst_status check_comparison(cst_context *context, const char *call, const
     return check_split(context, pool, own->split);
 }
 
+/* Only compare repeats. */
+static cst_status check_alone(cst_context *context, const char *call,
+                              const cst_compare_options *options) {
+    if (options->splits >= 0 && options->splits <= 1 && options->holdout >= 0 &&
+        options->holdout <= 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                    "%s: splits and holdout are supported by cst_compare only", call);
+}
+
 cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                        cst_report **report) {
     cst_compare_options own = {0};
@@ -279,6 +289,7 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
     CST_CHECK(context, pool, POOL, "pool");
     cst_status status =
         check_comparison(context, "cst_ablate", pool, false, &options, &own, report);
+    CST_TRY(check_alone(context, "cst_ablate", &own));
     CST_TRY(cst_run_ablate(context, ops_of(pool), pool, options, report));
     return finish(context, status, report);
 }
@@ -291,6 +302,7 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
     cst_status status = check_comparison(context, "cst_sweep", pool, true, &options, &own, report);
+    CST_TRY(check_alone(context, "cst_sweep", &own));
     if (status == CST_OK && !sweep)
         status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the sweep is NULL");
     CST_TRY(cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count));

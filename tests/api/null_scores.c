@@ -230,6 +230,9 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_report_markdown(NULL, report, &text));
     REFUSED(cst_report_markdown(c, NULL, &text));
     REFUSED(cst_report_markdown(c, report, NULL));
+    REFUSED_ALONE(cst_report_latex(NULL, report, &text));
+    REFUSED(cst_report_latex(c, NULL, &text));
+    REFUSED(cst_report_latex(c, report, NULL));
     REFUSED_ALONE(cst_report_text_full(NULL, report, 0, &text));
     REFUSED(cst_report_text_full(c, NULL, 0, &text));
     REFUSED(cst_report_text_full(c, report, 0, NULL));

@@ -434,9 +434,14 @@ static void wrong_requests(void **state) {
     cst_sweep_options over = {"pool.size", many, 1, 2};
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(f->context), "from 1 to 6"));
-    over.key = "seed";
+    over.key = "evaluate.nested";
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(f->context), "pointless"));
+    over.key = "seed";
+    over.values = &(const char *){"1e3"};
+    assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_last_error(f->context), "seed '1e3' is not"));
+    over.values = many;
     over.key = "folds.count"; /* the pool has its own */
     options.methods = paper;
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_INPUT);

@@ -293,6 +293,12 @@ static void report_markdown(trial *t) {
     show(t, text);
 }
 
+static void report_latex(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_latex(t->c, t->w->rows, &text), text == NULL);
+    show(t, text);
+}
+
 /* ---- pools from memory, prediction ---- */
 
 static const char *const NAMES[MEMBERS] = {"a", "b", "c"};
@@ -539,6 +545,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_report_text_full", "", report_text_full},
     {"cst_report_csv", "", report_csv},
     {"cst_report_markdown", "", report_markdown},
+    {"cst_report_latex", "", report_latex},
     {"cst_pool_from_memory", "", pool_from_memory},
     {"cst_pool_from_values", "", pool_from_values},
     {"cst_pool_from_arrays", "", pool_from_arrays},

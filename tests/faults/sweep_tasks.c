@@ -202,6 +202,38 @@ static void compare_boxes(trial *t) {
     compare_in(t, t->w->detection, "nms", "wbf");
 }
 
+/* Two divisions, whose rows are held out. */
+static void repeat_in(trial *t, cst_pool *pool, const char *method) {
+    const char *const methods[] = {method};
+    static const char *const settings[] = {"folds.count=2", "checks=false"};
+    const cst_compare_options options = {.methods = methods,
+                                         .method_count = 1,
+                                         .settings = settings,
+                                         .setting_count = 2,
+                                         .splits = 2,
+                                         .holdout = 0.4};
+    cst_report *report = NULL;
+    TRY(t, cst_compare(t->c, pool, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void repeat_classes(trial *t) {
+    repeat_in(t, t->w->pool, "average");
+}
+
+static void repeat_values(trial *t) {
+    repeat_in(t, t->w->regression, "average");
+}
+
+static void repeat_maps(trial *t) {
+    repeat_in(t, t->w->segmentation, "average");
+}
+
+static void repeat_boxes(trial *t) {
+    repeat_in(t, t->w->detection, "wbf");
+}
+
 static void ablate(trial *t) {
     static const char *const settings[] = {"folds.count=2", "gate.epochs=2"};
     const cst_compare_options options = {.split = "test", .settings = settings, .setting_count = 2};
@@ -300,6 +332,10 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_compare", "regression", compare_values},
     {"cst_compare", "segmentation", compare_maps},
     {"cst_compare", "detection", compare_boxes},
+    {"cst_compare", "classification, held out", repeat_classes},
+    {"cst_compare", "regression, held out", repeat_values},
+    {"cst_compare", "segmentation, held out", repeat_maps},
+    {"cst_compare", "detection, held out", repeat_boxes},
     {"cst_ablate", "", ablate},
     {"cst_sweep", "", sweep},
     {"cst_evaluate_member", "", evaluate_member},

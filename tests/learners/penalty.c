@@ -307,12 +307,58 @@ static void values_alone_are_the_same(void **state) {
     }
 }
 
+/* The members' columns of a design are those of a design that has no others, over N samples instead
+ * of N classes. */
+static void members_alone(void **state) {
+    enum { MEMBERS = 4, CLASSES = 5 };
+    cst_context *context = *state;
+    double x[LINEAR_ROWS * MEMBERS];
+    for (int i = 0; i < LINEAR_ROWS; i++)
+        memcpy(x + i * MEMBERS, linear_x + i * LINEAR_COLUMNS, MEMBERS * sizeof *x);
+    for (int rule = 0; rule < 2; rule++) {
+        fixture f = make(context, linear_x, linear_y, LINEAR_ROWS, LINEAR_COLUMNS, linear_folds, 4,
+                         (cst_noise_rule)rule);
+        fixture part =
+            make(context, x, linear_y, LINEAR_ROWS, MEMBERS, linear_folds, 4, (cst_noise_rule)rule);
+        cst_spectrum_members members = {.count = MEMBERS, .classes = CLASSES};
+        cst_spectrum own;
+        assert_int_equal(
+            cst_spectrum_of_members(context, &f.standardised, &members, (cst_noise_rule)rule, &own),
+            CST_OK);
+        assert_int_equal(own.columns, MEMBERS);
+        assert_relative(own.gamma, (double)MEMBERS * CLASSES / LINEAR_ROWS, 1e-12, 0);
+        for (int i = 0; i < MEMBERS; i++)
+            assert_relative(own.values[i], part.spectrum.values[i], 1e-9, 1e-12);
+        double edge = 1 + sqrt(own.gamma);
+        assert_relative(own.mp_edge, own.sigma2 * edge * edge, 1e-12, 0);
+        cst_penalty_options options = {.rule = CST_PENALTY_STAR,
+                                       .noise = (cst_noise_rule)rule,
+                                       .of = CST_SPECTRUM_OOF,
+                                       .grid = cst_penalty_grid_default()};
+        cst_penalty found;
+        assert_int_equal(
+            cst_penalty_choose(context, &f.moments, &f.standardised, &members, &options, &found),
+            CST_OK);
+        assert_true(found.lambda == own.lambda_star && found.snr == own.snr);
+        options.rule = CST_PENALTY_GCV; /* of the design, whosever noise is reported */
+        assert_int_equal(
+            cst_penalty_choose(context, &f.moments, &f.standardised, &members, &options, &found),
+            CST_OK);
+        assert_true(found.lambda == cst_penalty_gcv(&f.standardised, &f.spectrum, &options.grid));
+        assert_true(found.sigma2 == own.sigma2);
+        cst_spectrum_free(context, &own);
+        release(context, &part);
+        release(context, &f);
+    }
+}
+
 int suite_penalty(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(spectrum_matches_numpy, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(values_alone_are_the_same, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(eigenvectors_are_eigenvectors, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(bulk_rule_finds_the_noise, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(members_alone, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(two_columns_by_hand, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(cross_validation_matches_refits, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(gcv_matches_the_hat_matrix, la_setup, la_teardown),

@@ -19,7 +19,7 @@ import tempfile
 
 import numpy as np
 
-FOLDS_STREAM, BANDWIDTH, LANDMARKS = 1, 2, 3
+BANDWIDTH, LANDMARKS = 2, 3
 FLOOR = 1e-6  # of probabilities made from linear scores
 L1_RATIO = 0.5
 GRID = np.exp(np.linspace(np.log(1e-8), np.log(1e2), 61))
@@ -151,19 +151,25 @@ def lambda_star(gram, samples):
     return values[-1] / snr if snr > 0 else np.nan
 
 
-def penalised(s, lam, ratio):
-    """min |y - Xw|^2/n + lambda ((1 - ratio) |w|_2^2 + 2 ratio |w|_1), by coordinate descent on the Gram."""
+def penalised(s, lam, ratio, start=None):
+    """min |y - Xw|^2/n + lambda ((1 - ratio) |w|_2^2 + 2 ratio |w|_1): coordinate descent until the signs are those of the optimum."""
+    d = len(s.cross)
+    ridge = s.gram + lam * (1 - ratio) * np.eye(d)
     if ratio == 0:
-        return np.linalg.solve(s.gram + lam * np.eye(len(s.gram)), s.cross)
-    w = np.zeros(len(s.cross))
-    for _ in range(1_000_000):
-        before = w.copy()
-        for j in range(len(w)):
-            slope = s.cross[j] - s.gram[j] @ w + s.gram[j, j] * w[j]
-            w[j] = np.sign(slope) * max(abs(slope) - lam * ratio, 0) / (s.gram[j, j] + lam * (1 - ratio))
-        if np.abs(w - before).max() <= 1e-13 * max(np.abs(w).max(), 1e-300):
-            break
-    return w
+        return np.linalg.solve(ridge, s.cross)
+    w = np.zeros(d) if start is None else start.copy()
+    for _ in range(100_000):
+        for _ in range(20):
+            for j in range(d):
+                slope = s.cross[j] - ridge[j] @ w + ridge[j, j] * w[j]
+                w[j] = np.sign(slope) * max(abs(slope) - lam * ratio, 0) / ridge[j, j]
+        on, exact = w != 0, np.zeros(d)
+        if on.any():
+            exact[on] = np.linalg.lstsq(ridge[np.ix_(on, on)], (s.cross - lam * ratio * np.sign(w))[on], rcond=None)[0]
+        slope = s.cross - ridge @ exact
+        if (np.sign(exact) == np.sign(w)).all() and (np.abs(slope[~on]) <= lam * ratio * (1 + 1e-12)).all():
+            return exact
+    raise ArithmeticError("coordinate descent did not reach the optimum")
 
 
 RATIOS = {"ridge": 0.0, "elastic-net": L1_RATIO, "lasso": 1.0}
@@ -195,9 +201,10 @@ def cross_validated(x, y, folds):
             grid = np.exp(np.linspace(np.log(most), np.log(1e-6 * most), 61))
         losses = np.zeros(len(grid))
         for f, s in zip(np.unique(folds), parts):
-            held = folds == f
+            held, w = folds == f, None
             for i, lam in enumerate(grid):
-                raw, intercept = s.linear(penalised(s, lam, ratio))
+                w = penalised(s, lam, ratio, w)
+                raw, intercept = s.linear(w)
                 losses[i] += ((y[held] - x[held] @ raw - intercept) ** 2).sum()
         order = np.argsort(-grid)
         chosen[name] = grid[order[np.argmin(losses[order])]]  # of equal losses the larger penalty
@@ -218,8 +225,8 @@ def laplace(loss, logdet):
     return np.where(np.isfinite(evidence), weights, 0) / weights[np.isfinite(evidence)].sum()
 
 
-def blend(x, y, sample_of, folds, classes, members, preset, inner):
-    """Weights of the learners and lambda*: losses on the folds that a fit has not seen, curvature of the fit on all rows."""
+def blend(x, y, sample_of, folds, classes, members, preset):
+    """The learners, lambda*, their penalties, evidence (L, half log det H) and weights: losses on the folds that a fit has not seen, curvature of the fit on all rows."""
     row_folds = folds[sample_of]
     samples = len(folds)
     chosen = cross_validated(x, y, row_folds) if preset == "prototype" else None
@@ -227,22 +234,23 @@ def blend(x, y, sample_of, folds, classes, members, preset, inner):
     held = {name: np.zeros(len(y)) for name in whole}
     for f in np.unique(folds):
         seen = row_folds != f
-        own = cross_validated(x[seen], y[seen], inner(f)[sample_of[seen]]) if preset == "prototype" else None
+        own = cross_validated(x[seen], y[seen], row_folds[seen]) if preset == "prototype" else None
         part, _ = fit_learners(x[seen], y[seen], (folds != f).sum(), members, own)
         for name, (raw, intercept, *_) in part.items():
             held[name][~seen] = x[~seen] @ raw + intercept
     if preset == "prototype":
         error = [np.sqrt(((probabilities(held[n], classes).ravel() - y) ** 2).mean()) for n in whole]
-        return whole, star, chosen, (1 / np.array(error)) / (1 / np.array(error)).sum()
+        return whole, star, chosen, None, (1 / np.array(error)) / (1 / np.array(error)).sum()
     # L the squared error as the exponent of a Gaussian likelihood, at its noise variance; H the Hessian of the same function.
     n = len(y)
     noise = [((y - held[name]) ** 2).mean() for name in whole]
     loss = [n / 2 * (np.log(2 * np.pi * s2) + 1) for s2 in noise]
     logdet = [whole[name][3] - whole[name][4] * np.log(s2) for name, s2 in zip(whole, noise)]
+    evidence = {name: (one, half / 2) for name, one, half in zip(whole, loss, logdet)}
     empty = [whole[name][4] == 0 for name in whole]
     if not all(empty):
         loss = [np.inf if out else one for one, out in zip(loss, empty)]
-    return whole, star, chosen, laplace(loss, logdet)
+    return whole, star, chosen, evidence, laplace(loss, logdet)
 
 
 # ---- the whole
@@ -263,7 +271,7 @@ def read(manifest):
             None if folds is None else np.load(os.path.join(folder, folds)).astype(int))  # fmt: skip
 
 
-def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None, inner=None):
+def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0, estimator="nystrom", tau=None):
     """{kept, lambda_star, weights, nll} of a pool: predictions {split: [p]}, labels {split: y}, folds of the rows of oof."""
     oof, y = predictions["oof"], labels["oof"]
     classes = oof[0].shape[1]
@@ -276,13 +284,14 @@ def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0,
     x = design([oof[k] for k in kept], gate)
     target = (y[:, None] == np.arange(classes)).ravel().astype(float)
     sample_of = np.repeat(np.arange(len(y)), classes)
-    learners, star, chosen, weights = blend(x, target, sample_of, folds, classes, len(kept), preset, inner or (lambda f: folds))
+    learners, star, chosen, evidence, weights = blend(x, target, sample_of, folds, classes, len(kept), preset)
     used = np.where(weights < 1e-6, 0, weights)
     used = used / used.sum()
     new = design([predictions["test"][k] for k in kept], gate)
     p = sum(w * probabilities(new @ raw + b, classes) for w, (raw, b, *_) in zip(used, learners.values()))
     t = labels["test"]
-    return {"kept": kept, "lambda_star": star, "penalties": chosen, "weights": dict(zip(learners, weights)),
+    return {"kept": kept, "lambda_star": star, "penalties": chosen, "evidence": evidence,
+            "weights": dict(zip(learners, weights)),
             "nll": float(-np.log(np.maximum(p[np.arange(len(t)), t], 1e-12)).mean()), "risk": risk}  # fmt: skip
 
 
@@ -323,6 +332,10 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
     for name, weight in own["weights"].items():
         if not abs(found["weights"].get(name, 0) - weight) <= 1e-6:
             differs.append(f"weight of {name} {found['weights'].get(name)} instead of {weight}")
+    for one in fit["learners"] if own["evidence"] else []:
+        loss, half = own["evidence"][one["name"]]
+        if not (abs(one["loss"] - loss) <= 1e-6 * abs(loss) and abs(one["half_logdet"] - half) <= 1e-6 * abs(half) + 1e-9):
+            differs.append(f"evidence of {one['name']} {one['loss']}, {one['half_logdet']} instead of {loss}, {half}")
     if not abs(found["nll"] - own["nll"]) <= 1e-6:
         differs.append(f"NLL {found['nll']} instead of {own['nll']}")
     every = design(predictions["oof"], "none")

@@ -377,6 +377,38 @@ static void best_is_bold_and_second_underlined(void **state) {
     cst_report_free(context, report);
 }
 
+static void latex_escapes_and_marks(void **state) {
+    cst_context *context = *state;
+    cst_report *report =
+        parsed(context, CST_REPORT_COMPARE,
+               "{\"split\": \"a_b\", \"repetitions\": [{}, {}, {}], \"rows\": ["
+               "{\"method\": \"a&b_c%$#{}~^\\\\\", \"top1\": 0.83104, \"top1_se\": 0.001,"
+               " \"nll\": 0.5, \"models\": 2.5},"
+               "{\"method\": \"d--e\", \"top1\": 0.83101, \"top1_se\": 0.0026, \"nll\": 0.4,"
+               " \"models\": 3},"
+               "{\"method\": \"f\", \"top1\": 0.82, \"top1_se\": 0, \"nll\": null,"
+               " \"models\": 3}]}");
+    char *text = NULL;
+    assert_int_equal(cst_report_latex(context, report, &text), CST_OK);
+    assert_contains(text,
+                    "\\caption{Scores of the methods, split a\\_b. Mean and standard error over "
+                    "3 repetitions.");
+    assert_contains(text, "\\textbf{method} & \\textbf{top-1 (\\%)} $\\uparrow$ & \\textbf{NLL} "
+                          "$\\downarrow$ & \\textbf{models} \\\\\n");
+    assert_contains(text, "a\\&b\\_c\\%\\$\\#\\{\\}\\textasciitilde{}\\textasciicircum{}"
+                          "\\textbackslash{} & $\\mathbf{83.10\\pm0.10}$ & "
+                          "\\underline{$0.5000$} & $2.5$ \\\\\n");
+    /* shown alike, so marked alike */
+    assert_contains(text, "d-{}-e & $\\mathbf{83.10\\pm0.26}$ & $\\mathbf{0.4000}$ & $3.0$ \\\\\n");
+    assert_contains(text, "f & \\underline{$82.00\\pm0.00$} & -- & $3.0$ \\\\\n");
+    cst_free(context, text);
+    cst_report_free(context, report);
+    report = parsed(context, CST_REPORT_FIT, FIT);
+    assert_int_equal(cst_report_latex(context, report, &text), CST_ERROR_ARGUMENT);
+    assert_null(text);
+    cst_report_free(context, report);
+}
+
 static void csv_has_every_number_in_full(void **state) {
     cst_context *context = *state;
     cst_report *report = parsed(context, CST_REPORT_COMPARE, COMPARE);
@@ -717,6 +749,7 @@ static void memory_may_run_out(void **state) {
     run_out_of_memory(cst_report_csv, CST_REPORT_COMPARE, COMPARE);
     run_out_of_memory(cst_report_csv, CST_REPORT_SWEEP, SWEEP);
     run_out_of_memory(cst_report_markdown, CST_REPORT_COMPARE, COMPARE);
+    run_out_of_memory(cst_report_latex, CST_REPORT_COMPARE, COMPARE);
     run_out_of_memory(in_full, CST_REPORT_COMPARE, SEGMENTATION);
     run_out_of_memory(in_full, CST_REPORT_ABLATE, DETECTION);
     run_out_of_memory(in_full, CST_REPORT_EVALUATE, REGRESSION);
@@ -734,6 +767,7 @@ int suite_report(void) {
         cmocka_unit_test(many_members_become_pairs),
         cmocka_unit_test(compare_text_is_a_leaderboard),
         cmocka_unit_test(best_is_bold_and_second_underlined),
+        cmocka_unit_test(latex_escapes_and_marks),
         cmocka_unit_test(csv_has_every_number_in_full),
         cmocka_unit_test(tables_of_an_evaluation),
         cmocka_unit_test(ablate_text_shows_what_each_stage_changes),

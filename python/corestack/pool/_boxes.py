@@ -4,6 +4,7 @@ Paper: the COCO benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,17 @@ COCO_LABELS = 91  # torchvision's detectors of COCO: label i is COCO's category 
 
 def read_document(path: Path, rows: Optional[Sequence[int]] = None) -> dict[str, Any]:
     """The annotation file with what a pool needs of it, of the images at these places of its list (None: all)."""
+    whole = _read_whole(path)
+    if rows is None:
+        return dict(whole)
+    images = [whole["images"][i] for i in rows]
+    kept = {entry["id"] for entry in images}
+    boxes = [a for a in whole["annotations"] if a.get("image_id") in kept]
+    return {"images": images, "annotations": boxes, "categories": whole["categories"]}
+
+
+@functools.lru_cache(maxsize=4)  # a file of COCO takes seconds
+def _read_whole(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -36,12 +48,9 @@ def read_document(path: Path, rows: Optional[Sequence[int]] = None) -> dict[str,
         images.append({key: entry[key] for key in ("id", "file_name", "width", "height")})
     if not images or not document["categories"]:
         raise InputError(f"{path}: no images or no categories")
-    if rows is not None:
-        images = [images[i] for i in rows]
-    kept = {entry["id"] for entry in images}
-    if len(kept) != len(images):
+    if len({entry["id"] for entry in images}) != len(images):
         raise InputError(f"{path}: two images have the same id")
-    boxes = [{key: a[key] for key in _ANNOTATION if key in a} for a in document["annotations"] if a.get("image_id") in kept]
+    boxes = [{key: a[key] for key in _ANNOTATION if key in a} for a in document["annotations"]]
     categories = [{key: c[key] for key in ("id", "name") if key in c} for c in document["categories"]]
     return {"images": images, "annotations": boxes, "categories": categories}
 

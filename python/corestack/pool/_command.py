@@ -64,7 +64,7 @@ def _shared(sub: argparse.ArgumentParser) -> None:
     add("--transform", metavar="FACTORY", help="module:function that returns the preprocessing, for all members")
     group = sub.add_argument_group("predictions")
     add = group.add_argument
-    add("--batch-size", type=_positive, default=64, metavar="N", help="(64)")
+    add("--batch-size", type=_positive, default=64, metavar="N", help="(%(default)s)")
     add("--dtype", choices=("float16", "float32"), default="float32", help="of the files (%(default)s)")
     add("--compute", choices=("float32", "tf32", "float16", "bfloat16"), default="float32", help="arithmetic (float32)")
     add("--seed", type=int, default=0, help="of drawn weights and of divisions (0)")

@@ -126,6 +126,8 @@ class UserFacts:
     def __init__(self, source: UserData) -> None:
         dataset = user_set(source.factory, source.split, None)
         rows = list(range(len(dataset)) if source.rows is None else source.rows)
+        if not rows:
+            raise InputError(f"{source.factory}: the data set of split {source.split} has no items")
         labels = getattr(dataset, "targets", None)
         labels = getattr(dataset, "labels", None) if labels is None else labels
         if labels is None:
@@ -177,7 +179,16 @@ def image_files(folder: Path) -> list[str]:
         folders.sort()
         inside = os.path.relpath(where, folder).replace(os.sep, "/")
         found += [n if inside == "." else f"{inside}/{n}" for n in names if n.lower().endswith(EXTENSIONS) and not n.startswith("._")]
+    for name in found:
+        _utf8(name, folder)
     return sorted(found)
+
+
+def _utf8(name: str, folder: Path) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{folder}: the file name {name.encode(errors='replace').decode()!r} is not UTF-8; rename the file") from None
 
 
 def class_names(folder: Path) -> list[str]:
@@ -185,6 +196,8 @@ def class_names(folder: Path) -> list[str]:
         names = sorted(e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith("."))
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}; name the folder of the images") from error
+    for name in names:
+        _utf8(name, folder)
     if not names:
         raise InputError(f"{folder}: no class folders here; the images of a class lie in a folder with its name")
     return names

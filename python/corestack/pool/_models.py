@@ -172,13 +172,16 @@ def _from_torchvision(member: Member, options: Options, classes: int) -> Loaded:
     standard = standard_transform(options.image_size or SIZE)
     path = weights_file(member)
     known = models.get_model_weights(member.model)
+    make = partial(models.get_model, member.model, weights=None, num_classes=classes)
+    if options.image_size is not None and member.model.startswith("vit_"):
+        make = partial(make, image_size=options.image_size)  # their weights are for one size
     if path is not None:
-        network = _build(member, partial(models.get_model, member.model, weights=None, num_classes=classes))
+        network = _build(member, make)
         load_state(member, network, path)
         official = [w for w in known if os.path.basename(w.url) == path.name]
         return Loaded(network, official[0].transforms() if official and options.image_size is None else standard, family)
     if member.weights == "none":
-        return Loaded(_build(member, partial(models.get_model, member.model, weights=None, num_classes=classes)), standard, family)
+        return Loaded(_build(member, make), standard, family)
     weights = _named_weights(member)
     file = local_weights(member, weights.url)
     if len(weights.meta["categories"]) != classes:
@@ -186,7 +189,7 @@ def _from_torchvision(member: Member, options: Options, classes: int) -> Loaded:
             f"{member.name}: the weights {weights.name} have {len(weights.meta['categories'])} classes, the data have {classes}; "
             "give a checkpoint of a model trained on these classes"
         )
-    network = _build(member, partial(models.get_model, member.model, weights=None, num_classes=classes))
+    network = _build(member, make)
     load_state(member, network, file)
     return Loaded(network, weights.transforms() if options.image_size is None else standard, family)
 

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import traceback
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -137,6 +138,9 @@ def run(job: Job, say: Say) -> None:
     """Does what is left to do for the member."""
     with Lock(folder_lock(job)):
         record = Record(record_path(job.folder, job.file))
+        for split, _, _ in job.splits:
+            if split.name in record.content["splits"]:
+                journal_path(job, split).unlink(missing_ok=True)
         left = [s for s in job.splits if s[0].name not in record.content["splits"]]
         if not left and "cost" in record.content:
             return
@@ -176,7 +180,9 @@ def measure(job: Job, network: Any, transform: Any) -> dict[str, Any]:
     single = Collate(job.task)([Guarded(dataset, 0)[0]])
     if isinstance(single, Broken):
         raise BadSample(single.text)
-    cost = {"flops": _cost.flops(job.task, network, job.task.inputs(single[1], options.device)), **cost}
+    counted = _cost.flops(job.task, network, job.task.inputs(single[1], options.device))
+    if counted > 0:  # none are known of quantised networks
+        cost = {"flops": counted, **cost}
     if job.options.timings:
         rows, batch = next(batches(job.task, dataset, 0, options))
         inputs = job.task.inputs(batch, options.device)
@@ -233,6 +239,7 @@ def die_with_parent(pipe: Any) -> None:
 def main(job: Job, pipe: Any) -> None:
     """The process. Sends what it has done, and at last {"end": ...}."""
     die_with_parent(pipe)
+    warnings.filterwarnings("ignore", module=r"torch(vision)?\.")  # about the number of readers, and the like
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process stops this one
     try:
         run(job, pipe.send)

@@ -219,7 +219,7 @@ _NOTE = (
     "the logits of --map-size x --map-size pixels of each image, the middles of as many equal cells, and the mask there: 128 pixels "
     "and 150 classes in float16 are 4.9 MB an image. With --map-size 0 it keeps the logits at all pixels of the mask, 105 MB for "
     "512 x 683. Models are torchvision's segmentation networks, transformers:NAME, or factories; torchvision has no weights that "
-    "were trained on ADE20K."
+    "were trained on ADE20K. FLOPs are those of the first image."
 )
 
 

@@ -18,7 +18,7 @@ def optimal_penalty(f):
 
 def penalty_interval(f):
     faint, bare, pools, sizes = f["penalty"]["faint"], f["penalty"]["bare"], f["pools"], f["penalty"]["sizes"]
-    inside, inside_meta = (sum(p[key] for p in pools.values()) for key in ("inside", "inside_meta"))
+    inside, inside_meta = (sum(p.get(key, False) for p in pools.values()) for key in ("inside", "inside_meta"))
     return ("Proposition: lambda* lies between the edge of the noise and the largest eigenvalue of the signal",
             statement(faint["edge"] <= faint["star"] <= faint["signal"], bare["star"] >= bare["edge"], all(r["inside"] == r["repeats"] for r in sizes), inside == len(pools)),
             f"Rule: no exception. One head in twenty members that are nine tenths noise: lambda* is {faint['star']:.1f}, {faint['edge']:.1f} to {faint['signal']:.1f} is claimed. Four "

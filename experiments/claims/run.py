@@ -29,6 +29,8 @@ the paper's assumptions, on small cases, and on predictions of real pools. The l
 
 {counts}
 
+{measured}
+
 {changes}
 """
 
@@ -67,7 +69,7 @@ FAMILIES = ("noise", "blur", "weather", "digital")
 def lambda_near(f):
     ratios = {n: v["ratio"] for n, v in f.items() if v["ratio"]}
     met = sum(abs(r - 1) <= 0.05 for r in ratios.values())
-    meta = [v["ratio_meta"] for v in f.values() if v["ratio_meta"]]
+    meta = [v["ratio_meta"] for v in f.values() if v.get("ratio_meta")]
     loss = [100 * (v["nll_star"] / v["nll_cv"] - 1) for v in f.values()]
     return ("lambda* lies within 5% of the cross-validated penalty", verdict(met, len(ratios)),
             f"Rule: |lambda*/CV - 1| at most 0.05, with lambda* from the spectrum of the kept members' out-of-fold columns as in the paper "
@@ -377,7 +379,7 @@ def collapse(clean, members):
 
 
 def conditioned(f):
-    rows = {n: [v["paper"][f"kappa_{of}_before"] for of in ("gram", "cka")] for n, v in f["pools"].items()}
+    rows = {n: [v["paper"][f"kappa_{of}_before"] for of in ("gram", "cka")] for n, v in f["pools"].items() if "kappa_cka_before" in v["paper"]}
     met = [sum(v[i] > 100 for v in rows.values()) for i in (0, 1)]
     return ("Heterogeneous pools are ill-conditioned: kappa far above 100", verdict(sum(met), 2 * len(rows)),
             f"Rule: kappa of all members above 100 on split test, of the Gram matrix of the columns and of the CKA matrix (the paper says both). Met on {met[0]} and {met[1]} of "
@@ -507,6 +509,18 @@ def changes(judged):
                       "## Verdicts"])
 
 
+def earlier(names):
+    """One sentence on the figures that are older than the newest of them."""
+    dates = {name: {pool: m["date"] for pool, m in json.loads(page.read_text())["measured"].items()}
+             for name in names for page in [ROOT / "experiments" / name / "page.json"] if page.exists()}
+    newest = max(date for pools in dates.values() for date in pools.values())
+    old = {name: [pool for pool, date in pools.items() if date < newest] for name, pools in dates.items()}
+    whole = [name for name, pools in old.items() if pools and len(pools) == len(dates[name])]
+    parts = ([", ".join(whole)] if whole else []) + [f"{name} on {', '.join(f'`{p}`' for p in pools)}" for name, pools in old.items()
+                                                     if pools and name not in whole]
+    return f"Measured on {newest}" + (f", except these experiments, whose figures are of earlier versions: {'; '.join(parts)}." if parts else ".")
+
+
 def counted(rows):
     return ", ".join(f"{sum(said == v for _, said, _, _ in rows)} {v}" for v in VERDICTS if any(said == v for _, said, _, _ in rows))
 
@@ -535,7 +549,8 @@ def main():
     counts = f"Of {len(judged)} rows: {counted(judged)}. " + " ".join(f"{what[0].upper()}{what[1:]}s ({len(rows)}): {counted(rows)}." for what, rows in parts.items())
     if options.accept:
         BEFORE.write_text(json.dumps({t: v for t, v, _, _ in judged}, indent=1) + "\n")
-    text = HEAD.format(counts=counts, changes=changes(judged))
+    text = HEAD.format(counts=counts, changes=changes(judged), measured=earlier(sorted(
+        {n for names, _ in STATEMENTS + MEASURED for n in ([names] if isinstance(names, str) else names)})))
     for what, rows in parts.items():
         text += f"\n| {what} | verdict |\n|---|---|\n" + "".join(f"| {t} | {v} |\n" for t, v, _, _ in rows)
     text += RULES

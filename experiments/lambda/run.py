@@ -57,8 +57,8 @@ def measure(options, pools):
 
 
 def tables(figures, page):
-    cells = [[name, *("" if f[k] is None else f"{f[k]:.3g}" for k in ("star", "meta", "cv", "gcv", "evidence", "ratio")),
-              *(common.number(f[f"nll_{rule}"]) for rule in LOSSES),
+    cells = [[name, *("" if f.get(k) is None else f"{f[k]:.3g}" for k in ("star", "meta", "cv", "gcv", "evidence", "ratio")),
+              *(common.number(f.get(f"nll_{rule}")) for rule in LOSSES),
               " / ".join(f"{1000 * s:.1f}" for s in f["ridge_seconds"]), f"{f['ridge_ratio']:.2f}", f"{f['total_ratio']:.2f}"]
              for name, f in figures.items()]
     return common.table(["pool", "lambda*", "lambda* of meta", "CV", "GCV", "evidence", "lambda*/CV", "NLL with lambda*", "of meta",
@@ -82,7 +82,7 @@ def section(figures, page):
 
 
 def verdict(figures):
-    ratios, meta = ([f[key] for f in figures.values() if f[key]] for key in ("ratio", "ratio_meta"))
+    ratios, meta = ([f[key] for f in figures.values() if f.get(key)] for key in ("ratio", "ratio_meta"))
     near, near_meta = (sum(abs(r - 1) <= 0.05 for r in rs) for rs in (ratios, meta))
     ridge = [f["ridge_ratio"] for f in figures.values()]
     total = [f["total_ratio"] for f in figures.values()]

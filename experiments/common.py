@@ -47,7 +47,8 @@ trained once, so intervals and tests do not cover the variation between training
 POOLS = {
     "cifar10": ("CIFAR-10: sixteen small networks trained for a few epochs, frozen",
                 "no script here makes it; use --pools to name a folder with a pool of the same splits"),
-    "vision": ("Fashion-MNIST: 24 networks and classical models, frozen", "made by experiments/pools/vision.py vision"),
+    "vision": ("Fashion-MNIST: 22 of the 24 networks and classical models of experiments/pools/vision.py, without `swin` and `cnn_dropout`, frozen",
+               "made by experiments/pools/vision.py vision"),
     "vision_longtail": ("Fashion-MNIST with long-tailed training classes and a balanced test split: 15 members, frozen",
                         "made by experiments/pools/vision.py vision_longtail"),
     "weight_space": ("Fashion-MNIST: one small CNN trained, fine-tuned, averaged and sampled in many ways, and five other models, frozen",

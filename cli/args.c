@@ -29,6 +29,7 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
     {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
     {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
+    {"domains", 0, "D.csv", "domain of every row, a name or a number (domain.aware)"},
     {"id-column", 0, "COLUMN", "csv: column of the sample ids, by name or by number from 1"},
     {"label-column", 0, "COLUMN", "csv: column of the labels or targets, by name or by number"},
     {"class-names", 0, "A,B,...",

@@ -123,7 +123,7 @@ int cli_list_methods(cli_call *call) {
 /* ---- options ---- */
 
 /* Splits --methods at its commas into c->methods. */
-static int read_methods(cli_call *call, cli_comparison *c) {
+static int read_names(cli_call *call, bool none, cli_comparison *c) {
     const char *text = cli_value(call, "methods");
     if (!text)
         return CLI_OK;
@@ -133,6 +133,9 @@ static int read_methods(cli_call *call, cli_comparison *c) {
     if (!c->list || !c->methods)
         return cli_check(call, CST_ERROR_MEMORY);
     memcpy(c->list, text, length + 1);
+    c->options.methods = c->methods;
+    if (none && strcmp(text, "none") == 0)
+        return CLI_OK;
     int code = CLI_OK;
     for (char *at = c->list; code == CLI_OK && at;) {
         char *comma = strchr(at, ',');
@@ -144,7 +147,6 @@ static int read_methods(cli_call *call, cli_comparison *c) {
         c->methods[c->options.method_count++] = at;
         at = comma ? comma + 1 : NULL;
     }
-    c->options.methods = c->methods;
     return code;
 }
 
@@ -168,6 +170,17 @@ static int read_settings(cli_call *call, cli_comparison *c) {
     c->options.settings = c->settings;
     cst_options_free(call->context, options);
     return code;
+}
+
+int cli_read_methods(cli_call *call, bool none, cli_comparison *c) {
+    int code = read_names(call, none, c);
+    return code == CLI_OK ? read_settings(call, c) : code;
+}
+
+void cli_free_methods(cli_comparison *c) {
+    free(c->methods);
+    free(c->list);
+    free(c->settings);
 }
 
 /* --splits and --holdout. */
@@ -200,9 +213,7 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
-        code = read_methods(call, c);
-    if (code == CLI_OK)
-        code = read_settings(call, c);
+        code = cli_read_methods(call, false, c);
     c->options.split = cli_split(call, 0, "oof");
     c->options.reference = cli_value(call, "reference");
     c->options.ood = cli_value(call, "ood");
@@ -244,8 +255,6 @@ int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, 
     code = cli_end_report(call, report, code);
     code = cli_close_save(call, &c->save, code);
     cst_pool_free(call->context, c->pool);
-    free(c->methods);
-    free(c->list);
-    free(c->settings);
+    cli_free_methods(c);
     return code;
 }

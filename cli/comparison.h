@@ -38,6 +38,11 @@ int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c);
 /* cli_check after the files of --save are removed, since an interrupt ends the program there. */
 int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status);
 
+/* Reads --methods and --set into `c`. With `none`, that word names no method, and what is left is a
+ * list of length 0. */
+int cli_read_methods(cli_call *call, bool none, cli_comparison *c);
+void cli_free_methods(cli_comparison *c);
+
 /* Prints the report and lets the saved files have their names; on a failure, also an earlier one
  * (`code`), they are removed. Frees everything. Returns the exit code. */
 int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code);

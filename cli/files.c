@@ -90,6 +90,7 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .folds = cli_value(call, "folds"),
         .groups = cli_value(call, "groups"),
         .weights = cli_value(call, "weights"),
+        .domains = cli_value(call, "domains"),
         .id_column = cli_value(call, "id-column"),
         .label_column = cli_value(call, "label-column"),
     };

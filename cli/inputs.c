@@ -172,7 +172,8 @@ static int check_apart(cli_call *call) {
 }
 
 int cli_check_named_inputs(cli_call *call) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights", "like"};
+    static const char *const options[] = {"labels",  "ids",     "folds", "groups",
+                                          "weights", "domains", "like"};
     int code = check_apart(call);
     for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
         char manifest[CLI_PATH_CHARS];

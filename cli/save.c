@@ -32,7 +32,7 @@ static bool lies_in(const char *path, const struct stat *folder) {
 
 /* The i-th of what the command reads; NULL past the end. */
 static const char *input_at(const cli_call *call, const cst_pool *pool, int i) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights", "domains"};
     if (i < call->argument_count)
         return call->arguments[i];
     i -= call->argument_count;

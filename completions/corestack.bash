@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
+    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --split $pool $common" ;;
@@ -12,6 +12,7 @@ _corestack_options() {
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         show) echo "--split $pool $common" ;;
+        profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
         bound) echo "--split --delta --alpha --seed --leakage $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
@@ -27,7 +28,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare ablate sweep inspect show bound folds soup swa swag options help"
+    local commands="fit predict evaluate compare ablate sweep inspect show profile bound folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -74,7 +75,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
+        --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary | --batch | --seconds | --repeats) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$whole")" -- "$current")

@@ -27,7 +27,7 @@ ROWS = [
     ("S1", "prototype: Pearson correlation", "the threshold", "`pearson.threshold=0.95`", "prototype", ["pearson.threshold=0.9"]),
     ("S2", "a two-layer gate of at most 15,000 parameters, trained end to end", "width, training", "`gate.*`; the head is refitted", "paper",
      ["gate.mode=prototype"]),
-    ("S3", "λ\\* from the out-of-fold Gram, γ = K/N", "all or kept members", "kept: `spectrum.of=oof` in `paper`, `prototype`; else `meta`", "paper",
+    ("S3", "λ\\* from the out-of-fold Gram, γ = K/N", "all or kept members; no signal (one member)", "kept; then GCV: `spectrum.of=oof` in `paper`, `prototype`; else `meta`", "paper",
      ["spectrum.of=meta"]),
     ("S3", "σ² from the median of the smallest eigenvalues or the Marchenko-Pastur equation", "which; how many",
      "`lambda.noise=median`, the lower half", "paper", ["lambda.noise=mp"]),

@@ -14,6 +14,7 @@
 #include <corestack/model.h>
 #include <corestack/options.h>
 #include <corestack/pool.h>
+#include <corestack/profile.h>
 #include <corestack/regression.h>
 #include <corestack/report.h>
 #include <corestack/safetensors.h>

@@ -90,6 +90,23 @@ CST_API cst_status cst_model_predict_present(cst_context *context, const cst_mod
 CST_API cst_status cst_model_restrict(cst_context *context, cst_model **out, const cst_model *model,
                                       const uint8_t *present);
 
+/* ---- domains ---- */
+
+/* Returns the number of domains that the model has a scale and biases of; 0 if it has none. */
+CST_API int32_t cst_model_domains(const cst_model *model);
+
+/* Returns the name of domain `domain` (0..domains-1), in the order of their bytes; NULL beyond.
+ * Borrowed. */
+CST_API const char *cst_model_domain(const cst_model *model, int32_t domain);
+
+/* Predicts like cst_model_predict_present, with the scale and biases of each row's domain. domains:
+ * [rows] names; a row of a domain that the model does not know, or without one (NULL or ""), gets
+ * the common ones, and a notice counts these rows. domains: NULL for no row of a known domain. */
+CST_API cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
+                                             const float *const *predictions,
+                                             const uint8_t *present, const char *const *domains,
+                                             int64_t rows, float *out);
+
 /* ---- prediction without allocation, for a service ---- */
 
 /* The memory that one thread needs to predict with one model. */
@@ -113,6 +130,10 @@ CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *
 CST_API cst_status cst_predictor_predict_present(cst_predictor *predictor,
                                                  const float *const *predictions,
                                                  const uint8_t *present, int64_t rows, float *out);
+
+/* Sets the domain of the rows of later predictions, until it is set again: its scale and biases are
+ * used. A domain that the model does not know, and NULL, the start: the common ones. */
+CST_API cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain);
 
 /* Returns the message of the last call of the predictor that failed, in one line; "" if none
  * failed. Borrowed: valid until the next call. */

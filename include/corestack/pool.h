@@ -66,6 +66,7 @@ typedef struct cst_pool_config {
                                        order if there is no manifest, ending with NULL; NULL: those
                                        of labels that are text, or of the first CSV header */
     int missing;                    /* non-zero: members may lack predictions (cst_pool_present) */
+    const char *domains;            /* file of the domain of each row, or NULL */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -153,6 +154,8 @@ typedef struct cst_pool_arrays {
     const int64_t *groups;      /* [rows], any numbers, or NULL */
     const double *weights;      /* [rows] row weights as cst_pool_weights describes them, or NULL */
     int missing;                /* non-zero: members may lack predictions (cst_pool_present) */
+    const char *const *domains; /* [rows] name of each row's domain, copied; NULL (or "") for a row
+                                   without one; or NULL */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -288,6 +291,10 @@ CST_API const char *cst_pool_clean_split(const cst_pool *pool, const char *split
 /* Returns the domain of a split, e.g. "sketches", as given in the manifest; NULL if not given.
  * Borrowed. */
 CST_API const char *cst_pool_domain(const cst_pool *pool, const char *split);
+
+/* Returns the domain of a row of a loaded split, 0..rows-1: that of its column of domains, else
+ * that of the split; NULL if the row has none. Borrowed. */
+CST_API const char *cst_pool_row_domain(const cst_pool *pool, const char *split, int64_t row);
 
 /* Returns the number of training samples of each class [classes], as given in the manifest; NULL if
  * not given. Borrowed. */

@@ -33,6 +33,7 @@ from ._errors import (
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
+from ._profile import profile
 from ._report import Report
 from ._stack import Stack
 from .weights import soup, swa, swag_fit, swag_sample
@@ -95,6 +96,7 @@ __all__ = [
     "option_table",
     "plot",
     "presets",
+    "profile",
     "soup",
     "swa",
     "swag_fit",

@@ -257,6 +257,29 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
     return in_c_order(found, np.float64)
 
 
+def domain_names(values: Any, rows: Optional[int]) -> Optional[Array]:
+    """Names of domains [rows] as text, numbers as they are written; "" for a row without one (None, NaN, NA)."""
+    if values is None:
+        return None
+    given = values.to_numpy() if hasattr(values, "to_numpy") else values
+    found = np.asarray(given) if isinstance(given, np.ndarray) else np.array(given, object)
+    if found.ndim != 1 or (rows is not None and len(found) != rows):
+        raise MismatchError(f"domains: has shape {found.shape}" + ("; give one per row" if rows is None else f", but there are {rows} rows"))
+    if found.dtype.kind not in "USOfiub":
+        raise ArrayTypeError(f"domains: has dtype {found.dtype}; domains must be names or integers")
+    return np.array([_domain_name(value, row) for row, value in enumerate(found.tolist())], np.str_)
+
+
+def _domain_name(value: Any, row: int) -> str:
+    if isinstance(value, (str, bytes)):
+        return value if isinstance(value, str) else value.decode()
+    if value is None or str(value) == "<NA>" or (isinstance(value, (float, np.floating)) and np.isnan(value)):
+        return ""
+    if isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    raise InputError(f"domains: row {row} is {value!r}; domains must be names or integers")
+
+
 def texts(values: Sequence[str], what: str) -> Any:
     return (ctypes.c_char_p * len(values))(*[_values.text(str(v), what) for v in values])
 
@@ -277,9 +300,11 @@ class Arrays:
         folds: Any = None,
         groups: Any = None,
         sample_weight: Any = None,
+        domains: Any = None,
         flops: Costs = None,
         latency_ms: Costs = None,
         params: Costs = None,
+        memory_bytes: Costs = None,
         output: Optional[str] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
@@ -290,8 +315,8 @@ class Arrays:
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; remove it for a regression")
         preds, index, classes = _frames.unframed(preds, classes, label_names)
-        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight}
-        y, folds, groups, sample_weight = (
+        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight, "domains": domains}
+        y, folds, groups, sample_weight, domains = (
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
@@ -319,11 +344,12 @@ class Arrays:
         for known, what in ((self.labels, "labels"), (self.targets, "targets")):
             if known is not None and len(known) != self.rows:
                 raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {self.rows} rows")
-        by_key = {"flops": flops, "latency_ms": latency_ms, "params": params}
+        by_key = {"flops": flops, "latency_ms": latency_ms, "params": params, "memory_bytes": memory_bytes}
         costs = {key: self._costs(key, given) for key, given in by_key.items()}
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
         weights = row_weights(sample_weight, self.rows)
+        domain_of = domain_names(domains, self.rows)
 
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
@@ -346,6 +372,7 @@ class Arrays:
             folds=address(fold_numbers),
             groups=address(group_numbers),
             weights=address(weights),
+            domains=None if domain_of is None else texts(domain_of.tolist(), "domains"),
         )
 
     def _class_names(self, classes: Optional[Sequence[str]]) -> Optional[list[str]]:

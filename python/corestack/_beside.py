@@ -1,4 +1,4 @@
-"""Labels, folds, groups and weights in memory beside predictions in files: written to files for the library to read."""
+"""Labels, folds, groups, weights and domains in memory beside predictions in files: written to files for the library to read."""
 from __future__ import annotations
 
 import csv
@@ -70,6 +70,10 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
     value = _joined(_arrays.loaded(given, name), ids, name)
     if name == "y":
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
+    if name == "domains":
+        names = _arrays.domain_names(value, None)
+        assert names is not None
+        return names
     found = as_array(value, name)
     if found.ndim != 1:  # how many rows the files have is not known here
         raise MismatchError(f"{name}: has shape {found.shape}; give one per row")

@@ -52,6 +52,7 @@ def compare(
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
+    domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
     flops: Costs = None,
@@ -84,7 +85,7 @@ def compare(
     with Session(threads, memory, progress) as s:
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(
             methods,
@@ -113,6 +114,7 @@ def ablate(
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
+    domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
     flops: Costs = None,
@@ -137,7 +139,7 @@ def ablate(
     with Session(threads, memory, progress) as s:
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(None, split, resamples, seed, options, keywords)
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
@@ -155,6 +157,7 @@ def sweep(
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
+    domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
     flops: Costs = None,
@@ -187,7 +190,7 @@ def sweep(
                 s.options("default", None, {over: text}, {})
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
@@ -20,6 +20,21 @@ Document = Union[Mapping[str, Any], Path]
 # Okabe and Ito's colours, which the colour-blind tell apart.
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
 GREY, LIGHT = "0.35", "0.75"
+
+
+LOWER_IS_BETTER = {"nll", "ece", "brier", "rmse", "mae", "median_ae", "mce", "boundary_error"}
+LABELS = {
+    "top1": "top-1 accuracy (fraction)",
+    "nll": "NLL (nats)",
+    "ece": "ECE",
+    "brier": "Brier score",
+    "miou": "mean IoU",
+    "AP": "AP",
+    "dice": "Dice",
+    "rmse": "RMSE (units of the target)",
+    "mae": "MAE (units of the target)",
+    "r2": "R²",
+}
 
 
 def new_axes(width: float, height: float, below: float = 0) -> Any:
@@ -70,6 +85,19 @@ def key_of(document: Mapping[str, Any], key: str, where: str, hint: str) -> Any:
     if document.get(key) is None:
         raise ArgumentError(f"plot.{where}: the report has no '{key}'; {hint}")
     return document[key]
+
+
+def scored(
+    rows: Sequence[Mapping[str, Any]], metric: Optional[str], where: str, end: str = ""
+) -> tuple[str, list[Mapping[str, Any]]]:
+    """The score to draw, by default the task's first, and the rows that have it. end: of the key, "_mean"."""
+    of = metric
+    if of is None:
+        of = next((name for name in ("top1", "miou", "AP", "rmse") if rows and name + end in rows[0]), "top1")
+    found = [row for row in rows if isinstance(row.get(of + end), (int, float))]
+    if not found:
+        raise ArgumentError(f"plot.{where}: no row has a score '{of}'")
+    return of, found
 
 
 def floats(values: Any) -> Floats:

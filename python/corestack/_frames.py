@@ -27,6 +27,7 @@ _ROLES = {
     **dict.fromkeys(("fold", "folds", "fold_id", "kfold"), "folds"),
     **dict.fromkeys(("group", "groups", "group_id"), "groups"),
     **dict.fromkeys(("weight", "weights", "sample_weight"), "sample_weight"),
+    **dict.fromkeys(("domain", "domains"), "domains"),
 }  # what a column is given as instead
 
 

@@ -33,6 +33,7 @@ def fit(
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
+    domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
     flops: Costs = None,
@@ -67,7 +68,7 @@ def fit(
     shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. groups: group
     of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
-    are left out. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
+    are left out. domains: domain of each row, a name or a number; see the option domain.aware. flops, latency_ms, params: FLOPs and milliseconds of one prediction, and number of parameters, by member
     (a list or a dict), for the report and for keep_max_flops, keep_max_latency and keep_max_params. classes: names of the
     classes, or of the outputs of a regression.
     output: "probability" (default) or "logit".
@@ -88,7 +89,7 @@ def fit(
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
             id_column=id_column, label_column=label_column,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
@@ -116,6 +117,7 @@ def inspect(
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
+    domains: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Names] = None,
     flops: Costs = None,
@@ -140,7 +142,7 @@ def inspect(
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
-            names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+            domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
             id_column=id_column, label_column=label_column,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))

@@ -60,6 +60,7 @@ class PoolArrays(Structure):
         ("groups", c_void_p),
         ("weights", c_void_p),
         ("missing", c_int),
+        ("domains", POINTER(c_char_p)),
     ]
 
 
@@ -86,6 +87,7 @@ class PoolConfig(Structure):
         ("label_column", c_char_p),
         ("class_names", POINTER(c_char_p)),
         ("missing", c_int),
+        ("domains", c_char_p),
     ]
 
 
@@ -220,6 +222,23 @@ class CompareOptions(Structure):
     ]
 
 
+class ProfileOptions(Structure):
+    """cst_profile_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("methods", POINTER(c_char_p)),
+        ("method_count", c_int32),
+        ("settings", POINTER(c_char_p)),
+        ("setting_count", c_int32),
+        ("batch", c_int64),
+        ("calls", c_int64),
+        ("seconds", c_double),
+        ("parallel", c_int),
+        ("seed", c_uint64),
+    ]
+
+
 class SweepOptions(Structure):
     """cst_sweep_options"""
 
@@ -318,6 +337,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
@@ -377,6 +397,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),  # fmt: skip
     "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
+    "cst_predictor_set_domain": (_STATUS, [c_void_p, c_char_p]),
     "cst_predictor_predict_present": (_STATUS, [c_void_p, POINTER(c_void_p), c_void_p, c_int64, c_void_p]),
     "cst_predictor_error": (c_char_p, [c_void_p]),
     "cst_predictor_free": (None, [c_void_p, c_void_p]),

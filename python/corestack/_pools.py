@@ -31,7 +31,7 @@ def open_pool(
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-    files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}
+    files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight", "domains")}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
     classes = about.pop("classes", None) if in_memory or named else None  # names to look labels up in

@@ -256,11 +256,12 @@ class Predictor:
             )
         return [preds.get(name) for name in self._kept]
 
-    def __call__(self, preds: Any) -> Array:
+    def __call__(self, preds: Any, domain: Optional[str] = None) -> Array:
         """preds: predictions of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
 
         Probabilities (or regression values), not logits. float32 arrays in C order are read in place, anything else is
-        converted.
+        converted. domain: that of all rows of this call; None, and one that the stack does not know, for the common scale and
+        biases.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
         if not hasattr(given, "__getitem__") or isinstance(given, str):
@@ -292,9 +293,11 @@ class Predictor:
             for k, array in enumerate(arrays):
                 self._places[k] = None if array is None else array.ctypes.data
                 self._present[k] = array is not None
-            status = c.lib.cst_predictor_predict_present(
-                self._made, self._places, self._present, rows, out.ctypes.data
-            )
+            status = c.lib.cst_predictor_set_domain(self._made, _values.text_or_none(domain, "domain"))
+            if status == 0:
+                status = c.lib.cst_predictor_predict_present(
+                    self._made, self._places, self._present, rows, out.ctypes.data
+                )
             if status != 0:
                 text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
                 raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))

@@ -191,21 +191,22 @@ class Stack:
         split: str = "test",
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Any = None,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
             if names is not None:
                 raise ArgumentError("names: remove it; names come from the files of the pool")
-            given = {"y": y, "sample_weight": sample_weight}
+            given = {"y": y, "sample_weight": sample_weight, "domains": domains}
             more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(id_column=id_column)}
             files = filed(s, preds, split, config(self.task, output, **more), given, self.classes)
-            y, sample_weight = files.values()
-            how = config(self.task, output, **more, labels=y, weights=sample_weight)
+            y, sample_weight, domains = files.values()
+            how = config(self.task, output, **more, labels=y, weights=sample_weight, domains=domains)
             return open_files(s, preds, how)
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
-        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight)
+        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains)
         self._needed(arrays)
         arrays.struct.missing = allowed(missing)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -213,7 +214,7 @@ class Stack:
         return pool
 
     def _in_memory(
-        self, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str], sample_weight: Any
+        self, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str], sample_weight: Any, domains: Any
     ) -> "_arrays.Arrays":
         preds = self._only_needed(preds)
         if y is not None and self.task == "classification" and self.classes is None:
@@ -231,6 +232,7 @@ class Stack:
             names=self._named(preds, names),
             label_names=self.classes,
             sample_weight=sample_weight,
+            domains=domains,
             output=output,
         )
 
@@ -272,6 +274,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -291,6 +294,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -310,6 +314,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -331,6 +336,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -350,6 +356,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
@@ -370,6 +377,7 @@ class Stack:
         outside: bool = False,
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
+        domains: Union[None, Column, Path] = None,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
@@ -387,6 +395,7 @@ class Stack:
         outside, id_column: as for :func:`corestack.fit`.
         missing: "allow" predicts without members that are not in `preds`, and rows without members that are NaN there, with
         the weights of the others solved again (docs/prediction.md).
+        domains: domain of each row; rows of a domain that the stack knows get its scale and biases, others the common ones.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
@@ -396,7 +405,7 @@ class Stack:
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output, outside, id_column=id_column, missing=missing)
+            pool = self._pool(s, preds, None, names, output, outside, split=split, id_column=id_column, missing=missing, domains=domains)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
             if (like is not None or column is not None) and out is None:
@@ -466,6 +475,7 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         sample_weight: Union[None, Column, Path] = None,
+        domains: Union[None, Column, Path] = None,
         baselines: bool = False,
         ood: Optional[str] = None,
         clean: Optional[str] = None,
@@ -492,7 +502,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing)
+            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing, domains)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),

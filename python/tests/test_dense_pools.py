@@ -2,9 +2,10 @@
 runs it. Networks have no trained weights."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -29,18 +30,28 @@ def command(*arguments):
     return [sys.executable, "-m", "corestack.pool", *map(str, arguments)]
 
 
+def run(*arguments):
+    """The exit code, and what is said. In this process, for torch takes long to import."""
+    from corestack.pool._command import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = main([str(a) for a in arguments])
+    return code, said.getvalue()
+
+
 def export(*arguments):
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
-    if done.returncode:
-        raise AssertionError(done.stderr)
-    return done.stderr
+    code, said = run(*arguments)
+    if code:
+        raise AssertionError(said)
+    return said
 
 
 def refused(*arguments):
     """The line that is printed, without its beginning."""
-    done = subprocess.run(command(*arguments), capture_output=True, text=True)
-    assert done.returncode == 2, (done.returncode, done.stderr)
-    return [line for line in done.stderr.splitlines() if "error: " in line][-1].partition("error: ")[2]
+    code, said = run(*arguments)
+    assert code == 2, (code, said)
+    return [line for line in said.splitlines() if "error: " in line][-1].partition("error: ")[2]
 
 
 def contents(folder):
@@ -93,6 +104,9 @@ class Parts(unittest.TestCase):
         Image.new("RGB", (4, 4)).save(case.mask)
         with self.assertRaisesRegex(ValueError, "a colour image"):
             _maps.read_mask(case, 6)
+        case.mask.write_text("not an image")
+        with self.assertRaisesRegex(ValueError, f"{case.name}.png: not a readable mask"):
+            _maps.mask_size(case)
         case.mask.unlink()
         with self.assertRaisesRegex(ValueError, f"{case.name}.jpg: no mask"):
             _maps.cases(root, "validation")
@@ -123,7 +137,7 @@ class Parts(unittest.TestCase):
     def test_boxes_in_coco_form(self):
         import torch
 
-        from corestack.pool import _boxes
+        from corestack.pool import _boxes, detection
 
         image = {"id": 7, "width": 40, "height": 30}
         output = {"boxes": torch.tensor([[-3.0, 4.0, 10.006, 50.0], [1, 1, 2, 2], [5, 5, 5, 9], [0, 0, 9, 9], [2, 2, 8, 8]]),
@@ -134,6 +148,9 @@ class Parts(unittest.TestCase):
         self.assertEqual(len(_boxes.results_of(image, output, {1: 10, 2: 20, 3: None}, 0.05, 1)), 1)
         with self.assertRaisesRegex(ValueError, "label 3, and the annotation file has 2"):
             _boxes.results_of(image, output, {1: 10, 2: 20}, 0.05, 100)
+        for wrong in (None, [], [torch.zeros(3)], [{"boxes": 1}]):
+            with self.assertRaisesRegex(ValueError, "does not give a list with a dict of boxes, labels and scores"):
+                detection.Detection(((1, "a"),)).rows((wrong, {}), [(None, image)], None)
         lines = _boxes.lines_of([found, [], found[:1]])
         self.assertEqual(json.loads("".join(_boxes.joined(lines))), found + found[:1])
         self.assertEqual(json.loads("".join(_boxes.joined(["[]\n"]))), [])

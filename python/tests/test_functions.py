@@ -135,6 +135,53 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertEqual(without_times(dict(report)), without_times(printed))
 
     @needs_tool
+    def test_profile(self):
+        def still(report):
+            document = without_times(dict(report))
+            document.pop("model", None)
+            for row in document["rows"]:
+                for key in [key for key in row if key.endswith(("_us", "throughput", "seconds", "latency_ms"))]:
+                    row.pop(key)
+            return document
+
+        pool = DIGITS / "pool.json"
+        stack = corestack.fit(pool, **QUICK)
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "m.cstack")
+            stack.save(model)
+            words = ["--methods", "best-single,prototype", "--batch", 64, "--repeats", 120, "--seed", 3, "--set", "folds.count=4"]
+            printed = json.loads(run_tool("profile", model, pool, *words, "--json"))
+            about = dict(methods=["best-single", "prototype"], batch=64, calls=120, seed=3, folds_count=4)
+            document = corestack.profile(model, pool, **about)
+        self.assertEqual(still(document), still(printed))
+        self.assertIn("Meta-layer, measured here", document.summary())
+        for row in document["rows"]:
+            self.assertLessEqual(row["batch_p50_us"], row["batch_p99_us"])
+        costs = {"latency_ms": 2.0, "memory_bytes": 1e9}
+        known = {key: dict.fromkeys(self.oof, value) for key, value in costs.items()}
+        found = corestack.profile(stack, self.oof, self.y, methods=["average"], calls=100, batch=8, **known, **self.about)
+        first, second = found["rows"]
+        self.assertEqual((found["split"], first["method"], second["method"]), ("oof", "stack", "average"))
+        self.assertEqual(second["members_latency_ms"], 2.0 * len(self.oof))
+        self.assertEqual(first["members_memory_bytes"], 1e9 * len(stack.kept))
+        alone = corestack.profile(stack, self.oof, methods=[], calls=5, parallel=True, **known)
+        self.assertEqual(([row["method"] for row in alone["rows"]], alone["rows"][0]["members_latency_ms"]), (["stack"], 2.0))
+        self.assertNotIn("top1", alone["rows"][0])
+        for call, says in (
+            (lambda: corestack.profile(stack, pool, batch=0), "batch: is 0"),
+            (lambda: corestack.profile(stack, pool, calls=0), "calls: is 0"),
+            (lambda: corestack.profile(stack, pool, calls=5, seconds=1), "give one of them"),
+            (lambda: corestack.profile(stack, pool, seconds=-1), "0 to 3600 seconds"),
+            (lambda: corestack.profile(stack, pool, methods=["ridg"]), "ridg"),
+            (lambda: corestack.profile(stack, pool, split="nope"), "no split 'nope'"),
+            (lambda: corestack.profile(stack, self.oof, split="test"), "split: is for the path"),
+            (lambda: corestack.profile(stack, pool, memory_bytes=[1]), "memory_bytes: this comes from the files"),
+            (lambda: corestack.profile(stack, list(self.oof.values())[:3]), "3 arrays"),
+        ):
+            with self.assertRaisesRegex(corestack.Error, says):
+                call()
+
+    @needs_tool
     def test_tables_of_a_report(self):
         arguments = ["compare", DIGITS / "pool.json", "--split", "test", "--methods", "average,greedy", "--resamples", 0, "--set", "evaluate.nested=false"]
         report = corestack.compare(DIGITS / "pool.json", split="test", methods=["average", "greedy"], resamples=0, **QUICK)

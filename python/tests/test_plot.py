@@ -363,5 +363,189 @@ class Plots(unittest.TestCase):
         subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def spearman(x, y):
+    ranks = [np.array([np.mean([i + 1 for i, v in enumerate(sorted(values)) if v == w]) for w in values]) for values in (x, y)]
+    return np.corrcoef(*ranks)[0, 1]
+
+
+class Figures(unittest.TestCase):
+    """The paper's figures, from reports and from a pool."""
+
+    @classmethod
+    def setUpClass(cls):
+        preds, y = toy(rows=150, members=5)
+        flops = [1.0, 2.0, 3.0, 4.0, 5.0]
+        quick = {"resamples": 40, "flops": flops}
+        cls.compared = corestack.compare(preds, y, methods=["average", "best-single", "ridge", "greedy", "paper", "prototype", "default"], **quick)
+        cls.ablated = corestack.ablate(preds, y, **quick)
+        cls.over_tau = corestack.sweep(preds, y, over="cka.threshold", values=["0.5", "0.7", "0.9"], methods=["paper", "prototype"], **quick)
+        cls.over_size = corestack.sweep(preds, y, over="pool.size", values=[2, 3, 5], methods=["average", "ridge"], draws=3)
+
+    def drawn(self, ax):
+        """{label: points} of error bars."""
+        return {bars.get_label(): bars[0].get_xydata().tolist() for bars in ax.containers}
+
+    def test_kappa(self):
+        for matrix, both in (("cka", (self.compared, self.ablated)), ("gram", (self.ablated, self.compared))):
+            ax = plot.kappa(*both, matrix=matrix)
+            key = f"kappa_{matrix}"
+            methods = {row["method"]: [row[key], row["top1"]] for row in self.compared["rows"]}
+            stages = {row["stage"]: [row[key], row["top1"]] for row in self.ablated["rows"]}
+            points = self.drawn(ax)
+            self.assertCountEqual(points["baselines"], [methods[m] for m in ("average", "best-single", "ridge", "greedy")])
+            self.assertEqual(points["ablation steps"], list(stages.values())[:4])
+            self.assertEqual(points["CoRe-Stack+"], [stages["+S4 Laplace"]])
+            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 drop and refit"]])
+            every = [methods[m] for m in ("average", "best-single", "ridge", "greedy", "default")] + list(stages.values())
+            rho = spearman(*zip(*every))
+            self.assertIn(f"Spearman's rho {rho:+.2f} (p ", ax.get_title())
+            self.assertIn(f"n = {len(every)})", ax.get_title())
+            self.assertIn("CKA" if matrix == "cka" else "Gram", ax.get_xlabel())
+            texts_fit(self, ax)
+        alone = self.drawn(plot.kappa(self.compared))
+        self.assertEqual(len(alone["CoRe-Stack+"]) + len(alone["ablation steps"]), 2)
+
+    def test_p_value_of_the_correlation(self):
+        from corestack.plot import _figures
+
+        rho, p = _figures._spearman(np.arange(8.0), -np.arange(8.0) ** 3)
+        self.assertEqual(round(rho, 12), -1)
+        self.assertLess(p, 0.001)  # 2 of 40,320 orders
+        rho, p = _figures._spearman(np.array([1.0, 2, 3]), np.array([1.0, 2, 3]))
+        self.assertAlmostEqual(p, 1 / 3, delta=0.02)  # 2 of 6
+        self.assertTrue(np.isnan(_figures._spearman(np.ones(4), np.arange(4.0))[0]))
+
+    def test_threshold(self):
+        ax = plot.threshold(self.over_tau)
+        rows = [row for row in self.over_tau["rows"] if row["method"] == "paper"]
+        self.assertEqual(self.drawn(ax)["paper"], [[float(row["value"]), row["top1"]] for row in rows])
+        (right,) = [other for other in ax.figure.axes if other is not ax]
+        kept = {line.get_label(): line.get_ydata().tolist() for line in right.lines}
+        self.assertEqual(kept["paper: members kept"], [row["models"] for row in rows])
+        texts_fit(self, ax)
+
+    def test_pool_size(self):
+        ax = plot.pool_size(self.over_size, metric="nll")
+        rows = [row for row in self.over_size["summary"] if row["method"] == "ridge"]
+        self.assertEqual(self.drawn(ax)["ridge"], [[float(row["value"]), row["nll_mean"]] for row in rows])
+        bars = next(bars for bars in ax.containers if bars.get_label() == "ridge")
+        low, high = np.array(bars[2][0].get_segments())[0][:, 1]
+        self.assertAlmostEqual(high - low, 2 * rows[0]["nll_sd"])
+        (right,) = [other for other in ax.figure.axes if other is not ax]
+        kept = {line.get_label(): line.get_ydata().tolist() for line in right.lines}
+        self.assertEqual(kept["ridge: members kept"], [row["models_mean"] for row in rows])
+        self.assertEqual(kept["half of the members"], [1, 1.5, 2.5])
+        self.assertEqual(ax.get_ylabel(), "NLL (nats)")
+        texts_fit(self, ax)
+
+    def test_ablation(self):
+        ax = plot.ablation(self.ablated)
+        rows = self.ablated["rows"]
+        lines = {line.get_label(): line.get_ydata().tolist() for line in ax.lines if not line.get_label().startswith("_")}
+        self.assertEqual(lines["top-1 accuracy (fraction)"], [row["top1"] for row in rows[:5]])
+        self.assertEqual(lines["top-1 accuracy (fraction), not in the paper"], [rows[5]["top1"]])
+        labels = [label.get_text() for label in ax.get_xticklabels()]
+        for row, label in zip(rows, labels):
+            self.assertEqual(label.replace("\n", " "), f"{row['stage']} K {row['models']} κ {row['kappa_gram']:.3g} / {row['kappa_cka']:.3g}")
+        (right,) = [other for other in ax.figure.axes if other is not ax]
+        self.assertEqual(right.lines[-2].get_ydata().tolist(), [row["ece"] for row in rows[:5]])
+        texts_fit(self, ax)
+
+    def test_wrong_reports(self):
+        for call, says in (
+            (lambda: plot.kappa(), "one of each"),
+            (lambda: plot.kappa(self.compared, self.compared), "one of each"),
+            (lambda: plot.kappa(self.over_tau), "'compare' or 'ablate'"),
+            (lambda: plot.kappa(self.compared, matrix="pearson"), "'cka' or 'gram'"),
+            (lambda: plot.kappa({"command": "compare", "rows": [{"method": "average", "kappa": 3, "top1": 1}]}), "no 'kappa_gram'"),
+            (lambda: plot.threshold(self.over_size), "over cka.threshold"),
+            (lambda: plot.pool_size(self.over_tau), "over pool.size"),
+            (lambda: plot.ablation(self.compared), "'ablate'"),
+            (lambda: plot.ablation(self.ablated, metric="luck"), "no row has a score 'luck'"),
+        ):
+            with self.assertRaisesRegex(corestack.ArgumentError, says):
+                call()
+
+    def test_one_command_each(self):
+        from corestack.plot import _command
+
+        with tempfile.TemporaryDirectory() as folder:
+            paths = {}
+            for name in ("compared", "ablated", "over_tau", "over_size"):
+                paths[name] = f"{folder}/{name}.json"
+                Path(paths[name]).write_text(getattr(self, name).to_json())
+            for figure, names in (
+                ("kappa", ("compared", "ablated")), ("pareto", ("compared",)), ("tau", ("over_tau",)), ("pool-size", ("over_size",)),
+                ("ablation", ("ablated",)),
+            ):  # fmt: skip
+                found = {}
+                for end in ("png", "svg", "svg"):
+                    out = f"{folder}/{figure}.{end}"
+                    self.assertEqual(_command.main([figure, *(paths[name] for name in names), "-o", out]), 0)
+                    data = Path(out).read_bytes()
+                    self.assertEqual(found.setdefault(end, data), data, f"{figure}: other bytes")
+                self.assertTrue(found["png"].startswith(b"\x89PNG"))
+                self.assertIn(b"</svg>", found["svg"])
+                self.assertNotIn(b"dc:date", found["svg"])
+            again = f"{folder}/again.svg"
+            command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "corestack.plot", "pareto", paths["compared"], "-o", again]
+            subprocess.run(command, check=True, capture_output=True)
+            self.assertEqual(Path(again).read_bytes(), Path(f"{folder}/pareto.svg").read_bytes())
+            self.assertEqual(sorted(p.suffix for p in Path(folder).iterdir() if p.name.startswith(".")), [])
+
+    def test_from_a_pool(self):
+        from corestack.plot import _command
+
+        preds, y = toy(rows=90, members=4)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, p in preds.items():
+                np.save(f"{folder}/{name}.npy", p)
+            np.save(f"{folder}/y.npy", y)
+            pool = {
+                "corestack_pool": 1, "task": "classification", "classes": 3, "output": "probability",
+                "splits": {"oof": {"labels": "y.npy"}},
+                "models": [{"name": name, "flops": 10, "predictions": {"oof": f"{name}.npy"}} for name in preds],
+            }  # fmt: skip
+            Path(folder, "pool.json").write_text(json.dumps(pool))
+            quick = ["-r", "0", "--set", "gate.epochs=2"]
+            for figure, source, more in (
+                ("kappa", "pool.json", ["--methods", "average,ridge,best-single", "--matrix", "gram"]), ("pareto", "", ["--methods", "average,ridge"]),
+                ("tau", "pool.json", ["--values", "0.5,0.9"]), ("pool-size", "pool.json", ["--draws", "1", "--methods", "average"]),
+                ("ablation", "pool.json", ["--metric", "nll"]),
+            ):  # fmt: skip
+                out = Path(folder, f"{figure}.svg")
+                self.assertEqual(_command.main([figure, f"{folder}/{source}", "-o", str(out), *quick, *more]), 0)
+                self.assertTrue(out.read_bytes().startswith(b"<?xml"), figure)
+
+    def test_wrong_commands(self):
+        from contextlib import redirect_stderr
+        from io import StringIO
+
+        from corestack.plot import _command
+
+        with tempfile.TemporaryDirectory() as folder:
+            report = f"{folder}/report.json"
+            Path(report).write_text(self.ablated.to_json())
+            Path(f"{folder}/bad.json").write_text("{")
+            for words, says in (
+                (["ablation", report, "-o", f"{folder}/a.pdf"], "must end in .png or .svg"),
+                (["ablation", report, "-o", f"{folder}/none/a.svg"], "the folder is not there"),
+                (["ablation", report, report, "-o", f"{folder}/a.svg"], "it takes 1"),
+                (["ablation", f"{folder}/none.json", "-o", f"{folder}/a.svg"], "none.json"),
+                (["ablation", f"{folder}/bad.json", "-o", f"{folder}/a.svg"], "not a JSON document"),
+                (["tau", report, "-o", f"{folder}/a.svg"], "needs a report of 'sweep'"),
+                (["ablation", report, "-o", f"{folder}/a.svg", "--metric", "luck"], "no row has a score"),
+                (["ablation", folder, "-o", f"{folder}/a.svg", "--set", "x"], "needs KEY=VALUE"),
+                (["heatmap", report, "-o", f"{folder}/a.svg"], "invalid choice"),
+                (["ablation", report], "-o/--output"),
+            ):
+                errors = StringIO()
+                with redirect_stderr(errors):
+                    self.assertEqual(_command.main(words), 2, words)
+                self.assertIn(says, errors.getvalue())
+                self.assertEqual(errors.getvalue().count("\n"), 1)
+                self.assertFalse(Path(f"{folder}/a.svg").exists())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,9 @@
 """corestack.pool without networks: files that survive a kill, lists of images, divisions, counts; and without PyTorch."""
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -10,7 +13,7 @@ import numpy as np
 from common import Folder
 
 from corestack import InputError
-from corestack.pool import _classify, _data, _engine, _models
+from corestack.pool import _benchmarks, _classify, _data, _engine, _models
 from corestack.pool._files import ArraySink, Journal, Lock, texts, write_whole
 from corestack.pool._task import Member
 
@@ -230,6 +233,84 @@ class Sources(Refusals):
         self.assertTrue(np.all(np.bincount([i // 10 for i in second]) == 2))
         with self.refused("without rows"):
             _data.divide([0, 0], ["a", "b"], 0.1, 0)
+
+
+class FakePool:
+    """What the benchmarks ask of a pool's folder."""
+
+    def __init__(self, folder, head=None, splits=None):
+        self.folder, self.head, self.content, self.entries = folder, head or {}, {"splits": splits or {}}, splits or {}
+
+    def split(self, name):
+        return {"entry": self.entries[name]} if name in self.entries else {}
+
+
+class Benchmarks(Refusals):
+    def corrupted(self, pool, **more):
+        arguments = {"data": self.path / "c", "rows": None, "kinds": None, "severities": [1, 2], "name": "corrupted", "classes": None}
+        with contextlib.redirect_stderr(io.StringIO()) as self.said:
+            task, (split,) = _benchmarks._corrupted_prepare(argparse.Namespace(**{**arguments, **more}), pool)
+        return task, split
+
+    def test_corrupted_images_of_a_flat_test_split(self):
+        """The validation images lie in one folder, those of ImageNet-C in class folders."""
+        names = [f"n0{i % 2}/val_{i}.JPEG" for i in range(6)]
+        for kind in ("fog", "noise/shot_noise"):
+            for severity in (1, 2):
+                touch(self.path / "c" / kind / str(severity), *names)
+        np.save(self.path / "test_ids.npy", np.array([b"val_5.JPEG", b"val_0.JPEG", b"val_2.JPEG"]))
+        np.save(self.path / "test_labels.npy", np.array([1, 0, 0]))
+        pool = FakePool(self.path, {"classes": ["n00", "n01"]}, {"test": {"ids": "test_ids.npy", "labels": "test_labels.npy"}})
+        _, split = self.corrupted(pool)
+        self.assertEqual(split.source.data.paths, ("n01/val_5.JPEG", "n00/val_0.JPEG", "n00/val_2.JPEG"))
+        self.assertEqual(split.source.ids, ("val_5.JPEG", "val_0.JPEG", "val_2.JPEG"))
+        self.assertEqual((split.source.labels, split.entry["clean"]), ((1, 0, 0), "test"))
+        self.assertEqual(split.source.data.folders, ("noise/shot_noise/1", "noise/shot_noise/2", "fog/1", "fog/2"))
+        self.assertIn("2 of the 19 kinds", self.said.getvalue())
+        task, split = self.corrupted(FakePool(self.path))
+        self.assertEqual((len(split.source.labels), "clean" in split.entry, task.classes), (6, False, ("n00", "n01")))
+        np.save(self.path / "test_labels.npy", np.array([1, 1, 0]))
+        with self.refused("classes of its images differ"):
+            self.corrupted(pool)
+        np.save(self.path / "test_ids.npy", np.array([b"val_5.JPEG", b"val_9.JPEG", b"val_2.JPEG"]))
+        with self.refused("no image val_9.JPEG"):
+            self.corrupted(pool)
+        (self.path / "c" / "fog" / "2" / "n00" / "val_0.JPEG").unlink()
+        with self.refused("n00/val_0.JPEG is in only one of"):
+            self.corrupted(pool)
+        with self.refused("no folder fog/3"):
+            self.corrupted(pool, kinds=["fog"], severities=[3])
+        with self.refused("blur is not one of"):
+            self.corrupted(pool, kinds=["blur"])
+
+    def test_19_kinds(self):
+        """Names and numbers of ImageNet-C; the library knows a reference error for each."""
+        self.assertEqual((len(_benchmarks.KINDS), len(_benchmarks.SEVERITIES)), (19, 5))
+        families = list(_benchmarks.KINDS.values())
+        self.assertEqual({f: families.count(f) for f in families}, {"noise": 4, "blur": 5, "weather": 4, "digital": 6})
+
+    def domains(self, **more):
+        arguments = {"data": self.path, "domains": ["real", "sketch"], "domain": [], "meta": None, "test_share": 0.5, "seed": 0,
+                     "classes": None, "training_counts": None}  # fmt: skip
+        task, splits = _benchmarks._domain_prepare(argparse.Namespace(**{**arguments, **more}), FakePool(self.path))
+        return task, {s.name: s for s in splits}
+
+    def test_some_classes_of_domains(self):
+        for domain in ("real", "sketch"):
+            touch(self.path / domain, *(f"{c}/{i}.jpg" for c in ("ant", "bee", "cow") for i in range(4)))
+        (self.path / "two.txt").write_text("cow\nant\n")
+        task, splits = self.domains(classes=str(self.path / "two.txt"))
+        self.assertEqual(task.classes, ("cow", "ant"))
+        self.assertEqual((len(splits["oof"].source.labels), len(splits["real"].source.labels)), (8, 4))
+        ids = splits["sketch"].source.ids
+        self.assertTrue(all(i.startswith(("sketch/ant/", "sketch/cow/")) for i in ids), ids)
+        self.assertEqual(splits["sketch"].source.labels, tuple(int("ant" in i) for i in ids))
+        # The same from lists with numbers, whose names are the folders'.
+        for domain in ("real", "sketch"):
+            (self.path / f"{domain}_list.txt").write_text("".join(f"{domain}/{c}/{i}.jpg {n}\n" for n, c in enumerate(("cow", "ant")) for i in range(4)))
+        listed, again = self.domains()
+        self.assertEqual(listed.classes, task.classes)
+        self.assertEqual(set(again["oof"].source.ids), set(splits["oof"].source.ids))
 
 
 class Words(Refusals):

@@ -55,6 +55,7 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_BLEND_EVIDENCE, "same-loss"},
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
     {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
+    {"prototype", CST_OPT_DOMAIN_AWARE, "false"},
 };
 
 enum { VALUE_CHARS = 256 };

@@ -159,6 +159,13 @@
       "Use the total or the mean loss and curvature in the Laplace weights.")                      \
     X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \
       "How linear scores are turned into probabilities.")                                          \
+    X(DOMAIN_AWARE, "domain.aware", CHOICE, "auto", 0, 0, "auto|true|false",                       \
+      "Classification: give each domain of the rows a scale and biases of its own after the "      \
+      "blend; auto = if they lower the held-out NLL by more than two standard errors.")            \
+    X(DOMAIN_PRIOR_SCALE, "domain.prior_scale", REAL, "100", 1e-6, 1e12, "",                       \
+      "Prior precision of a domain's scale around 1, for the total loss.")                         \
+    X(DOMAIN_PRIOR_BIAS, "domain.prior_bias", REAL, "10", 1e-6, 1e12, "",                          \
+      "Prior precision of a domain's class biases around 0, for the total loss.")                  \
     X(DETECT_IOU, "detect.iou", REAL, "0.55", 0.05, 1, "",                                         \
       "Detection: minimum IoU for boxes of different members to count as one object.")             \
     X(DETECT_MIN_SCORE, "detect.min_score", REAL, "0", 0, 1, "",                                   \

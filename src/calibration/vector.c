@@ -7,14 +7,12 @@
  * and learned from a few steps, and nothing of size C^2 is formed.
  */
 #include "calibration/calibration.h"
+#include "calibration/descent.h"
 
 #include "metrics/risk.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Pairs of steps and changes of the gradient that are kept; steps at most. */
-enum { HISTORY = 20, STEPS = 500 };
 
 typedef struct vector_job {
     const float *logs; /* [rows][classes] */
@@ -22,31 +20,9 @@ typedef struct vector_job {
     int64_t rows;
     int32_t classes;
     const double *weights; /* [rows]; NULL: all alike */
-    const double *theta;   /* [2C]: slopes, then intercepts */
-} vector_job;
-
-/* A point and what is known there. `all`: theta, gradient [2C], blocks [3C] (slope twice, mixed,
- * intercept twice), behind one another after one double, the loss. */
-typedef struct point {
-    double *theta;
-    double *sums; /* [1 + 5C]: loss, gradient, blocks */
-} point;
-
-typedef struct descent {
-    vector_job job;
     double shrink;
-    double tolerance;
-    size_t size; /* 2C */
-    point at;
-    point trial;
-    double *direction; /* [2C] */
-    double *steps;     /* [HISTORY][2C] */
-    double *changes;   /* [HISTORY][2C] */
-    double inner[HISTORY];
-    int kept;
-    int newest;
-    double *all;
-} descent;
+    const double *theta; /* [2C]: slopes, then intercepts */
+} vector_job;
 
 /* softmax of the row's scores into q; returns the log of the normaliser. */
 static double softmax_row(const vector_job *job, const float *row, double *q) {
@@ -105,45 +81,41 @@ static cst_status loss_block(cst_context *worker, void *user, int64_t block, dou
     return CST_OK;
 }
 
-/* Loss, gradient and blocks at p->theta, with the prior. */
-static cst_status evaluate(cst_context *context, descent *d, point *p) {
-    d->job.theta = p->theta;
-    size_t classes = d->size / 2;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(d->job.rows), 1 + 5 * classes,
-                                          loss_block, &d->job, p->sums);
-    double precision = d->shrink > 0 ? d->shrink : CST_VECTOR_PRIOR;
+/* Loss, gradient [2C] and blocks [3C] (slope twice, mixed, intercept twice) with the prior. */
+static cst_status evaluate(cst_context *context, void *user, const double *theta, double *sums) {
+    vector_job *job = user;
+    size_t classes = (size_t)job->classes;
+    size_t size = 2 * classes;
+    job->theta = theta;
+    cst_status status = cst_reduce_blocks(context, cst_block_count(job->rows), 1 + 5 * classes,
+                                          loss_block, job, sums);
+    double precision = job->shrink > 0 ? job->shrink : CST_VECTOR_PRIOR;
     double center = 1;
-    if (d->shrink > 0) { /* their mean has the weaker prior around 1 */
+    if (job->shrink > 0) { /* their mean has the weaker prior around 1 */
         center = 0;
         for (size_t c = 0; c < classes; c++)
-            center += p->theta[c] / (double)classes;
-        p->sums[0] += 0.5 * CST_VECTOR_PRIOR * (center - 1) * (center - 1);
+            center += theta[c] / (double)classes;
+        sums[0] += 0.5 * CST_VECTOR_PRIOR * (center - 1) * (center - 1);
         for (size_t c = 0; c < classes; c++)
-            p->sums[1 + c] += CST_VECTOR_PRIOR * (center - 1) / (double)classes;
+            sums[1 + c] += CST_VECTOR_PRIOR * (center - 1) / (double)classes;
     }
-    for (size_t j = 0; j < d->size; j++) {
-        double offset = p->theta[j] - (j < classes ? center : 0);
-        p->sums[0] += 0.5 * precision * offset * offset;
-        p->sums[1 + j] += precision * offset;
+    for (size_t j = 0; j < size; j++) {
+        double offset = theta[j] - (j < classes ? center : 0);
+        sums[0] += 0.5 * precision * offset * offset;
+        sums[1 + j] += precision * offset;
     }
     for (size_t c = 0; c < classes; c++) {
-        p->sums[1 + d->size + c] += precision;
-        p->sums[1 + d->size + 2 * classes + c] += precision;
+        sums[1 + size + c] += precision;
+        sums[1 + size + 2 * classes + c] += precision;
     }
     return status;
 }
 
-static double dot(const double *a, const double *b, size_t count) {
-    double sum = 0;
-    for (size_t j = 0; j < count; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
-
 /* Solves the 2 x 2 systems of the classes in place. */
-static void solve_blocks(const descent *d, double *v) {
-    size_t classes = d->size / 2;
-    const double *blocks = d->at.sums + 1 + d->size;
+static void solve_blocks(const void *user, const double *sums, double *v) {
+    const vector_job *job = user;
+    size_t classes = (size_t)job->classes;
+    const double *blocks = sums + 1 + 2 * classes;
     for (size_t c = 0; c < classes; c++) {
         double aa = blocks[c];
         double ab = blocks[classes + c];
@@ -155,122 +127,42 @@ static void solve_blocks(const descent *d, double *v) {
     }
 }
 
-/* The two-loop recursion: direction = - (inverse Hessian) gradient. */
-static void find_direction(descent *d) {
-    double weight[HISTORY];
-    double *v = d->direction;
-    for (size_t j = 0; j < d->size; j++)
-        v[j] = -d->at.sums[1 + j];
-    for (int i = 0; i < d->kept; i++) {
-        int h = (d->newest - i + HISTORY) % HISTORY;
-        weight[h] = dot(d->steps + (size_t)h * d->size, v, d->size) / d->inner[h];
-        for (size_t j = 0; j < d->size; j++)
-            v[j] -= weight[h] * d->changes[(size_t)h * d->size + j];
-    }
-    solve_blocks(d, v);
-    for (int i = d->kept - 1; i >= 0; i--) {
-        int h = (d->newest - i + HISTORY) % HISTORY;
-        double back = dot(d->changes + (size_t)h * d->size, v, d->size) / d->inner[h];
-        for (size_t j = 0; j < d->size; j++)
-            v[j] += (weight[h] - back) * d->steps[(size_t)h * d->size + j];
-    }
-}
-
-/* Halves the step until the loss falls enough or, where rounding hides the fall, its slope does.
- * The trial point is the new one then. */
-static cst_status line_search(cst_context *context, descent *d, double slope, bool *moved) {
-    *moved = false;
-    for (double t = 1; t > 1e-12 && !*moved; t *= 0.5) {
-        for (size_t j = 0; j < d->size; j++)
-            d->trial.theta[j] = d->at.theta[j] + t * d->direction[j];
-        cst_status status = evaluate(context, d, &d->trial);
-        if (status != CST_OK)
-            return status;
-        double value = d->trial.sums[0];
-        double new_slope = dot(d->trial.sums + 1, d->direction, d->size);
-        *moved = value <= d->at.sums[0] + 1e-4 * t * slope ||
-                 (value <= d->at.sums[0] * (1 + 1e-11) && fabs(new_slope) <= -0.9 * slope);
-    }
-    return CST_OK;
-}
-
-/* Keeps the pair of the last step and moves there. */
-static void advance(descent *d) {
-    int next = (d->newest + 1) % HISTORY;
-    double *step = d->steps + (size_t)next * d->size;
-    double *change = d->changes + (size_t)next * d->size;
-    for (size_t j = 0; j < d->size; j++) {
-        step[j] = d->trial.theta[j] - d->at.theta[j];
-        change[j] = d->trial.sums[1 + j] - d->at.sums[1 + j];
-    }
-    double inner = dot(step, change, d->size);
-    if (inner > 0) { /* always, but for rounding: the loss is strictly convex */
-        d->inner[next] = inner;
-        d->newest = next;
-        d->kept += d->kept < HISTORY ? 1 : 0;
-    }
-    point old = d->at;
-    d->at = d->trial;
-    d->trial = old;
-}
-
-/* Descends until the next step promises less than the tolerance. */
-static cst_status descend(cst_context *context, descent *d) {
-    cst_status status = evaluate(context, d, &d->at);
-    bool moved = true;
-    for (int i = 0; status == CST_OK && moved && i < STEPS; i++) {
-        find_direction(d);
-        double slope = dot(d->at.sums + 1, d->direction, d->size);
-        if (!(slope < -d->tolerance))
-            return CST_OK;
-        status = line_search(context, d, slope, &moved);
-        if (status == CST_OK && moved)
-            advance(d);
-    }
-    if (status == CST_OK && moved)
-        cst_notice(context, "vector scaling stopped after %d steps before it reached the optimum",
-                   STEPS);
-    return status;
-}
-
 cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
                           int32_t classes, const int32_t *labels, const cst_vector_options *options,
                           double *slopes, double *intercepts) {
     static const cst_vector_options plain = {.tolerance = 1e-16};
     if (!options)
         options = &plain;
-    descent d = {
-        .job = {.labels = labels, .rows = rows, .classes = classes, .weights = options->weights},
-        .shrink = options->shrink,
-        .tolerance = options->tolerance,
-        .size = 2 * (size_t)classes,
-        .newest = HISTORY - 1};
     float *logs = NULL;
-    cst_status status = cst_floored_logs(context, probabilities, rows, classes, &logs);
     size_t c = (size_t)classes;
-    if (status == CST_OK)
-        d.all = cst_alloc(context, (2 * (2 + 1 + 5) + 2 + 4 * HISTORY) * c, sizeof *d.all);
-    if (status == CST_OK && !d.all)
+    cst_status status = cst_floored_logs(context, probabilities, rows, classes, &logs);
+    double *theta = cst_alloc(context, 2 * c, sizeof *theta);
+    if (status == CST_OK && !theta)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        d.job.logs = logs;
-        d.at = (point){d.all, d.all + 2 * c};
-        d.trial = (point){d.all + 8 * c, d.all + 10 * c};
-        d.direction = d.all + 16 * c;
-        d.steps = d.direction + 2 * c;
-        d.changes = d.steps + HISTORY * 2 * c;
-        for (size_t j = 0; j < c; j++) {
-            d.at.theta[j] = options->start ? options->start->slopes[j] : 1;
-            d.at.theta[c + j] = options->start ? options->start->intercepts[j] : 0;
-        }
-        status = descend(context, &d);
+    vector_job job = {.logs = logs,
+                      .labels = labels,
+                      .rows = rows,
+                      .classes = classes,
+                      .weights = options->weights,
+                      .shrink = options->shrink};
+    const cst_descent descent = {.size = 2 * c,
+                                 .sums = 1 + 5 * c,
+                                 .tolerance = options->tolerance,
+                                 .evaluate = evaluate,
+                                 .solve = solve_blocks,
+                                 .user = &job,
+                                 .name = "vector scaling"};
+    for (size_t j = 0; status == CST_OK && j < c; j++) {
+        theta[j] = options->start ? options->start->slopes[j] : 1;
+        theta[c + j] = options->start ? options->start->intercepts[j] : 0;
     }
+    CST_TRY(cst_descend(context, &descent, theta));
     if (status == CST_OK) {
-        memcpy(slopes, d.at.theta, c * sizeof *slopes);
-        memcpy(intercepts, d.at.theta + c, c * sizeof *intercepts);
+        memcpy(slopes, theta, c * sizeof *slopes);
+        memcpy(intercepts, theta + c, c * sizeof *intercepts);
     }
     cst_free(context, logs);
-    cst_free(context, d.all);
+    cst_free(context, theta);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "classification/shift.h"
 #include "classification/state.h"
+#include "evaluation/profile.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
 #include "pipeline/pipeline.h"
@@ -42,6 +43,7 @@ static cst_status open_targets(cst_context *context, const cst_evaluation *e, st
         target->labels = s->source.view.labels;
         target->groups = s->source.view.groups;
         target->weights = s->source.view.weights;
+        target->domains = s->source.view.domains;
         target->samples = s->source.view.rows;
     }
     CST_TRY(cst_targets_check_weights(context, e->pool, &s->targets));
@@ -409,6 +411,7 @@ const cst_task_ops cst_classification_ops = {
     .baselines = BASELINES,
     .brief_scores = BRIEF,
     .put_own = cst_class_put_own,
+    .profile = &cst_profile_rows,
     .put_size = put_size,
     .put_more = put_more,
     .put_definitions = put_definitions,

@@ -27,6 +27,8 @@ cst_status cst_shift_report(cst_context *context, const cst_shift *shift) {
         status = cst_shift_classes(context, shift);
     if (status == CST_OK && plain && cst_pool_groups(shift->pool, split))
         status = cst_shift_groups(context, shift);
+    if (status == CST_OK && plain)
+        status = cst_shift_domains(context, shift);
     if (status == CST_OK && targets->list[targets->count - 1].role == CST_TARGET_OOD)
         status = cst_shift_ood(context, shift);
     return status;

@@ -53,6 +53,7 @@ cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_splits(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_classes(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_groups(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_domains(cst_context *context, const cst_shift *shift);
 cst_status cst_shift_ood(cst_context *context, const cst_shift *shift);
 
 /* Statistics of every method: value [count][size], drawn [count][size][resamples]. */

@@ -123,6 +123,7 @@ cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int
     target->samples = target->counted.samples;
     target->groups = target->counted.groups;
     target->weights = target->view.weights;
+    target->domains = target->view.domains;
     if (target->role == CST_TARGET_OOD)
         return CST_OK;
     target->labels = target->counted.labels;

@@ -16,13 +16,14 @@ typedef enum cst_target_role {
 typedef struct cst_target {
     const char *split; /* in the list's text */
     cst_target_role role;
-    int32_t conditions;    /* 0: none */
-    cst_view view;         /* all conditions one after the other; filled by cst_target_load */
-    const int32_t *labels; /* [samples]; NULL out of distribution */
-    const int64_t *groups; /* [samples], or NULL */
-    const double *weights; /* [samples], or NULL */
-    int64_t samples;       /* of one condition, those that count */
-    cst_counted counted;   /* what the above are in, unless they are another's */
+    int32_t conditions;         /* 0: none */
+    cst_view view;              /* all conditions one after the other; filled by cst_target_load */
+    const int32_t *labels;      /* [samples]; NULL out of distribution */
+    const int64_t *groups;      /* [samples], or NULL */
+    const double *weights;      /* [samples], or NULL */
+    const cst_domains *domains; /* of the samples, or NULL */
+    int64_t samples;            /* of one condition, those that count */
+    cst_counted counted;        /* what the above are in, unless they are another's */
 } cst_target;
 
 typedef struct cst_targets {

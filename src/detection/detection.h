@@ -10,6 +10,7 @@
 #include "model/stack.h"
 
 extern const cst_task_ops cst_detection_ops;
+extern const cst_profile_ops cst_profile_boxes;
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report);
@@ -27,6 +28,15 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
                                  const char *split, bool labelled, cst_box_split *split_out,
                                  cst_coco_boxes **out);
+
+/* The same in two steps: files of the split, with the places of the model's members in the pool,
+ * [model->members]; and the boxes made of them. */
+cst_status cst_detection_open(cst_context *context, const cst_model *model, const cst_pool *pool,
+                              const char *split, bool labelled, int32_t *positions,
+                              cst_box_split *out);
+cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
+                              const cst_box_split *split, const int32_t *positions,
+                              cst_coco_boxes **out);
 
 /* Categories of true boxes, [count] as the file's order has them: what a model remembers of the
  * split it was fitted on. *out is the caller's. */

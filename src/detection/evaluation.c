@@ -5,6 +5,7 @@
 #include "detection/detection.h"
 #include "detection/figures.h"
 #include "detection/state.h"
+#include "evaluation/profile.h"
 
 #include <math.h>
 #include <string.h>
@@ -272,6 +273,7 @@ const cst_task_ops cst_detection_ops = {
     .open_baselines = cst_boxes_open_baselines,
     .baselines = BASELINES,
     .put_own = cst_boxes_put_own,
+    .profile = &cst_profile_boxes,
     .put_size = put_size,
     .put_row = put_row,
 };

@@ -113,27 +113,40 @@ static cst_status predict_boxes(cst_context *context, const cst_model *model,
     return status;
 }
 
+cst_status cst_detection_open(cst_context *context, const cst_model *model, const cst_pool *pool,
+                              const char *split, bool labelled, int32_t *positions,
+                              cst_box_split *out) {
+    cst_status status = match_members(context, model, pool, positions);
+    CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
+        context, pool, split, positions, model->members, out));
+    CST_TRY(check_categories(context, model->fusion, out->coco));
+    return status;
+}
+
+cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
+                              const cst_box_split *split, const int32_t *positions,
+                              cst_coco_boxes **out) {
+    cst_box_rule rule = model->fusion->rule;
+    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN)
+        return predict_boxes(context, model, split, positions, out);
+    cst_box_rows rows = {0};
+    cst_cluster_options options = {.iou = model->fusion->iou,
+                                   .min_score = model->fusion->min_score,
+                                   .max_boxes = model->fusion->max_boxes};
+    cst_status status = cst_box_rows_make(context, split, &options, NULL, NULL, &rows);
+    CST_TRY(predict_rows(context, model, split, positions, &rows, out));
+    cst_box_rows_free(context, &rows);
+    return status;
+}
+
 static cst_status predict(cst_context *context, const cst_model *model, const cst_pool *pool,
                           const char *split, bool labelled, cst_box_split *split_out,
                           cst_coco_boxes **out) {
-    cst_box_rows rows = {0};
     int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
     cst_status status =
-        positions ? match_members(context, model, pool, positions) : CST_ERROR_MEMORY;
-    CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
-        context, pool, split, positions, model->members, split_out));
-    CST_TRY(check_categories(context, model->fusion, split_out->coco));
-    cst_box_rule rule = model->fusion->rule;
-    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN) {
-        CST_TRY(predict_boxes(context, model, split_out, positions, out));
-    } else if (status == CST_OK) {
-        cst_cluster_options options = {.iou = model->fusion->iou,
-                                       .min_score = model->fusion->min_score,
-                                       .max_boxes = model->fusion->max_boxes};
-        status = cst_box_rows_make(context, split_out, &options, NULL, NULL, &rows);
-        CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
-    }
-    cst_box_rows_free(context, &rows);
+        positions ? cst_detection_open(context, model, pool, split, labelled, positions, split_out)
+                  : CST_ERROR_MEMORY;
+    CST_TRY(cst_detection_fuse(context, model, split_out, positions, out));
     cst_free(context, positions);
     return status;
 }

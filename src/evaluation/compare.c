@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { METHODS_MAX = 512, FEWEST_FOR_RANKS = 3 };
+enum { FEWEST_FOR_RANKS = 3 };
 
 typedef struct comparison {
     cst_evaluation e;
-    cst_entry *entries; /* [METHODS_MAX] */
+    cst_entry *entries; /* [count] */
     int32_t count;
     int32_t reference;
     cst_intervals intervals;
@@ -25,75 +25,9 @@ typedef struct comparison {
 
 /* ---- which methods ---- */
 
-/* What a method fails by: an error that names it if it was asked for by name or is the last one,
- * else it is left out with a notice. */
-static cst_status leave_out(cst_context *context, const cst_entry *entry, bool last,
-                            cst_status status) {
-    char why[256];
-    bool about_data = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
-    if (!about_data && status != CST_ERROR_ARGUMENT)
-        return status;
-    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
-    if (entry->asked || last)
-        return cst_fail(context, status, "method %s: %s", entry->name, why);
-    cst_notice(context, "%s is left out: %s", entry->name, why);
-    return CST_OK;
-}
-
-static int32_t find_method(const comparison *c, const char *name) {
-    for (int32_t m = 0; m < c->count; m++)
-        if (strcmp(c->entries[m].name, name) == 0)
-            return m;
-    return -1;
-}
-
-static cst_status add_method(cst_context *context, comparison *c, const char *name, bool asked) {
-    const cst_compare_options *o = c->e.options;
-    int32_t found = find_method(c, name);
-    if (found >= 0) {
-        c->entries[found].asked = c->entries[found].asked || asked;
-        return CST_OK;
-    }
-    if (c->count == METHODS_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
-    cst_entry *entry = &c->entries[c->count];
-    cst_status status = cst_entry_make(context, &c->e, name, o->settings, o->setting_count, entry);
-    entry->asked = asked;
-    bool runs = status == CST_OK;
-    if (runs && !asked && !c->e.ops->applies(&c->e, entry)) {
-        runs = false; /* one of all: without a word */
-    } else if (runs) {
-        status = cst_entry_check(context, &c->e, entry);
-        runs = status == CST_OK;
-        if (!runs)
-            status = leave_out(context, entry, false, status);
-    }
-    if (runs)
-        c->count++;
-    else
-        cst_entry_free(context, &c->e, entry);
-    return status;
-}
-
-static cst_status add_all(cst_context *context, comparison *c, bool extras) {
-    cst_status status = CST_OK;
-    for (size_t i = 0; status == CST_OK && c->e.ops->method_name(i); i++)
-        if (extras || !cst_method_is_extra(c->e.ops->method_name(i)))
-            status = add_method(context, c, c->e.ops->method_name(i), false);
-    return status;
-}
-
-static cst_status add_defaults(cst_context *context, comparison *c) {
-    const char *const *names = c->e.ops->default_methods;
-    cst_status status = names ? CST_OK : add_all(context, c, false);
-    for (; status == CST_OK && names && *names; names++)
-        status = add_method(context, c, *names, false);
-    return status;
-}
-
 static cst_status find_reference(cst_context *context, comparison *c) {
     const char *given = c->e.options->reference;
-    c->reference = find_method(c, given ? given : "default");
+    c->reference = cst_entries_find(c->entries, c->count, given ? given : "default");
     if (c->reference < 0 && given)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the reference '%.60s' is not one of the compared methods", given);
@@ -102,14 +36,8 @@ static cst_status find_reference(cst_context *context, comparison *c) {
 }
 
 static cst_status list_methods(cst_context *context, comparison *c) {
-    const cst_compare_options *o = c->e.options;
-    c->entries = cst_alloc(context, METHODS_MAX, sizeof *c->entries);
-    if (!c->entries)
-        return CST_ERROR_MEMORY;
-    cst_status status = o->method_count < 1 ? add_defaults(context, c) : CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < o->method_count; m++)
-        status = strcmp(o->methods[m], "all") == 0 ? add_all(context, c, true)
-                                                   : add_method(context, c, o->methods[m], true);
+    cst_status status =
+        cst_entries_list(context, &c->e, c->e.ops->default_methods, &c->entries, &c->count);
     if (status == CST_OK && c->count == 0)
         status = cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
     CST_TRY(find_reference(context, c));
@@ -119,9 +47,7 @@ static cst_status list_methods(cst_context *context, comparison *c) {
 /* ---- running ---- */
 
 static void remove_method(cst_context *context, comparison *c, int32_t m) {
-    cst_entry_free(context, &c->e, &c->entries[m]);
-    memmove(c->entries + m, c->entries + m + 1, (size_t)(c->count - m - 1) * sizeof *c->entries);
-    c->entries[--c->count] = (cst_entry){0};
+    cst_entries_remove(context, &c->e, c->entries, &c->count, m);
     if (c->reference == m)
         c->reference = 0;
     else if (c->reference > m)
@@ -140,7 +66,7 @@ static cst_status run_methods(cst_context *context, comparison *c) {
         if (status == CST_OK && c->e.ops->tell)
             status = c->e.ops->tell(context, &c->e, entry);
         else if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
-            status = leave_out(context, entry, c->count == 1, status);
+            status = cst_entry_leave_out(context, entry, c->count == 1, status);
             if (status == CST_OK)
                 remove_method(context, c, m--);
         }
@@ -362,9 +288,7 @@ static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cs
     CST_TRY(list_methods(context, &c));
     CST_TRY(run_methods(context, &c));
     CST_TRY(fill(context, report, &c, start));
-    for (int32_t m = 0; c.entries && m < c.count; m++)
-        cst_entry_free(context, &c.e, &c.entries[m]);
-    cst_free(context, c.entries);
+    cst_entries_free(context, &c.e, c.entries, c.count);
     cst_intervals_free(context, &c.intervals);
     cst_evaluation_close(context, &c.e);
     return status;

@@ -121,6 +121,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(f->entry.made.model, "split.pool"));
     put_members(report, f);
+    (void)cst_document_domains(report, f->entry.made.model->domains);
     status = put_scores(context, report, f);
     cst_report_number(report, root, "kappa_gram", f->entry.kappa_gram);
     cst_report_number(report, root, "kappa_cka", f->entry.kappa_cka);

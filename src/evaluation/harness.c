@@ -151,6 +151,19 @@ cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const 
     return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
 }
 
+cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
+                               cst_status status) {
+    char why[256];
+    bool about_data = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
+    if (!about_data && status != CST_ERROR_ARGUMENT)
+        return status;
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+    if (entry->asked || last)
+        return cst_fail(context, status, "method %s: %s", entry->name, why);
+    cst_notice(context, "%s is left out: %s", entry->name, why);
+    return CST_OK;
+}
+
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {

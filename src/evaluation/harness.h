@@ -26,6 +26,10 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
                           const char *const *settings, int32_t count, cst_entry *out);
 /* An error where the method cannot be fitted on this pool for want of tags or costs. */
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
+/* What a method fails by: an error that names it if it was asked for by name or is the last one,
+ * else it is left out with a notice. */
+cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
+                               cst_status status);
 /* Fits, predicts and scores. part: the evaluation of some members that the method may use; NULL:
  * `e` itself. */
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
@@ -43,6 +47,21 @@ cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
 void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry);
 /* A paired t-test of a loss. */
 cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test);
+
+/* ---- several methods ---- */
+
+/* The methods that the evaluation's options name, "all" for every one that applies; where they name
+ * none, those of `defaults` (NULL at the end; NULL: all but the extra presets) that the task has
+ * and that apply. What cannot be fitted on the pool is left out with a notice if it was not asked
+ * for by name. Free with cst_entries_free, also after a failure. */
+cst_status cst_entries_list(cst_context *context, const cst_evaluation *e,
+                            const char *const *defaults, cst_entry **entries, int32_t *count);
+/* The place of a method, or -1. */
+int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
+void cst_entries_remove(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                        int32_t *count, int32_t place);
+void cst_entries_free(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                      int32_t count);
 
 /* ---- intervals ---- */
 

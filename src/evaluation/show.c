@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "la/la.h"
 #include "model/absent.h"
+#include "pipeline/document.h"
 #include "pipeline/label.h"
 
 #include <math.h>
@@ -91,6 +92,7 @@ static void put_learners(cst_report *report, const cst_model *model) {
         cst_report_string(report, entry, "name", cst_calibrator_name(map->kind));
         cst_report_string(report, entry, "detail", map->detail);
     }
+    (void)cst_document_domains(report, model->domains);
     cst_report_flag(report, root, "absent_members", model->refits != NULL);
 }
 

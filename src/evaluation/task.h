@@ -18,6 +18,7 @@
 enum { CST_PAIR_TESTS_MAX = 2 };
 
 typedef struct cst_task_ops cst_task_ops;
+typedef struct cst_profile_ops cst_profile_ops;
 
 /* Rows that methods are fitted on, and rows that they are scored on: nested on split "oof", or
  * another split, which is read by predictions only. */
@@ -179,6 +180,9 @@ struct cst_task_ops {
     /* What the document of an evaluation holds beside scores, at its top. */
     cst_status (*put_own)(cst_context *context, cst_report *report, const cst_evaluation *e,
                           const cst_entry *entry);
+
+    /* Calls of a model that a profile times (evaluation/profile.h). */
+    const cst_profile_ops *profile;
 
     /* Parts of documents: sizes of the rows; what a row holds beside scores; what follows the rows
      * of a comparison (rows: [count] objects). */

@@ -73,6 +73,7 @@ cst_column_hint cst_column_hint_of(const char *name) {
     static const char *const groups[] = {"group", "groups", "group_id", "groupid", NULL};
     static const char *const weights[] = {"weight", "weights", "sample_weight", "sample_weights",
                                           NULL};
+    static const char *const domains[] = {"domain", "domains", "domain_id", NULL};
     static const char *const predictions[] = {"y_pred",
                                               "ypred",
                                               "pred",
@@ -119,6 +120,8 @@ cst_column_hint cst_column_hint_of(const char *name) {
         return CST_COLUMN_GROUP;
     if (is_in(words, weights))
         return CST_COLUMN_WEIGHT;
+    if (is_in(words, domains))
+        return CST_COLUMN_DOMAIN;
     if (is_in(words, truths))
         return CST_COLUMN_TRUTH;
     if (is_in(words, predictions))

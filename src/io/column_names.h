@@ -18,6 +18,7 @@ typedef enum cst_column_hint {
     CST_COLUMN_FOLD,       /* fold, split, ... */
     CST_COLUMN_GROUP,      /* group, ... */
     CST_COLUMN_WEIGHT,     /* weight, sample_weight, ... */
+    CST_COLUMN_DOMAIN,     /* domain, ... */
     CST_COLUMN_PREDICTION, /* y_pred, prediction, proba, ... */
 } cst_column_hint;
 

@@ -277,11 +277,14 @@ static size_t common(const form *f, bool at_end) {
     return shared;
 }
 
-/* Fills `fill` of the columns that are not spoken for; false where a name is no class. */
+/* Fills `fill` of the columns that are not spoken for; false where a name is no class, and without
+ * memory, which the status of `said` then tells. */
 static bool match(form *f, size_t before, size_t after, bool exact) {
     bool *taken = cst_alloc(f->context, (size_t)f->classes, sizeof *taken);
     int32_t *found = cst_alloc(f->context, (size_t)f->columns, sizeof *found);
     bool good = taken && found;
+    if (!good)
+        f->said.status = CST_ERROR_MEMORY;
     for (int32_t j = 0; good && j < f->columns; j++) {
         const char *name = cst_strings_at(f->names, j);
         size_t length = strlen(name);
@@ -323,6 +326,8 @@ static cst_status match_columns(form *f) {
         say(f, "%s", f->values ? "one output a column" : "one class a column, by name");
         return CST_OK;
     }
+    if (f->said.status != CST_OK)
+        return f->said.status;
     for (int32_t j = 0; j < f->columns; j++) {
         const char *name = cst_strings_at(f->names, j);
         if (f->fill[j] == NO_CLASS && find_class(f, name, strlen(name), false) < 0)

@@ -48,6 +48,7 @@ static void free_split(cst_context *context, cst_manifest_split *split) {
     cst_free(context, split->folds);
     cst_free(context, split->groups);
     cst_free(context, split->weights);
+    cst_free(context, split->domains);
     cst_free(context, split->clean);
     cst_free(context, split->domain);
     cst_free(context, split->annotations);

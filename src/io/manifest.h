@@ -30,6 +30,7 @@ typedef struct cst_manifest_split {
     char *folds;
     char *groups;
     char *weights;
+    char *domains;     /* of each row; all rows are of `domain` without */
     char *annotations; /* detection: COCO annotations */
     char *clean;       /* the split of the same task without the conditions, or NULL */
     char *domain;      /* what the inputs are (sketches, another hospital), or NULL */

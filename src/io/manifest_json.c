@@ -152,6 +152,7 @@ static const struct {
     {"ood", true, CLASSES},
     {"clean", true, CLASSES},
     {"domain", true, CLASSES},
+    {"domains", true, CLASSES},
     {"training_counts", false, CLASSES},
     {"reference_errors", false, CLASSES},
 };

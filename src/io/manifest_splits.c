@@ -89,9 +89,9 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
 }
 
 static cst_status read_split(const cst_manifest_reader *r, const char *name, const json_t *object) {
-    static const char *const keys[] = {"labels", "targets", "annotations", "ids",
-                                       "folds",  "groups",  "conditions",  "ood",
-                                       "clean",  "domain",  "weights",     NULL};
+    static const char *const keys[] = {"labels",  "targets",    "annotations", "ids",   "folds",
+                                       "groups",  "conditions", "ood",         "clean", "domain",
+                                       "domains", "weights",    NULL};
     char place[CST_MANIFEST_PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
     (void)cst_snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
@@ -119,6 +119,7 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     CST_TRY(cst_manifest_read_path(r, place, object, "folds", &split->folds));
     CST_TRY(cst_manifest_read_path(r, place, object, "groups", &split->groups));
     CST_TRY(cst_manifest_read_path(r, place, object, "weights", &split->weights));
+    CST_TRY(cst_manifest_read_path(r, place, object, "domains", &split->domains));
     if (status == CST_OK && split->ood && split->weights)
         return cst_manifest_wrong(
             r, place, "weights", "absent if ood is true: out-of-distribution rows have no weights");

@@ -98,10 +98,11 @@ bool cst_row_file_has_ids(const cst_row_file *rows) {
     return rows->table && rows->table->id_column >= 0;
 }
 
+/* what: NULL where a cell may be empty. */
 static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cell, const char *what,
                            cst_strings *strings) {
     const char *text = cst_csv_cell(csv, cell);
-    if (*text == '\0')
+    if (*text == '\0' && what)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d is empty; every row needs %s: fill it in, "
                         "or remove the row from every file",
@@ -316,7 +317,10 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
         if (status == CST_OK && table->said)
             cst_notice(context, "%s: %s", path, table->said);
         CST_TRY(read_table_column(context, out, table, path,
-                                  ask->kind == CST_COLUMN_TRUTH ? "a label" : "a value", claim));
+                                  ask->kind == CST_COLUMN_TRUTH    ? "a label"
+                                  : ask->kind == CST_COLUMN_DOMAIN ? NULL
+                                                                   : "a value",
+                                  claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
         CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));

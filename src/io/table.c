@@ -40,6 +40,7 @@ static const char *noun(const choice *c) {
         return c->ask->kind == CST_COLUMN_FOLD     ? "folds"
                : c->ask->kind == CST_COLUMN_GROUP  ? "groups"
                : c->ask->kind == CST_COLUMN_WEIGHT ? "weights"
+               : c->ask->kind == CST_COLUMN_DOMAIN ? "domains"
                : c->ask->kind == CST_COLUMN_TRUTH  ? "labels"
                                                    : "values";
     case CST_TABLE_IDS:
@@ -103,7 +104,7 @@ static bool is_text(const choice *c, int32_t column) {
 static bool has_role(const choice *c, int32_t column) {
     cst_column_hint hint = c->sheet->hints[column];
     return hint == CST_COLUMN_TRUTH || hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
-           hint == CST_COLUMN_WEIGHT;
+           hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN;
 }
 
 /* The first column of text, better one without repeats. */
@@ -268,7 +269,8 @@ static int32_t candidates(const choice *c, int32_t *columns, bool roles) {
     for (int32_t j = 0; j < c->sheet->columns; j++) {
         cst_column_hint hint = c->sheet->hints[j];
         bool other = hint == CST_COLUMN_FOLD || hint == CST_COLUMN_GROUP ||
-                     hint == CST_COLUMN_WEIGHT || (predictions && hint == CST_COLUMN_TRUTH);
+                     hint == CST_COLUMN_WEIGHT || hint == CST_COLUMN_DOMAIN ||
+                     (predictions && hint == CST_COLUMN_TRUTH);
         bool index =
             hint == CST_COLUMN_INDEX && c->sheet->names && cst_sheet_may_be_ids(c->sheet, j);
         c->left_out[j] =

@@ -86,6 +86,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .class_names = whole->class_names,
                          .map = whole->map,
                          .calibrator = whole->calibrator, /* borrowed */
+                         .domains = whole->domains,       /* borrowed */
                          .settings = whole->settings,
                          .setting = whole->setting};
     size_t cells = 0;

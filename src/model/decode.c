@@ -628,6 +628,41 @@ static void get_fusion(reader *r, cst_model *model) {
             refuse(r, at + 8 * i, "a weight of a box is %g, which is negative", fusion->weights[i]);
 }
 
+/* Bytes of a domain without a name or biases. */
+enum { DOMAIN_BYTES = 4 + 8 + 8 + 8 + 8 };
+
+static void get_domains(reader *r, cst_model *model) {
+    size_t first = r->at;
+    size_t classes = (size_t)model->classes;
+    int32_t count = get_int(r, "the number of domains", 1, CST_DOMAINS_MAX);
+    size_t each = DOMAIN_BYTES + 8 * classes;
+    if (r->status == CST_OK && model->task != CST_TASK_CLASSIFICATION)
+        refuse(r, first, "section DOMA is only for classification models");
+    if (r->status == CST_OK && (size_t)count > (r->end - r->at) / each)
+        refuse(r, first, "%" PRId32 " domains are declared, but %zu bytes are left", count,
+               r->end - r->at);
+    if (r->status == CST_OK)
+        r->status = cst_domain_map_alloc(r->context, count, model->classes, &model->domains);
+    for (int32_t d = 0; d < count && r->status == CST_OK; d++) {
+        cst_domain_map *map = model->domains;
+        size_t at = r->at;
+        map->names[d] = get_string(r, "domain", (size_t)d);
+        if (r->status == CST_OK && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
+            refuse(r, at, "the domains are not in ascending order, or one is there twice");
+        at = r->at;
+        const uint8_t *rows = take(r, 8);
+        map->rows[d] = rows ? (int64_t)load_u64(rows) : 0;
+        if (map->rows[d] < 0)
+            refuse(r, at, "the number of rows of a domain is beyond 2^63");
+        map->before[d] = get_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
+        map->after[d] = get_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
+        map->scale[d] = get_f64(r, "a domain's scale", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+        for (size_t c = 0; c < classes && r->status == CST_OK; c++)
+            map->bias[(size_t)d * classes + c] =
+                get_f64(r, "a domain's bias", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+    }
+}
+
 /* Numbers from `least` to the bound of coefficients into an array of zeros. */
 static void fill_f64s(reader *r, double *values, size_t count, double least, const char *what) {
     for (size_t i = 0; values && i < count && r->status == CST_OK; i++)
@@ -762,13 +797,13 @@ typedef void (*section_fn)(reader *r, cst_model *model);
 
 static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
-        [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_VALUES] = get_values,     [CST_SECTION_CALIBRATION] = get_calibration,
-        [CST_SECTION_NETWORK] = get_network,   [CST_SECTION_RULE] = get_rule,
-        [CST_SECTION_OWN] = get_owns,          [CST_SECTION_LEARNERS] = get_learners,
-        [CST_SECTION_FUSION] = get_fusion,     [CST_SECTION_REFITS] = get_refits,
-        [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_VALUES] = get_values,   [CST_SECTION_CALIBRATION] = get_calibration,
+        [CST_SECTION_NETWORK] = get_network, [CST_SECTION_RULE] = get_rule,
+        [CST_SECTION_OWN] = get_owns,        [CST_SECTION_LEARNERS] = get_learners,
+        [CST_SECTION_FUSION] = get_fusion,   [CST_SECTION_DOMAINS] = get_domains,
+        [CST_SECTION_REFITS] = get_refits,   [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

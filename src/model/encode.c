@@ -203,6 +203,20 @@ static void put_fusion(cst_buffer *w, const cst_model *model) {
         put_f64(w, fusion->weights[i]);
 }
 
+static void put_domains(cst_buffer *w, const cst_model *model) {
+    const cst_domain_map *map = model->domains;
+    size_t classes = (size_t)model->classes;
+    put_u32(w, (uint32_t)map->count);
+    for (size_t d = 0; d < (size_t)map->count; d++) {
+        put_string(w, map->names[d]);
+        put_u64(w, (uint64_t)map->rows[d]);
+        put_f64(w, map->before[d]);
+        put_f64(w, map->after[d]);
+        put_f64(w, map->scale[d]);
+        put_f64s(w, map->bias + d * classes, classes);
+    }
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -292,6 +306,8 @@ static bool complete(const cst_model *model) {
                 net->scale && net->theta &&
                 cst_network_size(net->members, net->classes, net->hidden) > 0;
     whole = whole && is_whole(model, &model->calibrator);
+    if (whole && model->domains)
+        whole = model->domains->count > 0 && model->domains->classes == model->classes;
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -324,6 +340,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion && model->fusion->rule != CST_BOX_RULE_LEARNERS;
     case CST_SECTION_FUSION:
         return model->fusion != NULL;
+    case CST_SECTION_DOMAINS:
+        return model->domains != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
     default:
@@ -333,13 +351,13 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_REFITS] = put_refits,   [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

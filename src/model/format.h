@@ -34,6 +34,7 @@ enum {
     X(OWN, "OWNS", CST_MODEL_REQUIRED, 0)                                                          \
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
     X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
+    X(DOMAINS, "DOMA", CST_MODEL_REQUIRED, 0)                                                      \
     X(REFITS, "ABSE", 0, 0)                                                                        \
     X(SETTINGS, "SETT", 0, 1)
 

@@ -9,7 +9,7 @@
 
 static const uint64_t STEP = UINT64_C(0x9e3779b97f4a7c15);
 
-enum { OF_LABELS = 1, OF_TARGETS, OF_FOLDS, OF_GROUPS, OF_WEIGHTS };
+enum { OF_LABELS = 1, OF_TARGETS, OF_FOLDS, OF_GROUPS, OF_WEIGHTS, OF_DOMAINS };
 
 uint64_t cst_hash_mix(uint64_t hash) {
     hash = (hash ^ (hash >> 33)) * UINT64_C(0xff51afd7ed558ccd);
@@ -68,6 +68,11 @@ static uint64_t hash_beside(const hash_job *job, int64_t i, uint64_t row) {
         sum += word(row, OF_FOLDS, (uint32_t)job->folds[i]);
     if (job->groups)
         sum += word(row, OF_GROUPS, (uint64_t)job->groups[i]);
+    if (view->domains && view->domains->count > 1) { /* of one, nothing depends on it */
+        int32_t of = cst_view_domain(view, i);
+        const char *name = of < 0 ? "" : view->domains->names[of];
+        sum += word(row, OF_DOMAINS, cst_hash_bytes(CST_HASH_START, name, strlen(name)));
+    }
     if (view->weights)
         sum += word(row, OF_WEIGHTS, of_double(cst_view_weight(view, i)));
     return sum;

@@ -28,17 +28,20 @@ static const double SUM_EXACT = 1e-6;
 typedef struct predict_job {
     const cst_model *model;
     const cst_view *view;
-    const double *blend; /* [learners]; 0: not needed */
-    int32_t linear;      /* linear learners with a weight */
-    bool gated;          /* some of them reads an aggregator column */
-    bool network;        /* the model's network has a weight */
-    bool calibrate;      /* the blend goes through the model's calibration map */
-    bool check;          /* the members' numbers are a caller's, not a pool's */
-    bool report;         /* progress is told */
-    int64_t chunk;       /* samples worked on at a time */
-    int64_t batch;       /* samples whose rows are got at a time, >= chunk */
-    int64_t wave;        /* first block of the present wave */
-    float *out;          /* [rows][classes] */
+    const double *blend;   /* [learners]; 0: not needed */
+    int32_t linear;        /* linear learners with a weight */
+    bool gated;            /* some of them reads an aggregator column */
+    bool network;          /* the model's network has a weight */
+    bool calibrate;        /* the blend goes through the model's calibration map */
+    const int32_t *places; /* [domains of the view]: their position in the model's layer, or -1;
+                              NULL: rows have no domain of their own */
+    int32_t domain;        /* of all rows, without `places`: such a position, or -1 */
+    bool check;            /* the members' numbers are a caller's, not a pool's */
+    bool report;           /* progress is told */
+    int64_t chunk;         /* samples worked on at a time */
+    int64_t batch;         /* samples whose rows are got at a time, >= chunk */
+    int64_t wave;          /* first block of the present wave */
+    float *out;            /* [rows][classes] */
 } predict_job;
 
 typedef struct predict_scratch {
@@ -254,7 +257,7 @@ static void add_network(const predict_job *job, const predict_scratch *s, double
 
 /* ---- blocks ---- */
 
-/* The map is one of the numbers that are returned without it. */
+/* Both maps are of the numbers that are returned without them. */
 static void calibrate(const predict_job *job, const predict_scratch *s, int64_t count, float *out) {
     int64_t cells = count * job->model->classes;
     for (int64_t e = 0; e < cells; e++)
@@ -262,6 +265,29 @@ static void calibrate(const predict_job *job, const predict_scratch *s, int64_t 
     cst_calibrator_rows(&job->model->calibrator, count, s->mixture);
     for (int64_t e = 0; e < cells; e++)
         out[e] = (float)s->mixture[e];
+}
+
+/* Position in the model's layer of the domain of a row; -1: none. */
+static int32_t place_of(const predict_job *job, int64_t row) {
+    if (!job->places)
+        return job->domain;
+    int32_t d = cst_view_domain(job->view, row);
+    return d < 0 ? -1 : job->places[d];
+}
+
+static void apply_domains(const predict_job *job, const predict_scratch *s, int64_t first,
+                          int64_t count, float *out) {
+    int32_t classes = job->model->classes;
+    for (int64_t i = 0; i < count; i++, out += classes) {
+        int32_t d = place_of(job, first + i);
+        if (d < 0)
+            continue;
+        for (int32_t c = 0; c < classes; c++)
+            s->mixture[c] = (double)out[c];
+        cst_domain_rows(job->model->domains, d, 1, s->mixture);
+        for (int32_t c = 0; c < classes; c++)
+            out[c] = (float)s->mixture[c];
+    }
 }
 
 /* The mixture as it is returned; false where a number of it is not finite then. */
@@ -311,6 +337,8 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
     float *out = job->out + (size_t)first * (size_t)model->classes;
     if (!round_mixture(s->mixture, cells, out))
         return refuse_result(worker, job, first, out, s->mixture);
+    if (job->places || job->domain >= 0)
+        apply_domains(job, s, first, count, out);
     if (job->calibrate)
         calibrate(job, s, count, out);
     return CST_OK;
@@ -487,12 +515,22 @@ static cst_status blend_weights(cst_context *context, const cst_model *model, in
 static cst_status predict_with(cst_context *context, const cst_model *model, int32_t only,
                                const cst_view *view, bool check, bool report, float *out) {
     double *blend = NULL;
+    int32_t *places = NULL;
     cst_status status = blend_weights(context, model, only, &blend);
-    predict_job job = {
-        .model = model, .view = view, .blend = blend, .check = check, .report = report, .out = out};
+    if (status == CST_OK && only < 0 && model->domains && view->domains)
+        status = cst_domain_places(context, model->domains, view->domains, &places);
+    predict_job job = {.model = model,
+                       .view = view,
+                       .blend = blend,
+                       .places = places,
+                       .domain = -1,
+                       .check = check,
+                       .report = report,
+                       .out = out};
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
+    cst_free(context, places);
     return status;
 }
 
@@ -564,9 +602,14 @@ static bool is_whole(const cst_model *model, const uint8_t *present) {
 
 static cst_status predict_present(cst_context *context, const cst_model *model,
                                   const float *const *predictions, const uint8_t *present,
-                                  int64_t rows, float *out) {
-    cst_view view = {
-        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
+                                  const cst_domains *domains, int64_t rows, float *out) {
+    cst_view view = {.rows = rows,
+                     .classes = model->classes,
+                     .members = model->members,
+                     .domains = domains,
+                     .data = predictions};
+    if (rows > 0)
+        cst_model_domains_tell(context, model, NULL, &view);
     if (is_whole(model, present))
         return predict_with(context, model, -1, &view, true, true, out);
     cst_room room;
@@ -598,7 +641,24 @@ cst_status cst_model_predict_present(cst_context *context, const cst_model *mode
     cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
     if (status != CST_OK)
         return status;
-    return cst_why(context, predict_present(context, model, predictions, present, rows, out));
+    return cst_why(context, predict_present(context, model, predictions, present, NULL, rows, out));
+}
+
+cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
+                                     const float *const *predictions, const uint8_t *present,
+                                     const char *const *domains, int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_domains: context and model are required");
+    cst_domains *made = NULL;
+    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
+    if (status == CST_OK && domains && rows > 0)
+        status = cst_domains_make(context, domains, rows, "domains", &made);
+    CST_TRY(predict_present(context, model, predictions, present, made, rows, out));
+    cst_domains_free(context, made);
+    return cst_why(context, status);
 }
 
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
@@ -611,7 +671,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
     if (status != CST_OK)
         return status;
-    return cst_why(context, predict_present(context, model, predictions, NULL, rows, out));
+    return cst_why(context, predict_present(context, model, predictions, NULL, NULL, rows, out));
 }
 
 /* ---- without allocation: memory made once per thread ---- */
@@ -644,8 +704,8 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     if (status == CST_OK) {
         made->view =
             (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
-        made->job =
-            (predict_job){.model = model, .view = &made->view, .blend = made->blend, .check = true};
+        made->job = (predict_job){
+            .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
         made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
         plan(&made->job);
         status = make_scratch(context, &made->job, &made->scratch);
@@ -707,6 +767,19 @@ static cst_status predict_prepared(cst_predictor *predictor, const char *call,
         return predict_part(predictor, predictions, present, rows, out);
     job->out = out;
     return predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
+}
+
+cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    const cst_model *model = predictor->job.model;
+    CST_CHECK(predictor->own, model, MODEL, "model");
+    predictor->job.domain =
+        domain && model->domains
+            ? cst_domain_find(model->domains->names, model->domains->count, domain)
+            : -1;
+    return CST_OK;
 }
 
 cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,

@@ -141,6 +141,8 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
                             : cst_stack_predict(context, model, &view, result);
     }
     CST_TRY(cst_model_view_tell(context, model, split, &view));
+    if (status == CST_OK)
+        cst_model_domains_tell(context, model, split, &view);
     if (status == CST_OK) {
         *out = result;
         *rows = view.rows;

@@ -110,6 +110,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
         cst_learner_free(context, &model->learner[l]);
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
+    cst_domain_map_free(context, model->domains);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);

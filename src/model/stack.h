@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "calibration/calibration.h"
+#include "calibration/domains.h"
 #include "learners/gate.h"
 #include "learners/probability.h"
 #include "model/network.h"
@@ -125,6 +126,7 @@ struct cst_model {
     int32_t learners;
     cst_learner *learner;
     cst_calibrator calibrator; /* of the blend's probabilities; mostly none */
+    cst_domain_map *domains;   /* what rows of a domain go through after that; NULL: nothing */
     cst_network *network;      /* of a learner of that kind; else NULL */
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
@@ -200,6 +202,11 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
 /* Says which members, and how many rows of members, are absent from such a view. */
 cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
                                const cst_view *view);
+
+/* Says how many rows are of domains that the model's layer does not know, and which these are; a
+ * split, or NULL for rows of arrays. */
+void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
+                            const cst_view *view);
 
 /* Probabilities of one meta-learner alone, whatever its blend weight. out: [rows][classes]. */
 cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,

@@ -41,6 +41,10 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "fit.balance and refit.drop cannot be combined: removals are judged on "
                         "unweighted rows; set refit.drop=false, or fit.balance=0");
+    if (settings->domain_aware == CST_DOMAIN_AWARE_TRUE)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "fit.balance and domain.aware=true cannot be combined: biases of domains "
+                        "would undo the balance; set domain.aware=false, or fit.balance=0");
     return CST_OK;
 }
 

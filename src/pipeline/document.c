@@ -334,6 +334,43 @@ static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
                               model->mix[j]);
 }
 
+/* Of one domain. */
+static void put_domain(cst_report *report, json_t *list, const cst_domain_map *map, int32_t d) {
+    double square = 0;
+    for (int32_t c = 0; c < map->classes; c++) {
+        double b = map->bias[(size_t)d * (size_t)map->classes + (size_t)c];
+        square += b * b;
+    }
+    json_t *entry = cst_report_add_object(report, list);
+    cst_report_string(report, entry, "domain", map->names[d]);
+    cst_report_integer(report, entry, "samples", map->rows[d]);
+    cst_report_number(report, entry, "scale", map->scale[d]);
+    cst_report_number(report, entry, "bias_norm", sqrt(square));
+    cst_report_number(report, entry, "nll_before", map->before[d]);
+    cst_report_number(report, entry, "nll_after", map->after[d]);
+}
+
+json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
+    if (!map)
+        return NULL;
+    json_t *object = cst_report_object(report, cst_report_root(report), "domains");
+    json_t *list = cst_report_list(report, object, "list");
+    for (int32_t d = 0; d < map->count; d++)
+        put_domain(report, list, map, d);
+    return object;
+}
+
+static void put_domains(cst_report *report, const cst_fit_facts *facts) {
+    const cst_domain_layer *layer = &facts->stages->domain;
+    if (!layer->tried)
+        return;
+    json_t *object = cst_document_domains(report, layer->map);
+    cst_report_flag(report, object, "used", layer->used);
+    cst_report_number(report, object, "nll_before", layer->before);
+    cst_report_number(report, object, "nll_after", layer->after);
+    cst_report_number(report, object, "se", layer->se);
+}
+
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
     cst_report_flag(report, oof, "nested", nested);
     if (!nested)
@@ -376,6 +413,8 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_number(report, seconds, "ridge", s->fit.seconds_ridge);
     cst_report_number(report, seconds, "blend", s->fit.seconds_blend);
     cst_report_number(report, seconds, "drop", s->seconds_drop);
+    if (s->domain.tried)
+        cst_report_number(report, seconds, "domains", s->seconds_domain);
     cst_report_number(report, seconds, "nested", facts->seconds_nested);
     cst_report_number(report, seconds, "total", facts->seconds_total);
     cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
@@ -413,6 +452,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_condition(report, facts->stages);
     put_learners(report, facts);
     put_mixing(report, facts);
+    put_domains(report, facts);
     put_oof(report, facts);
     cst_document_costs(report, facts);
     cst_findings_put(report, facts->pool, facts->findings, false);

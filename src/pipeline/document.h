@@ -34,6 +34,9 @@ void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and 
 void cst_document_condition(cst_report *report, const cst_stages *stages);
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
+/* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
+json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
+
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
 

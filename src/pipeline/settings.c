@@ -106,6 +106,10 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->blend.mean_loss = cst_option_choice(o, CST_OPT_BLEND_LOSS) == 1;
     out->map = (cst_probability_map)cst_option_choice(o, CST_OPT_PROBABILITY_MAP);
     out->drop = cst_option_flag(o, CST_OPT_REFIT_DROP);
+    out->domain_aware = (cst_domain_aware)cst_option_choice(o, CST_OPT_DOMAIN_AWARE);
+    out->domain_priors =
+        (cst_domain_priors){.scale = cst_option_real(o, CST_OPT_DOMAIN_PRIOR_SCALE),
+                            .bias = cst_option_real(o, CST_OPT_DOMAIN_PRIOR_BIAS)};
     out->pool_prior = cst_option_choice(o, CST_OPT_LINEAR_POOL_PRIOR);
     out->pool_power = cst_option_real(o, CST_OPT_LINEAR_POOL_CENTER);
     out->pool_nonnegative = cst_option_flag(o, CST_OPT_LINEAR_POOL_NONNEGATIVE);

@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "blend/blend.h"
+#include "calibration/domains.h"
 #include "learners/gate.h"
 #include "learners/loglinear.h"
 #include "learners/penalty.h"
@@ -25,6 +26,12 @@ typedef enum cst_threshold_rule {
     CST_THRESHOLD_ELBOW = 1,
     CST_THRESHOLD_CV = 2
 } cst_threshold_rule;
+
+typedef enum cst_domain_aware {
+    CST_DOMAIN_AWARE_AUTO = 0,
+    CST_DOMAIN_AWARE_TRUE = 1,
+    CST_DOMAIN_AWARE_FALSE = 2
+} cst_domain_aware;
 
 /* The log-linear pool among cst_settings.learners; in a regression, the linear pool. */
 #define CST_META_LOGLINEAR (1U << 3)
@@ -58,6 +65,8 @@ typedef struct cst_settings {
     cst_blend_options blend;
     cst_probability_map map;
     bool drop;
+    cst_domain_aware domain_aware;
+    cst_domain_priors domain_priors;
     int pool_prior;        /* regression: choice of linear_pool.prior */
     double pool_power;     /* regression: what the linear pool's weights are drawn to */
     bool pool_nonnegative; /* regression: weights of the linear pool */

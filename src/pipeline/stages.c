@@ -51,6 +51,8 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
     cst_selection_free(context, &stages->selection);
     cst_front_free(context, &stages->front);
     cst_meta_fit_free(context, &stages->fit);
+    if (!stages->domain.used)
+        cst_domain_layer_free(context, &stages->domain);
     *stages = (cst_stages){0};
 }
 
@@ -400,6 +402,7 @@ static cst_status copy_sample(cst_context *context, const cst_view *view, row_sa
     sample->view.labels = sample->labels;
     sample->view.groups = view->groups ? sample->groups : NULL;
     sample->view.weights = view->weights ? sample->weights : NULL;
+    sample->view.domains = NULL; /* nothing here reads them */
     sample->view.index = NULL;
     sample->view.store = NULL;
     sample->view.presence = NULL;
@@ -569,6 +572,76 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     return status;
 }
 
+/* ---- nested evaluation ---- */
+
+typedef struct nested_job {
+    const cst_view *view;
+    const int32_t *folds; /* [view->rows] */
+    const cst_costs *costs;
+    const cst_settings *settings;
+    float *out;
+} nested_job;
+
+static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
+    const nested_job *job = user;
+    const cst_training *inside = &rows->inside;
+    size_t classes = (size_t)rows->held.classes;
+    cst_stages stages = {0};
+    const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
+    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
+    cst_status status = pointers && part ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_stages_run(context, &inside->view, inside->folds, inside->fold_count, job->settings,
+                           job->costs, &stages));
+    if (status == CST_OK) {
+        cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);
+        status = cst_stack_predict(context, stages.fit.model, &kept, part);
+    }
+    if (status == CST_OK)
+        cst_fold_scatter(job->folds, job->view->rows, rows->fold, classes, part, job->out);
+    cst_stages_free(context, &stages);
+    cst_free(context, part);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* Costs are those of the view's members. */
+static cst_status nested_rows(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, const cst_costs *costs,
+                              const cst_settings *settings, float *out) {
+    int32_t *own = cst_alloc(context, (size_t)view->rows, sizeof *own);
+    if (!own)
+        return CST_ERROR_MEMORY;
+    memcpy(own, folds, (size_t)view->rows * sizeof *own);
+    const cst_training source = {.view = *view, .folds = own, .fold_count = fold_count};
+    nested_job job = {view, folds, costs, settings, out};
+    cst_status status = cst_nested_run(context, &source, settings->seed, nested_task, &job);
+    cst_free(context, own);
+    return status;
+}
+
+/* The layer of the domains on predictions of rows by stacks that have not seen them; the model gets
+ * it where it is to have one. */
+static cst_status add_domains(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, const cst_settings *settings,
+                              const cst_costs *costs, cst_stages *out) {
+    double start = cst_seconds();
+    size_t cells = 0;
+    cst_settings plain = *settings;
+    plain.domain_aware = CST_DOMAIN_AWARE_FALSE;
+    plain.front = false;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "the held-out predictions overflow");
+    float *held = cst_alloc(context, cells, sizeof *held);
+    cst_status status = held ? cst_stage(context, "domains") : CST_ERROR_MEMORY;
+    CST_TRY(nested_rows(context, view, folds, fold_count, costs, &plain, held));
+    CST_TRY(cst_domain_layer_fit(context, view, folds, fold_count, settings, held, &out->domain));
+    if (status == CST_OK && out->domain.used)
+        out->fit.model->domains = out->domain.map;
+    cst_free(context, held);
+    out->seconds_domain = cst_seconds() - start;
+    return status;
+}
+
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
                           int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
                           cst_stages *out) {
@@ -583,6 +656,11 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
                    "log-linear pool, and the weights of linear meta-learners may be negative");
     cst_status status = cst_balance(context, &even, settings, &balanced, &weights);
     CST_TRY(run_stages(context, &even, folds, fold_count, &balanced, costs, out));
+    if (status == CST_OK && cst_domain_wanted(&even, settings)) {
+        status = add_domains(context, &even, folds, fold_count, settings, costs, out);
+        if (status != CST_OK)
+            cst_stages_free(context, out);
+    }
     cst_free(context, weights);
     return status;
 }
@@ -604,40 +682,9 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
     return status;
 }
 
-/* ---- nested evaluation ---- */
-
-typedef struct nested_job {
-    const cst_training *source;
-    const cst_settings *settings;
-    float *out;
-} nested_job;
-
-static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
-    const nested_job *job = user;
-    const cst_training *inside = &rows->inside;
-    size_t classes = (size_t)rows->held.classes;
-    cst_costs costs = cst_training_costs(inside);
-    cst_stages stages = {0};
-    const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
-    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
-    cst_status status = pointers && part ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_stages_run(context, &inside->view, inside->folds, inside->fold_count, job->settings,
-                           &costs, &stages));
-    if (status == CST_OK) {
-        cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);
-        status = cst_stack_predict(context, stages.fit.model, &kept, part);
-    }
-    if (status == CST_OK)
-        cst_fold_scatter(job->source->folds, job->source->view.rows, rows->fold, classes, part,
-                         job->out);
-    cst_stages_free(context, &stages);
-    cst_free(context, part);
-    cst_free(context, pointers);
-    return status;
-}
-
 cst_status cst_stages_nested(cst_context *context, const cst_training *source,
                              const cst_settings *settings, float *out) {
-    nested_job job = {source, settings, out};
-    return cst_nested_run(context, source, settings->seed, nested_task, &job);
+    cst_costs costs = cst_training_costs(source);
+    return nested_rows(context, &source->view, source->folds, source->fold_count, &costs, settings,
+                       out);
 }

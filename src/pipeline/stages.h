@@ -6,6 +6,7 @@
 #ifndef CST_PIPELINE_STAGES_H
 #define CST_PIPELINE_STAGES_H
 
+#include "pipeline/domain.h"
 #include "pipeline/learners.h"
 #include "pipeline/training.h"
 #include "select/front.h"
@@ -43,8 +44,9 @@ typedef struct cst_stages {
     /* Condition numbers of the out-of-fold Gram matrix and of the CKA matrix: of all members and of
      * the kept ones. That of CKA is NaN where S1 has not computed it. */
     double kappa_gram[2], kappa_cka[2];
-    cst_meta_fit fit; /* on the kept members, in the order of `kept` */
-    double seconds_redundancy, seconds_select, seconds_drop;
+    cst_meta_fit fit;        /* on the kept members, in the order of `kept` */
+    cst_domain_layer domain; /* its map is the model's where it is used */
+    double seconds_redundancy, seconds_select, seconds_drop, seconds_domain;
 } cst_stages;
 
 /* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */

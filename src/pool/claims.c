@@ -25,7 +25,8 @@ cst_status cst_pool_compare_claims(cst_context *context, cst_pool *pool, int32_t
                                    const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     const cst_manifest_split *spec = &pool->manifest->splits[split];
-    const char *const paths[] = {spec->labels, spec->ids, spec->folds, spec->groups, spec->weights};
+    const char *const paths[] = {spec->labels, spec->ids,     spec->folds,
+                                 spec->groups, spec->weights, spec->domains};
     cst_status status = CST_OK;
     for (size_t i = 0; status == CST_OK && i < sizeof paths / sizeof *paths; i++)
         status = compare(context, pool, state, paths[i], 0);

@@ -21,7 +21,8 @@ typedef struct cst_counted_own {
     double *targets;      /* [conditions * samples][outputs] */
     int32_t *folds;
     int64_t *groups;
-    double *weights;   /* [conditions * samples] */
+    double *weights; /* [conditions * samples] */
+    cst_domains *domains;
     uint8_t **present; /* [members] -> [conditions * samples]; NULL where `below` has no presence */
     cst_presence presence;
 } cst_counted_own;
@@ -98,6 +99,8 @@ static cst_status take_rows(cst_context *context, const cst_pool *pool, const ch
     }
     if (status == CST_OK && folds)
         status = cst_pool_renumber(context, numbers, NULL, out->samples, own->folds);
+    if (status == CST_OK && all->domains)
+        status = cst_domains_take(context, all->domains, own->index, out->samples, &own->domains);
     cst_free(context, numbers);
     out->labels = all->labels ? own->labels : NULL;
     out->folds = folds ? own->folds : NULL;
@@ -155,6 +158,7 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
                            .data = own->places,
                            .labels = out->labels,
                            .targets = all.targets ? own->targets : NULL,
+                           .domains = own->domains,
                            .presence = own->present ? &own->presence : NULL,
                            .store = own->store};
     return status;
@@ -297,6 +301,7 @@ void cst_counted_close(cst_context *context, cst_counted *counted) {
         cst_free(context, own->folds);
         cst_free(context, own->groups);
         cst_free(context, own->weights);
+        cst_domains_free(context, own->domains);
         cst_free(context, own);
     }
     *counted = (cst_counted){0};

@@ -1,6 +1,7 @@
 /*
  * Labels of a split, and the order in which everything but its predictions is read: ids, labels or
- * targets, folds, groups, weights. First step of loading. docs/method.md#s0-rows-folds-ids.
+ * targets, folds, groups, weights, domains. First step of loading.
+ * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/columns.h"
 #include "pool/spatial.h"
@@ -231,6 +232,7 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
     CST_TRY(cst_pool_describe_folds(context, pool, split, spec));
     if (status == CST_OK && spec->weights)
         status = cst_pool_read_weights(context, pool, split, spec->weights);
+    CST_TRY(cst_pool_read_domains(context, pool, split, spec));
     split->described = status == CST_OK;
     return status;
 }

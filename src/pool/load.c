@@ -535,6 +535,8 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
                 : survey(context, pool, split, members, count));
     CST_TRY(cst_pool_repeat_labels(context, &pool->splits[split],
                                    pool->manifest->splits[split].condition_count));
+    CST_TRY(cst_pool_settle_domains(context, pool, &pool->splits[split],
+                                    &pool->manifest->splits[split]));
     bool stream = status == CST_OK && is_too_large(context, pool, split, count);
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)

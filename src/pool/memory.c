@@ -390,6 +390,8 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
     CST_TRY(copy_folds(context, pool, a->rows, a->folds));
     CST_TRY(copy_groups(context, pool, a->rows, a->groups));
     CST_TRY(copy_weights(context, pool, a->rows, a->weights));
+    if (status == CST_OK && a->domains)
+        status = cst_pool_copy_domains(context, &pool->splits[0], a->domains, a->rows);
     take_job job = {.pool = pool, .arrays = a};
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, a->members, take_member, &job));

@@ -25,7 +25,8 @@ typedef enum file_role {
     ROLE_IDS,
     ROLE_FOLDS,
     ROLE_GROUPS,
-    ROLE_WEIGHTS
+    ROLE_WEIGHTS,
+    ROLE_DOMAINS
 } file_role;
 
 typedef struct file_name {
@@ -57,7 +58,9 @@ static file_role role_of(const char *stem) {
                  {"weights", ROLE_WEIGHTS},
                  {"weight", ROLE_WEIGHTS},
                  {"sample_weight", ROLE_WEIGHTS},
-                 {"sample_weights", ROLE_WEIGHTS}};
+                 {"sample_weights", ROLE_WEIGHTS},
+                 {"domains", ROLE_DOMAINS},
+                 {"domain", ROLE_DOMAINS}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         if (strcmp(stem, roles[i].name) == 0)
             return roles[i].role;
@@ -233,10 +236,10 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
     if (!config)
         return CST_OK;
     cst_manifest_split *split = &manifest->splits[0];
-    const char *const given[] = {config->labels, config->ids, config->folds, config->groups,
-                                 config->weights};
-    char **const places[] = {&split->labels, &split->ids, &split->folds, &split->groups,
-                             &split->weights};
+    const char *const given[] = {config->labels, config->ids,     config->folds,
+                                 config->groups, config->weights, config->domains};
+    char **const places[] = {&split->labels, &split->ids,     &split->folds,
+                             &split->groups, &split->weights, &split->domains};
     cst_status status = CST_OK;
     for (size_t i = 0; i < sizeof given / sizeof given[0] && status == CST_OK; i++)
         if (given[i]) {
@@ -289,12 +292,13 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
     cst_status listed = refuse_list(context, path);
     if (listed != CST_OK)
         return listed;
-    if (config &&
-        (config->labels || config->ids || config->folds || config->groups || config->weights))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: labels, ids, folds, groups and weights are given in the manifest; "
-                        "change them there",
-                        path);
+    if (config && (config->labels || config->ids || config->folds || config->groups ||
+                   config->weights || config->domains))
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "%s: labels, ids, folds, groups, weights and domains are given in the manifest; "
+            "change them there",
+            path);
     cst_status status = cst_manifest_read_as(context, &manifest, path, config && config->outside,
                                              config && config->task_given ? &config->task : NULL);
     return status == CST_OK ? finish(context, out, manifest, config) : status;
@@ -399,6 +403,8 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
         return put_path(context, &s->groups, path);
     case ROLE_WEIGHTS:
         return put_path(context, &s->weights, path);
+    case ROLE_DOMAINS:
+        return put_path(context, &s->domains, path);
     case ROLE_MEMBER:
         break;
     }

@@ -62,9 +62,15 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     return CST_OK;
 }
 
-/* Row weights are of tasks whose samples are rows. */
+/* Row weights are of tasks whose samples are rows, domains of a classification. */
 static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
     const cst_manifest *manifest = pool->manifest;
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        if (manifest->splits[s].domains && pool->task != CST_TASK_CLASSIFICATION)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "%s: domains are for classification, and the task is %s; remove the "
+                            "domains",
+                            manifest->splits[s].domains, cst_task_name(pool->task));
     if (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION)
         return CST_OK;
     for (int32_t s = 0; s < manifest->split_count; s++)
@@ -76,7 +82,7 @@ static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
     return CST_OK;
 }
 
-enum { SPLIT_PATHS = 6 };
+enum { SPLIT_PATHS = 7 };
 
 /* The path in place `place` of all there may be; NULL where none is given. */
 static const char *path_at(const cst_manifest *m, size_t place) {
@@ -84,7 +90,8 @@ static const char *path_at(const cst_manifest *m, size_t place) {
     if (place < SPLIT_PATHS * splits) {
         const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
         const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
-                                                split->folds,  split->groups,      split->weights};
+                                                split->folds,  split->groups,      split->weights,
+                                                split->domains};
         return paths[place % SPLIT_PATHS];
     }
     place -= SPLIT_PATHS * splits;
@@ -212,6 +219,7 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_free(context, split->folds);
     cst_free(context, split->groups);
     cst_free(context, split->weights);
+    cst_domains_free(context, split->domains);
     cst_id_index_free(context, split->index);
     cst_strings_free(context, split->ids);
     cst_free(context, split->ids_where);
@@ -422,6 +430,14 @@ const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
     return s ? s->groups : NULL;
 }
 
+const char *cst_pool_row_domain(const cst_pool *pool, const char *split, int64_t row) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    const cst_domains *domains = s ? s->domains : NULL;
+    return domains && row >= 0 && row < domains->rows && domains->of[row] >= 0
+               ? domains->names[domains->of[row]]
+               : NULL;
+}
+
 const double *cst_pool_weights(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->weights : NULL;
@@ -488,6 +504,7 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
                       .classes = pool->classes,
                       .labels = conditions > 0 ? state->repeated : state->labels,
                       .targets = state->targets,
+                      .domains = state->domains,
                       .presence = any_absent(pool, state) ? &state->presence : NULL,
                       .store = state->store};
 }

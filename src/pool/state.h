@@ -22,6 +22,7 @@ typedef struct cst_pool_split {
     int32_t *folds;          /* [rows], or NULL */
     int64_t *groups;         /* [rows], or NULL */
     double *weights;         /* [rows], or NULL */
+    cst_domains *domains;    /* of the rows, or NULL */
     cst_strings *ids;        /* the reference order, or NULL */
     char *ids_where;         /* the file they come from */
     cst_id_index *index;
@@ -163,6 +164,16 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
 /* Row weights, in weights.c: joined as folds are, each finite and not negative, one above 0. */
 cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const char *path);
+/* Domains, in domains.c: joined as groups are. */
+cst_status cst_pool_read_domains(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const cst_manifest_split *spec);
+/* Where there is no column, all rows are of the split's domain, if it has one. After the rows were
+ * counted. */
+cst_status cst_pool_settle_domains(cst_context *context, const cst_pool *pool,
+                                   cst_pool_split *split, const cst_manifest_split *spec);
+/* The same of names [rows] in memory; NULL or "": the row has no domain. */
+cst_status cst_pool_copy_domains(cst_context *context, cst_pool_split *split,
+                                 const char *const *names, int64_t rows);
 /* Checks weights [rows] that come from `where`. */
 cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,
                                   const char *where);

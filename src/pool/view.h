@@ -21,6 +21,25 @@ typedef struct cst_presence {
     uint8_t *const *present;  /* [count] -> [all rows of the split]; NULL: every row */
 } cst_presence;
 
+/* The domain of each row of a split: of[row] is a position in `names`, -1 without a domain. */
+typedef struct cst_domains {
+    int64_t rows; /* of one condition */
+    int32_t count;
+    int32_t *of;  /* [rows] */
+    char **names; /* [count], all different, in the order of their bytes */
+} cst_domains;
+
+void cst_domains_free(cst_context *context, cst_domains *domains);
+/* The domains of rows names [rows], each a text or NULL (or ""): no domain. `where` and `what`
+ * open messages: CST_ERROR_INPUT for a name that cannot be one. *out is the caller's. */
+cst_status cst_domains_make(cst_context *context, const char *const *names, int64_t rows,
+                            const char *where, cst_domains **out);
+/* Those of the rows index[0..count-1] of the split, with the same names. */
+cst_status cst_domains_take(cst_context *context, const cst_domains *all, const int64_t *index,
+                            int64_t count, cst_domains **out);
+/* Position of a name, or -1. */
+int32_t cst_domain_find(char *const *names, int32_t count, const char *name);
+
 typedef struct cst_view {
     int64_t rows;             /* N, of this view */
     int32_t classes;          /* C; outputs of a regression */
@@ -35,8 +54,9 @@ typedef struct cst_view {
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
     const double *weights; /* [all rows of the split]: how much a row counts, all above 0; NULL: all
                               rows alike */
-    double weight_scale;   /* the weights are to be multiplied by it; not read without weights */
-    const cst_store *store;       /* NULL: every member is in memory */
+    const cst_domains *domains; /* of the rows of the split; NULL: none */
+    double weight_scale;    /* the weights are to be multiplied by it; not read without weights */
+    const cst_store *store; /* NULL: every member is in memory */
     const cst_presence *presence; /* NULL: every member predicted every row */
     const void *attached;         /* what its owner keeps for rows of the split: opaque here,
                                      passed on to views made of this one; NULL: nothing */
@@ -76,6 +96,13 @@ static inline const double *cst_view_target(const cst_view *view, int64_t row) {
 static inline double cst_view_weight(const cst_view *view, int64_t row) {
     return view->weights ? view->weights[view->index ? view->index[row] : row] * view->weight_scale
                          : 1;
+}
+
+/* Domain of row `row` of the view, a position in the names of its domains; -1: none. */
+static inline int32_t cst_view_domain(const cst_view *view, int64_t row) {
+    return view->domains
+               ? view->domains->of[(view->index ? view->index[row] : row) % view->domains->rows]
+               : -1;
 }
 
 /* Which rows of the split (not of the view) member `member` predicted: 1 each; NULL: all. The data

@@ -20,6 +20,7 @@ typedef struct wide_table {
     int32_t folds;
     int32_t groups;
     int32_t weights;
+    int32_t domains;
     int32_t *rest; /* [rest_count]: may be predictions */
     int32_t rest_count;
 } wide_table;
@@ -80,13 +81,15 @@ static cst_status find_roles(wide_table *w) {
     CST_TRY(find_role(w, NULL, CST_COLUMN_FOLD, "--folds", &w->folds));
     CST_TRY(find_role(w, NULL, CST_COLUMN_GROUP, "--groups", &w->groups));
     CST_TRY(find_role(w, NULL, CST_COLUMN_WEIGHT, "--weights", &w->weights));
+    CST_TRY(find_role(w, NULL, CST_COLUMN_DOMAIN, "--domains", &w->domains));
     for (int32_t j = 0; status == CST_OK && j < s->columns; j++) {
         cst_column_facts facts = cst_sheet_facts(s, j);
         bool role = s->hints[j] == CST_COLUMN_TRUTH || s->hints[j] == CST_COLUMN_FOLD ||
-                    s->hints[j] == CST_COLUMN_GROUP || s->hints[j] == CST_COLUMN_WEIGHT;
+                    s->hints[j] == CST_COLUMN_GROUP || s->hints[j] == CST_COLUMN_WEIGHT ||
+                    s->hints[j] == CST_COLUMN_DOMAIN;
         role = role || is_chosen(w, w->config->labels, j) || is_chosen(w, w->config->folds, j) ||
                is_chosen(w, w->config->groups, j) || is_chosen(w, w->config->weights, j) ||
-               is_chosen(w, w->config->ids, j);
+               is_chosen(w, w->config->domains, j) || is_chosen(w, w->config->ids, j);
         bool blank = !*name_at(w, j) && facts.empty == s->rows;
         bool index = s->hints[j] == CST_COLUMN_INDEX && cst_sheet_may_be_ids(s, j);
         if (j != w->ids && j != w->labels && !role && !blank && !index)
@@ -284,6 +287,7 @@ static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
     CST_TRY(put_part(w, &split->folds, folds));
     CST_TRY(put_part(w, &split->groups, w->groups));
     CST_TRY(put_part(w, &split->weights, w->weights));
+    CST_TRY(put_part(w, &split->domains, w->domains));
     return status;
 }
 
@@ -406,7 +410,7 @@ static const char *part(const wide_table *w, int32_t column, const char *what, c
 
 static cst_status describe(const wide_table *w, cst_manifest *manifest, const char *mark,
                            char **said) {
-    char parts[5][160];
+    char parts[6][160];
     char list[CST_LISTED_CHARS];
     cst_strings *members = NULL;
     cst_manifest_split *split = &manifest->splits[0];
@@ -418,12 +422,13 @@ static cst_status describe(const wide_table *w, cst_manifest *manifest, const ch
         status = cst_strings_add(w->context, members, manifest->members[k].name,
                                  strlen(manifest->members[k].name));
     if (status == CST_OK) {
-        *said = cst_format(w->context, "%s: %s%s%s%s%s%" PRId64 " member%s: %s", w->path,
+        *said = cst_format(w->context, "%s: %s%s%s%s%s%s%" PRId64 " member%s: %s", w->path,
                            part(w, w->ids, "ids", parts[0]),
                            part(w, w->config->labels ? -1 : w->labels, "labels", parts[1]),
                            part(w, w->config->folds ? -1 : w->folds, "folds", parts[2]),
                            part(w, w->config->groups ? -1 : w->groups, "groups", parts[3]),
                            part(w, w->config->weights ? -1 : w->weights, "weights", parts[4]),
+                           part(w, w->config->domains ? -1 : w->domains, "domains", parts[5]),
                            members->count, members->count == 1 ? "" : "s",
                            cst_column_list(members, list));
         status = *said ? CST_OK : CST_ERROR_MEMORY;

@@ -3,6 +3,7 @@
  * Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
  */
 #include "evaluation/harness.h"
+#include "evaluation/profile.h"
 #include "la/la.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
@@ -325,6 +326,7 @@ const cst_task_ops cst_regression_ops = {
     .open_baselines = cst_value_open_baselines,
     .baselines = BASELINES,
     .put_own = cst_value_put_own,
+    .profile = &cst_profile_rows,
     .put_size = put_size,
     .put_row = put_row,
     .put_definitions = put_definitions,

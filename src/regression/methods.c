@@ -323,6 +323,18 @@ static cst_status run_baseline(cst_context *context, const cst_value_place *plac
 
 /* ---- a preset ---- */
 
+/* The model of the stages as one that is kept. */
+static cst_status take_model(cst_context *context, cst_value_stages *stages, cst_made_model *out) {
+    size_t kept = (size_t)stages->base.kept_count;
+    out->kept = cst_alloc(context, kept, sizeof *out->kept);
+    if (!out->kept)
+        return CST_ERROR_MEMORY;
+    memcpy(out->kept, stages->base.kept, kept * sizeof *out->kept);
+    out->model = stages->base.fit.model;
+    stages->base.fit.model = NULL;
+    return CST_OK;
+}
+
 static cst_status run_preset(cst_context *context, const cst_value_place *place,
                              cst_value_entry *out) {
     const cst_training *source = place->source;
@@ -337,9 +349,9 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
     const float **pointers = cst_alloc(context, (size_t)kept, sizeof *pointers);
     if (!pointers)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK && !place->rows)
+    if (status == CST_OK && !place->rows && !place->unscored)
         status = cst_value_stages_nested(context, source, settings, &out->result);
-    else if (status == CST_OK) {
+    else if (status == CST_OK && !place->unscored) {
         cst_view view = cst_view_members(place->rows, stages.base.kept, kept, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &view, &out->result);
     }
@@ -355,6 +367,8 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
             out->weights[stages.base.kept[j]] +=
                 stages.base.fit.model->learner[0].weights[d * kept + j] / source->view.classes;
     }
+    if (place->made)
+        CST_TRY(take_model(context, &stages, place->made));
     cst_free(context, pointers);
     cst_value_stages_free(context, &stages);
     return status;

@@ -217,7 +217,8 @@ static json_t *row_of_evaluation(const json_t *root) {
     static const char *const more[] = {
         "detections", "models", "clean_error", "families",    "kinds",
         "severities", "on",     "worst_split", "worst_group", "worst_group_samples",
-        "ood_scores", "levels", "coverage",    "width"};
+        "ood_scores", "levels", "coverage",    "width",       "top1_in",
+        "nll_in"};
     const char *name = cst_json_string(root, "split") ? "corestack" : "predictions";
     json_t *row = json_pack("{s:s}", "method", name);
     bool kept = row != NULL;

@@ -34,6 +34,20 @@ static const double PART_SCALE = 100;
 /* Columns before the scores; those that no row has are left out. */
 static const char *const NAMES[] = {"stage", "method", "value", "draw"};
 
+/* What a profile measured, after the costs of every table; those that no row has are left out. */
+static const struct {
+    const char *key;
+    const char *header;
+    const char *arrow;
+    int decimals;
+    double scale;
+} MEASURED[] = {{"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
+                {"memory_bytes", "Peak Mem (GB)", " $\\downarrow$", 2, 1e-9},
+                {"throughput", "Throughput (1/s)", " $\\uparrow$", 1, 1},
+                {"single_p50_us", "Meta-layer (us)", " $\\downarrow$", 2, 1},
+                {"meta_throughput", "Meta-layer (1/s)", " $\\uparrow$", 0, 1}};
+enum { MEASURED_COUNT = sizeof MEASURED / sizeof MEASURED[0] };
+
 /* ---- text ---- */
 
 /* Text that means nothing to LaTeX but itself. */
@@ -210,6 +224,12 @@ static void print_costs(const latex_table *table, const json_t *row) {
                        cst_models_decimals(table->rows), models);
     if (has(table->rows, "flops_rel"))
         cst_page_print(table->page, isnan(flops) ? " & --" : " & $%.2f\\times$", flops);
+    for (int m = 0; m < MEASURED_COUNT; m++) {
+        double value = MEASURED[m].scale * cst_json_number(row, MEASURED[m].key);
+        if (has(table->rows, MEASURED[m].key))
+            cst_page_print(table->page, isnan(value) ? " & --" : " & $%.*f$", MEASURED[m].decimals,
+                           value);
+    }
     if (has_tests(table))
         print_p(table, row);
 }
@@ -263,6 +283,9 @@ static void print_heads(const latex_table *table, bool costs) {
         print_head(table, "models", "");
     if (costs && has(table->rows, "flops_rel"))
         print_head(table, "FLOPs (rel.)", " $\\downarrow$");
+    for (int m = 0; costs && m < MEASURED_COUNT; m++)
+        if (has(table->rows, MEASURED[m].key))
+            print_head(table, MEASURED[m].header, MEASURED[m].arrow);
     if (costs && has_tests(table)) {
         char label[64];
         const char *tested = cst_score_label(table->root, cst_score_tested(table->root));
@@ -279,6 +302,8 @@ static void print_alignment(const latex_table *table, bool costs) {
         cst_page_print(table->page, "%s", has(table->rows, NAMES[n]) ? "l" : "");
     if (costs)
         numbers += has(table->rows, "models") + has(table->rows, "flops_rel") + has_tests(table);
+    for (int m = 0; costs && m < MEASURED_COUNT; m++)
+        numbers += has(table->rows, MEASURED[m].key);
     for (int i = 0; i < numbers; i++)
         cst_page_print(table->page, "r");
 }

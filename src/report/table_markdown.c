@@ -18,9 +18,19 @@ typedef struct plain_column {
 
 static const plain_column FIRST[] = {
     {"stage", "stage", -1}, {"method", "method", -1}, {"value", NULL, -1}, {"draw", "draw", 0}};
-static const plain_column LAST[] = {
-    {"models", "K", 0},        {"kappa_gram", "kappa Gram", 1}, {"kappa_cka", "kappa CKA", 1},
-    {"flops_rel", "FLOPs", 3}, {"seconds", "seconds", 2},       {"detail", "detail", -1}};
+static const plain_column LAST[] = {{"models", "K", 0},
+                                    {"kappa_gram", "kappa Gram", 1},
+                                    {"kappa_cka", "kappa CKA", 1},
+                                    {"flops_rel", "FLOPs", 3},
+                                    {"latency_ms", "latency (ms)", 3},
+                                    {"memory_bytes", "peak memory (bytes)", 0},
+                                    {"throughput", "throughput (1/s)", 1},
+                                    {"single_p50_us", "1: p50 (us)", 1},
+                                    {"single_p99_us", "1: p99 (us)", 1},
+                                    {"batch_p50_us", "batch: p50 (us)", 1},
+                                    {"batch_p99_us", "batch: p99 (us)", 1},
+                                    {"seconds", "seconds", 2},
+                                    {"detail", "detail", -1}};
 
 static bool has_column(const json_t *rows, const char *key) {
     for (size_t i = 0; i < json_array_size(rows); i++) {

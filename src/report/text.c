@@ -14,7 +14,7 @@ static cst_text_renderer *const RENDERERS[] = {
     [CST_REPORT_ABLATE] = cst_text_ablate,     [CST_REPORT_SWEEP] = cst_text_sweep,
     [CST_REPORT_SOUP] = cst_text_soup,         [CST_REPORT_SWA] = cst_text_averages,
     [CST_REPORT_SWAG] = cst_text_averages,     [CST_REPORT_BOUND] = cst_text_bound,
-    [CST_REPORT_SHOW] = cst_text_show,
+    [CST_REPORT_SHOW] = cst_text_show,         [CST_REPORT_PROFILE] = cst_text_profile,
 };
 
 /* The start of every public call here. */

@@ -483,6 +483,7 @@ static void print_method(cst_page *page, const json_t *root) {
                                "fold that is scored)");
         print_all_scores(page, root, oof);
     }
+    cst_text_domains(page, root);
     print_costs(page, root);
 }
 
@@ -536,6 +537,7 @@ void cst_text_fit(cst_page *page, const json_t *root, bool full) {
         print_front(page, root);
         print_stack(page, root);
         print_learners(page, root);
+        cst_text_domains(page, root);
         print_scores(page, root);
         print_costs(page, root);
     }

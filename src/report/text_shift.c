@@ -9,10 +9,10 @@
 
 /* ---- one number for each part ---- */
 
-/* A table with a column for each number of an object of the rows (families, kinds, splits), in %.
- */
+/* A table with a column for each number of an object of the rows (families, kinds, splits,
+ * domains), times `scale`. */
 static void print_parts(cst_page *page, const json_t *rows, const char *key, const char *object,
-                        const char *heading) {
+                        const char *heading, int decimals, double scale) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
     const cst_text_column name = {.key = key, .header = key, .kind = CST_COLUMN_TEXT};
     cst_text_table table = {.page = page, .rows = rows};
@@ -25,8 +25,8 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
                                         .header = error ? "" : part,
                                         .kind = error ? CST_COLUMN_ERROR : CST_COLUMN_NUMBER,
                                         .object = object,
-                                        .decimals = 2,
-                                        .scale = 100,
+                                        .decimals = decimals,
+                                        .scale = scale,
                                         .align = error ? 'i' : 0};
         cst_text_table_add(&table, &column, json_is_number(value));
     }
@@ -72,11 +72,11 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
     else
         cst_page_print(page, "no clean split named.\n");
     print_parts(page, rows, key, "families",
-                by ? "Normalised error % by family" : "Error % by family");
+                by ? "Normalised error % by family" : "Error % by family", 2, 100);
     print_severities(page, rows, key);
     if (full)
-        print_parts(page, rows, key, "kinds",
-                    by ? "Normalised error % by kind" : "Error % by kind");
+        print_parts(page, rows, key, "kinds", by ? "Normalised error % by kind" : "Error % by kind",
+                    2, 100);
 }
 
 /* ---- out of distribution ---- */
@@ -145,7 +145,9 @@ static void print_classes(cst_page *page, const json_t *root, const json_t *rows
 void cst_text_shift(cst_page *page, const json_t *root, const json_t *rows, const char *key,
                     bool full) {
     print_corruption(page, root, rows, key, full);
-    print_parts(page, rows, key, "on", "Top-1 % on each split");
+    print_parts(page, rows, key, "on", "Top-1 % on each split", 2, 100);
+    print_parts(page, rows, key, "top1_in", "Top-1 % in each domain", 2, 100);
+    print_parts(page, rows, key, "nll_in", "NLL in each domain", 4, 1);
     print_classes(page, root, rows, key);
     print_ood_scores(page, root, rows, key);
     const json_t *about = json_object_get(root, "ood_detection");

@@ -4,6 +4,7 @@
  */
 #include "report/scores.h"
 #include "report/text.h"
+#include "report/text_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -158,6 +159,7 @@ void cst_text_show(cst_page *page, const json_t *root, bool full) {
     cst_page_print(page, "\n");
     print_members(page, root);
     print_model(page, root);
+    cst_text_domains(page, root);
     print_fit(page, root);
     print_changed(page, root);
     if (full) {

@@ -84,4 +84,7 @@ void cst_text_table_show(cst_page *page, const json_t *rows, const cst_text_colu
 #define CST_SIGNIFICANT 0.05
 void cst_grid_p(cst_grid *grid, double p);
 
+/* The scales and biases of domains of a fit or a model; nothing where there are none. */
+void cst_text_domains(cst_page *page, const json_t *root);
+
 #endif

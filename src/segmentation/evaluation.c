@@ -4,6 +4,7 @@
  * "Experimental Setup"; docs/segmentation.md.
  */
 #include "evaluation/harness.h"
+#include "evaluation/profile.h"
 #include "pipeline/label.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
@@ -347,6 +348,7 @@ const cst_task_ops cst_segmentation_ops = {
     .open_baselines = cst_map_open_baselines,
     .baselines = BASELINES,
     .put_own = cst_map_put_own,
+    .profile = &cst_profile_maps,
     .put_size = put_size,
     .put_row = put_row,
 };

@@ -8,6 +8,7 @@
 #include "evaluation/task.h"
 
 extern const cst_task_ops cst_segmentation_ops;
+extern const cst_profile_ops cst_profile_maps;
 
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model, cst_report **report);

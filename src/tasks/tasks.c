@@ -1,11 +1,13 @@
 /*
  * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
- * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
+ * sweep, profile. Above every stage; each task's own code does the work. Paper: section
+ * "Benchmarks".
  */
 #include "base/options.h"
 #include "classification/classification.h"
 #include "detection/detection.h"
 #include "evaluation/harness.h"
+#include "evaluation/profile.h"
 #include "evaluation/show.h"
 #include "regression/regression.h"
 #include "report/report.h"
@@ -238,6 +240,48 @@ static cst_status check_options(cst_context *context, const char *call, bool met
     cst_status status = cst_check_texts(context, call, "methods", own->methods, own->method_count);
     CST_TRY(cst_check_texts(context, call, "settings", own->settings, own->setting_count));
     return status;
+}
+
+/* What the fields of a profile's options must be. */
+static cst_status check_profile(cst_context *context, const cst_profile_options *o) {
+    enum { MOST = 1000000, MOST_SECONDS = 3600 };
+    static const char call[] = "cst_profile";
+    if (o->seed > CST_SEED_MAX)
+        return cst_fail_seed(context, call, o->seed);
+    if (o->batch < 0 || o->batch > MOST)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: a batch has 1 to %d samples, got %lld",
+                        call, MOST, (long long)o->batch);
+    if (o->calls < 0 || o->calls > MOST)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: 1 to %d calls are timed, got %lld", call,
+                        MOST, (long long)o->calls);
+    if (!(o->seconds >= 0 && o->seconds <= MOST_SECONDS))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: calls are timed for 0 to %d seconds, got %g", call, MOST_SECONDS,
+                        o->seconds);
+    cst_status status = cst_check_texts(context, call, "methods", o->methods, o->method_count);
+    CST_TRY(cst_check_texts(context, call, "settings", o->settings, o->setting_count));
+    return status;
+}
+
+cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
+                       const cst_profile_options *given, cst_report **report) {
+    cst_profile_options o = given ? *given : (cst_profile_options){0};
+    if (!o.methods)
+        o.method_count = 0;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
+    cst_status status = check_profile(context, &o);
+    if (status != CST_OK)
+        return status;
+    if (!model || !pool || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_profile: model, pool and report are required");
+    CST_TRY(check_task(context, model, pool));
+    CST_TRY(cst_run_profile(context, ops_of(pool), model, pool, &o, report));
+    return finish(context, status, report);
 }
 
 /* What compare, ablate and sweep check alike. */

@@ -477,6 +477,7 @@ static void seeds_beyond_documents(void **state) {
         const cst_compare_options compare = {.seed = seed};
         const cst_sweep_options sweep = {0};
         const cst_bound_options bound = {.seed = seed};
+        const cst_profile_options profile = {.seed = seed};
         const cst_soup_config soup = {.seed = seed};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %llu", (unsigned long long)seed);
@@ -490,6 +491,7 @@ static void seeds_beyond_documents(void **state) {
         REFUSED(cst_ablate(context, NULL, &compare, NULL));
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
         REFUSED(cst_bound(context, NULL, NULL, &bound, NULL));
+        REFUSED(cst_profile(context, NULL, NULL, &profile, NULL));
         REFUSED(cst_soup_learned(context, NULL, 0, &soup, NULL, NULL));
     }
 }

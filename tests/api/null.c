@@ -487,6 +487,8 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_clean_split(f->pool, NULL));
     assert_null(cst_pool_domain(NULL, "oof"));
     assert_null(cst_pool_domain(f->pool, NULL));
+    assert_null(cst_pool_row_domain(NULL, "oof", 0));
+    assert_null(cst_pool_row_domain(f->pool, NULL, 0));
     assert_null(cst_pool_training_counts(NULL));
     assert_null(cst_pool_training_counts(f->pool));
     assert_int_equal(cst_pool_rows(NULL, "oof"), -1);
@@ -557,6 +559,17 @@ static void models(void **state) {
                      CST_OK);
     assert_int_equal(cst_model_predict_present(f->context, f->model, data, absent, ROWS, out),
                      CST_ERROR_INPUT);
+    REFUSED_ALONE(cst_model_predict_domains(NULL, f->model, data, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, NULL, data, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, f->model, NULL, present, NULL, ROWS, out));
+    REFUSED(cst_model_predict_domains(f->context, f->model, data, present, NULL, ROWS, NULL));
+    assert_int_equal(cst_model_predict_domains(f->context, f->model, data, NULL, NULL, ROWS, out),
+                     CST_OK);
+    assert_int_equal(cst_predictor_set_domain(NULL, "a"), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_model_domains(NULL), 0);
+    assert_int_equal(cst_model_domains(f->model), 0);
+    assert_null(cst_model_domain(NULL, 0));
+    assert_null(cst_model_domain(f->model, 0));
     REFUSED_ALONE(cst_model_restrict(NULL, &model, f->model, present));
     assert_null(model);
     REFUSED(cst_model_restrict(f->context, NULL, f->model, present));
@@ -582,6 +595,29 @@ static void models(void **state) {
     assert_string_equal(cst_model_setting(f->model, 1), "preset=default");
     cst_model_free(f->context, NULL);
     cst_model_free(NULL, NULL);
+}
+
+/* Options of a profile that are outside their ranges, and lists with gaps. */
+static void refuse_profiles(fixture *f) {
+    static const char *const gap[] = {"average", NULL};
+    const cst_profile_options wrong[] = {
+        {.batch = -1},
+        {.batch = 1000001},
+        {.calls = -1},
+        {.calls = 1000001},
+        {.seconds = -1},
+        {.seconds = 3601},
+        {.seconds = (double)NAN},
+        {.methods = gap, .method_count = 2},
+        {.settings = gap, .setting_count = 2},
+        {.setting_count = 1},
+        {.seed = UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cst_report *report = NULL;
+        REFUSED(cst_profile(f->context, f->model, f->pool, &wrong[i], &report));
+        assert_null(report);
+    }
 }
 
 static void computations(void **state) {
@@ -610,6 +646,15 @@ static void computations(void **state) {
     assert_int_equal(cst_show(f->context, f->model, NULL, NULL, &report), CST_OK);
     cst_report_free(f->context, report);
     assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
+    cst_report_free(f->context, report);
+    const cst_profile_options profile = {.split = "oof", .calls = 3, .batch = 4};
+    REFUSED_ALONE(cst_profile(NULL, f->model, f->pool, &profile, &report));
+    REFUSED(cst_profile(f->context, NULL, f->pool, &profile, &report));
+    REFUSED(cst_profile(f->context, f->model, NULL, &profile, &report));
+    REFUSED(cst_profile(f->context, f->model, f->pool, &profile, NULL));
+    assert_null(report);
+    refuse_profiles(f);
+    assert_int_equal(cst_profile(f->context, f->model, f->pool, &profile, &report), CST_OK);
     cst_report_free(f->context, report);
     REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
     REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));

@@ -99,6 +99,7 @@ CALL(pool_read, cst_pool_read(c, f->pool, "oof", 0, 0, n, f->out))
 CALL(pool_read_from, cst_pool_read(c, f->pool, "oof", 0, n, 2, f->out))
 CALL(model_predict, cst_model_predict(c, f->model, f->data, n, f->out))
 CALL(model_predict_present, cst_model_predict_present(c, f->model, f->data, NULL, n, f->out))
+CALL(model_predict_domains, cst_model_predict_domains(c, f->model, f->data, NULL, NULL, n, f->out))
 CALL(stratified, cst_folds_stratified(c, f->labels, n, 2, 0, f->folds))
 CALL(grouped, cst_folds_grouped(c, f->labels, f->groups, n, 2, 0, f->folds))
 CALL(quantile, cst_folds_quantile(c, f->numbers, 1, NULL, n, 2, 0, f->folds))
@@ -196,6 +197,7 @@ static const struct {
     {"cst_pool_read", pool_read_from},
     {"cst_model_predict", model_predict},
     {"cst_model_predict_present", model_predict_present},
+    {"cst_model_predict_domains", model_predict_domains},
     {"cst_predictor_predict", predictor_predict},
     {"cst_predictor_predict_present", predictor_predict_present},
     {"cst_folds_stratified", stratified},

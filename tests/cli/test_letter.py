@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, TOOL, PoolCase, run, sample, slow
+from support import SOURCES, TOOL, PoolCase, run, slow
 
 EXAMPLES = os.path.join(SOURCES, "examples")
 FAST = ("--set", "evaluate.nested=false", "--set", "checks=off")
@@ -44,6 +44,10 @@ class Whole(unittest.TestCase):
     @slow
     def test_paper_with_exact_kernels(self):
         self.equal(os.path.join(EXAMPLES, "digits"), settings=["cka.estimator=exact"], estimator="exact")
+
+    @slow
+    def test_nested_scores(self):
+        self.equal(os.path.join(EXAMPLES, "digits"), nested=True)
 
     @slow
     def test_prototype(self):
@@ -110,15 +114,17 @@ class Every(unittest.TestCase):
 
     def best(self, task, *more):
         """The member of least out-of-fold risk on the rows of the fit."""
-        found = self.fit(self.part(task, self.names(task)), "--preset", "paper", "--set", "gate.epochs=2", "--set", "cka.threshold=0.0001", *more)
+        alone = ("--preset", "paper", "--set", "gate.epochs=2", "--set", "cka.threshold=0.0001")
+        found = self.fit(self.part(task, self.names(task)), *alone, *more)
         kept = [m for m in found["members"] if m["name"] not in {d["name"] for d in found["dropped"] if d["because"] == "redundant"}]
         self.assertEqual(len(kept), 1, "a threshold of nearly 0 keeps the best alone")
         return kept[0]["name"]
 
     def test_lambda_star_of_both_spectra(self):
-        """1 - rho of two members, for every task that reports a spectrum: the smaller eigenvalue over the SNR's definition."""
-        for task in ("digits", "concrete"):
+        """1 - rho of two members, the smaller eigenvalue of their Gram matrix."""
+        for task in ("digits", "concrete", "segmentation", "detection"):
             pool = self.part(task, self.names(task)[:2])
+            self.few = ("--set", "segment.pixels=500") if task == "segmentation" else ()
             found = self.works("inspect", pool, "--json")
             rho = found["pearson"][0][1]
             self.assertAlmostEqual(found["lambda_star"]["oof"], 1 - rho, places=6, msg=task)
@@ -126,21 +132,17 @@ class Every(unittest.TestCase):
             other = self.works("inspect", pool, "--json", "--set", "spectrum.of=oof")
             self.assertEqual(other["lambda"]["star"], found["lambda_star"]["oof"])
             self.assertEqual(len(other["eigenvalues"]), 2)
-            fit = self.fit(pool, "--preset", "paper", "--set", "redundancy.measure=none")
+            fit = self.fit(pool, "--preset", "paper", "--set", "redundancy.measure=none", "--set", "gate.epochs=2", *self.few)
             self.assertEqual(fit["spectrum_of"], "oof")
             self.assertAlmostEqual(fit["lambda"], 1 - rho, places=6, msg=task)
 
     def works(self, *words):
-        result = run(*words)
+        result = run(*words, *self.few)
         self.assertEqual(result.code, 0, result.err)
         return result.json()
 
 
 class Blend(PoolCase):
-    def setUp(self):
-        super().setUp()
-        self.labels, self.members = sample(400, 3, seed=3)[0], []
-
     def make(self, skills):
         """Members of these skills; returns their predictions."""
         rng = np.random.default_rng(5)
@@ -230,7 +232,8 @@ class Blend(PoolCase):
         """The same in a regression, whose variance reads members too."""
         rng = np.random.default_rng(1)
         y = rng.normal(size=300)
-        x = [(y + s * rng.normal(size=300)).astype(np.float32) for s in (0.2, 0.4)] + [rng.normal(size=300).astype(np.float32) for _ in range(2)]
+        x = [y + s * rng.normal(size=300) for s in (0.2, 0.4)] + [rng.normal(size=300) for _ in range(2)]
+        x = [column.astype(np.float32) for column in x]
         self.save("y.npy", y)
         for k, p in enumerate(x):
             self.save(f"m{k}.npy", p)

@@ -400,6 +400,65 @@ static void fit_with_gaps(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
+/* A pool whose rows are of two domains and of none. */
+static cst_status open_domains(cst_context *c, const world *w, cst_pool **pool) {
+    cst_array arrays[MEMBERS];
+    const char *domains[ROWS];
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] = (cst_array){
+            .data = w->p[k], .row_step = CLASSES * sizeof(float), .column_step = sizeof(float)};
+    for (int i = 0; i < ROWS; i++)
+        domains[i] = i % 5 == 0 ? NULL : i % 2 ? "sketch" : "photo";
+    const cst_pool_arrays given = {.members = MEMBERS,
+                                   .rows = ROWS,
+                                   .classes = CLASSES,
+                                   .predictions = arrays,
+                                   .names = NAMES,
+                                   .labels = w->labels,
+                                   .domains = domains};
+    return cst_pool_from_arrays(c, pool, &given);
+}
+
+static void pool_with_domains(trial *t) {
+    cst_pool *pool = NULL;
+    TRY(t, open_domains(t->c, t->w, &pool), pool == NULL);
+    add_pool(t, pool, CLASSES);
+    cst_pool_free(t->c, pool);
+}
+
+/* The fit, and a prediction of rows of other domains. */
+static void fit_with_domains(trial *t) {
+    static const char *const domains[ROWS] = {"sketch", "elsewhere", NULL, "photo"};
+    cst_pool *pool = NULL;
+    cst_model *model = NULL;
+    cst_options *options = NULL;
+    float out[ROWS * CLASSES] = {0};
+    must(t->c, open_domains(t->c, t->w, &pool), "pool");
+    must(t->c, cst_options_create(t->c, &options), "options");
+    must(t->c, cst_options_set(t->c, options, "domain.aware", "true"), "option");
+    must(t->c, cst_options_set(t->c, options, "meta.learners", "log-linear"), "option");
+    must(t->c, cst_options_set(t->c, options, "folds.count", "2"), "option");
+    TRY(t, cst_fit(t->c, pool, "oof", options, &model, NULL), model == NULL);
+    add_model(t, model);
+    if (model)
+        TRY(t,
+            cst_model_predict_domains(t->c, model, t->w->data, NULL, domains,
+                                      cst_model_members(model) == MEMBERS ? ROWS : 0, out),
+            true);
+    add_bytes(t, out, sizeof out);
+    cst_model_free(t->c, model);
+    cst_options_free(t->c, options);
+    cst_pool_free(t->c, pool);
+}
+
+static void model_predict_domains(trial *t) {
+    static const char *const domains[ROWS] = {"sketch", "elsewhere", NULL, "photo"};
+    float out[ROWS * CLASSES] = {0};
+    TRY(t, cst_model_predict_domains(t->c, t->w->model, t->w->data, NULL, domains, ROWS, out),
+        true);
+    add_bytes(t, out, sizeof out);
+}
+
 static void pool_read(trial *t) {
     float out[4 * CLASSES] = {0};
     TRY(t, cst_pool_read(t->c, t->w->pool, "oof", 1, 3, 4, out), true);
@@ -552,6 +611,9 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_fit", "missing", fit_with_gaps},
     {"cst_pool_from_arrays", "missing", pool_with_gaps},
     {"cst_model_predict_pool", "missing", predict_pool_with_gaps},
+    {"cst_pool_from_arrays", "domains", pool_with_domains},
+    {"cst_fit", "domains", fit_with_domains},
+    {"cst_model_predict_domains", "", model_predict_domains},
     {"cst_pool_read", "", pool_read},
     {"cst_model_predict", "", model_predict},
     {"cst_model_predict_present", "", model_predict_present},

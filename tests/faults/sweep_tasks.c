@@ -202,6 +202,37 @@ static void compare_boxes(trial *t) {
     compare_in(t, t->w->detection, "nms", "wbf");
 }
 
+/* Two calls of each size; times differ, so that the report is not compared. */
+static void profile_of(trial *t, const cst_model *model, cst_pool *pool, const char *method) {
+    static const char *const settings[] = {"folds.count=2"};
+    const cst_profile_options options = {.split = "oof",
+                                         .methods = &method,
+                                         .method_count = 1,
+                                         .settings = settings,
+                                         .setting_count = 1,
+                                         .batch = 3,
+                                         .calls = 2};
+    cst_report *report = NULL;
+    TRY(t, cst_profile(t->c, model, pool, &options, &report), report == NULL);
+    cst_report_free(t->c, report);
+}
+
+static void profile_classes(trial *t) {
+    profile_of(t, t->w->model, t->w->pool, "average");
+}
+
+static void profile_values(trial *t) {
+    profile_of(t, t->w->values_model, t->w->regression, "average");
+}
+
+static void profile_maps(trial *t) {
+    profile_of(t, t->w->maps_model, t->w->segmentation, "average");
+}
+
+static void profile_boxes(trial *t) {
+    profile_of(t, t->w->boxes_model, t->w->detection, "wbf");
+}
+
 /* Two divisions, whose rows are held out. */
 static void repeat_in(trial *t, cst_pool *pool, const char *method) {
     const char *const methods[] = {method};
@@ -338,6 +369,10 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_compare", "detection, held out", repeat_boxes},
     {"cst_ablate", "", ablate},
     {"cst_sweep", "", sweep},
+    {"cst_profile", "classification", profile_classes},
+    {"cst_profile", "regression", profile_values},
+    {"cst_profile", "segmentation", profile_maps},
+    {"cst_profile", "detection", profile_boxes},
     {"cst_evaluate_member", "", evaluate_member},
     {"cst_evaluate_model", "classification", evaluate_classes},
     {"cst_evaluate_model", "regression", evaluate_values},

@@ -5,7 +5,7 @@
 
 POOL is the folder or manifest of a classification with the splits oof and test. The gate is fixed, since the paper leaves the
 training of a learned one open: g = 1 on {mean, sd, median, range, mean*sd, range*sd} (prototype), or no aggregators (none).
-Compared are the kept members, lambda*, the weights of the blend, and the NLL on split test. Exit status 1 if one differs.
+Compared are the kept members, lambda*, the evidence and weights of the blend, and the NLL on split test. Exit status 1 if one differs.
 
 Nothing here is taken from the C code but what the paper leaves to chance or does not say (docs/method.md lists those choices): the
 draws of the median bandwidth and of the landmarks, the folds, the map from scores to probabilities.
@@ -80,7 +80,6 @@ def features_of(p, seed, estimator):
 
 
 def cka(members, seed, estimator):
-    count = len(members)
     features = [centred(features_of(p, seed, estimator)) for p in members]
     if estimator == "exact":  # the kernel itself, centred on both sides
         features = [f - f.mean(1)[:, None] for f in features]
@@ -88,7 +87,7 @@ def cka(members, seed, estimator):
     else:
         hsic = np.array([[((a.T @ b) ** 2).sum() for b in features] for a in features])
     scale = np.sqrt(np.diag(hsic))
-    return hsic / scale[:, None] / scale[None, :] if count else hsic
+    return hsic / scale[:, None] / scale[None, :]
 
 
 def pearson(members):
@@ -226,7 +225,8 @@ def laplace(loss, logdet):
 
 
 def blend(x, y, sample_of, folds, classes, members, preset):
-    """The learners, lambda*, their penalties, evidence (L, half log det H) and weights: losses on the folds that a fit has not seen, curvature of the fit on all rows."""
+    """The learners, lambda*, their penalties, evidence (L, half log det H) and weights: losses on the folds that a fit has not seen,
+    curvature of the fit on all rows."""
     row_folds = folds[sample_of]
     samples = len(folds)
     chosen = cross_validated(x, y, row_folds) if preset == "prototype" else None
@@ -256,8 +256,13 @@ def blend(x, y, sample_of, folds, classes, members, preset):
 # ---- the whole
 
 
+def about_pool(manifest):
+    with open(manifest, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def read(manifest):
-    folder, about = os.path.dirname(manifest), json.load(open(manifest))
+    folder, about = os.path.dirname(manifest), about_pool(manifest)
     labels = {s: np.load(os.path.join(folder, about["splits"][s]["labels"])).astype(int) for s in ("oof", "test")}
     predictions = {s: [] for s in labels}
     for model in about["models"]:
@@ -275,7 +280,6 @@ def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0,
     """{kept, lambda_star, weights, nll} of a pool: predictions {split: [p]}, labels {split: y}, folds of the rows of oof."""
     oof, y = predictions["oof"], labels["oof"]
     classes = oof[0].shape[1]
-    # A model without information says the same for every sample.
     risk = [-np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean() for p in oof]
     if preset == "paper":
         kept = project(cka(oof, seed, estimator), risk, 0.85 if tau is None else tau)
@@ -295,6 +299,16 @@ def letter(predictions, labels, folds, preset="paper", gate="prototype", seed=0,
             "nll": float(-np.log(np.maximum(p[np.arange(len(t)), t], 1e-12)).mean()), "risk": risk}  # fmt: skip
 
 
+def nested_nll(predictions, labels, folds, *words):
+    """Each fold predicted by all of it on the other folds: "Leakage-Freeness of the Nested OOF Construction"."""
+    p, y, total = predictions["oof"], labels["oof"], 0.0
+    for f in np.unique(folds):
+        held = folds == f
+        parts = {"oof": [one[~held] for one in p], "test": [one[held] for one in p]}
+        total += held.sum() * letter(parts, {"oof": y[~held], "test": y[held]}, folds[~held], *words)["nll"]
+    return total / len(y)
+
+
 def tool_run(tool, *words):
     done = subprocess.run([tool, *words], capture_output=True, text=True)
     if done.returncode:
@@ -302,24 +316,24 @@ def tool_run(tool, *words):
     return done.stdout
 
 
-def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator="nystrom"):
+def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator="nystrom", nested=False):
     """(what the tool says, what the letter says, [what differs])"""
     manifest = os.path.join(pool, "pool.json") if os.path.isdir(pool) else pool
     names, predictions, labels, folds = read(manifest)
     with tempfile.TemporaryDirectory(prefix="corestack-letter-") as folder:
         if folds is None:
-            about = json.load(open(manifest))
-            path = os.path.join(os.path.dirname(manifest), about["splits"]["oof"]["labels"])
+            path = os.path.join(os.path.dirname(manifest), about_pool(manifest)["splits"]["oof"]["labels"])
             tool_run(tool, "folds", "--labels", path, "-o", os.path.join(folder, "folds.npy"))
             folds = np.load(os.path.join(folder, "folds.npy")).astype(int)
         model = os.path.join(folder, "m.cstack")
-        words = ["--preset", preset, "--set", f"gate.mode={gate}", "--set", "evaluate.nested=false"]
+        words = ["--preset", preset, "--set", f"gate.mode={gate}", "--set", f"evaluate.nested={str(nested).lower()}"]
         words += [w for s in settings for w in ("--set", s)]
         fit = json.loads(tool_run(tool, "fit", manifest, "-o", model, "--json", *words))
         scores = json.loads(tool_run(tool, "evaluate", model, manifest, "--split", "test", "-r", "0", "--json"))
         shown = json.loads(tool_run(tool, "inspect", manifest, "--json"))
     tau = dict(s.split("=") for s in settings).get("cka.threshold" if preset == "paper" else "pearson.threshold")
-    own = letter(predictions, labels, folds, preset, gate, 0, estimator, None if tau is None else float(tau))
+    words = (preset, gate, 0, estimator, None if tau is None else float(tau))
+    own = letter(predictions, labels, folds, *words)
     redundant = {d["name"] for d in fit["dropped"] if d["because"] == "redundant"}
     found = {"kept": [k for k, name in enumerate(names) if name not in redundant], "lambda": fit["lambda"],
              "weights": fit["blend"], "nll": scores["nll"]}  # fmt: skip
@@ -338,6 +352,10 @@ def compare(tool, pool, preset="paper", gate="prototype", settings=(), estimator
             differs.append(f"evidence of {one['name']} {one['loss']}, {one['half_logdet']} instead of {loss}, {half}")
     if not abs(found["nll"] - own["nll"]) <= 1e-6:
         differs.append(f"NLL {found['nll']} instead of {own['nll']}")
+    if nested:
+        found["nested"], own["nested"] = fit["oof"]["nll"], nested_nll(predictions, labels, folds, *words)
+        if not abs(found["nested"] - own["nested"]) <= 1e-6:
+            differs.append(f"nested NLL {found['nested']} instead of {own['nested']}")
     every = design(predictions["oof"], "none")
     star = lambda_star(Standardised(every, np.zeros(len(every))).gram, len(folds))
     if not abs(shown["lambda_star"]["oof"] - star) <= 1e-6 * star:
@@ -352,16 +370,18 @@ def main():
     parser.add_argument("--preset", choices=("paper", "prototype"), default="paper")
     parser.add_argument("--gate", choices=("prototype", "none"), default="prototype")
     parser.add_argument("--estimator", choices=("nystrom", "exact"), default="nystrom", help="exact: with cka.estimator=exact")
+    parser.add_argument("--nested", action="store_true", help="compare the nested NLL of split oof too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     failed = False
     settings = options.set + (["cka.estimator=exact"] if options.estimator == "exact" else [])
     for pool in options.pool:
-        found, own, differs = compare(options.tool, pool, options.preset, options.gate, settings, options.estimator)
+        found, own, differs = compare(options.tool, pool, options.preset, options.gate, settings, options.estimator, options.nested)
+        nested = f", nested NLL {found['nested']:.9f} {own['nested']:.9f}" if options.nested else ""
         weights = " ".join(f"{name} {found['weights'].get(name, 0):.4g} {weight:.4g}" for name, weight in own["weights"].items())
         print(f"{pool}: kept {len(found['kept'])} {len(own['kept'])}, lambda {found['lambda']:.8g} "
               f"{(own['penalties'] or {}).get('ridge', own['lambda_star']):.8g}, {weights}, "
-              f"NLL {found['nll']:.9f} {own['nll']:.9f}: {'; '.join(differs) or 'equal'}")  # fmt: skip
+              f"NLL {found['nll']:.9f} {own['nll']:.9f}{nested}: {'; '.join(differs) or 'equal'}")  # fmt: skip
         failed = failed or bool(differs)
     sys.exit(failed)
 

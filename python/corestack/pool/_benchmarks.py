@@ -14,7 +14,8 @@ from ._command import Command, named, share
 from ._engine import Pool
 from ._task import Split, Task
 
-# The 19 kinds of ImageNet-C in the families of its authors (Hendrycks and Dietterich 2019); the last four are the "extra" ones.
+# The 19 kinds of ImageNet-C (Hendrycks and Dietterich 2019; the last four are its "extra" ones) in the paper's families, in
+# which gaussian_blur is not listed.
 KINDS = {
     "gaussian_noise": "noise", "shot_noise": "noise", "impulse_noise": "noise",
     "defocus_blur": "blur", "glass_blur": "blur", "motion_blur": "blur", "zoom_blur": "blur",
@@ -168,10 +169,11 @@ def _corrupted_prepare(arguments: argparse.Namespace, pool: Pool) -> tuple[Task,
             raise InputError(f"--severities: {severity} is not one of 1 to 5")
     conditions = [(kind, s) for kind in places for s in sorted(set(arguments.severities))]
     folders = [f"{places[kind]}/{s}" for kind, s in conditions]
-    first = _data.class_folders(root / folders[0])
-    for folder in folders[1:]:
+    for folder in folders:
         if not (root / folder).is_dir():
             raise InputError(f"{root}: there is no folder {folder}; name the severities that are there with --severities")
+    first = _data.class_folders(root / folders[0])
+    for folder in folders[1:]:
         if set(_data.image_files(root / folder)) != set(first.paths):
             other = sorted(set(first.paths) ^ set(_data.image_files(root / folder)))[0]
             raise InputError(f"{root}: {other} is in only one of {folders[0]} and {folder}; all conditions need the same images")

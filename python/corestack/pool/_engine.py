@@ -57,6 +57,8 @@ class Pool:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.work = folder, folder / WORK
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; a pool is a folder")
         self.content: dict[str, Any] = read_json(self.work / "pool.json") or {}
         if not self.content and (folder / "pool.json").exists():
             raise InputError(f"{folder / 'pool.json'}: this pool was not made by this command; give a new folder")
@@ -178,7 +180,7 @@ class Pool:
 def _names(what: str, names: list[str]) -> None:
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise InputError(f"{what} {name} is named twice; give each a name of its own with NAME=...")
+            raise InputError(f"{what} {name} is named twice; give each another name with NAME=...")
 
 
 def _union(old: list[str], new: list[str]) -> list[str]:
@@ -211,7 +213,7 @@ def _print(request: Request, text: str) -> None:
 
 
 class _Run:
-    """Members on devices, each in a process of its own; a device that is free takes the next member."""
+    """Members on devices, one process for each member; a device that is free takes the next member."""
 
     def __init__(self, request: Request, pool: Pool, settled: list[tuple[Split, Options, str]]) -> None:
         self.request, self.settled = request, settled

@@ -10,6 +10,8 @@ Paper: the ADE20K benchmark of section "Dense Prediction".
 """
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -83,18 +85,28 @@ def ignored(classes: int) -> int:
 
 def mask_size(case: Case) -> tuple[int, int]:
     """(width, height)"""
-    from PIL import Image
-
-    with Image.open(case.mask) as file:
+    with _opened(case) as file:
         width, height = file.size
     return int(width), int(height)
 
 
-def read_mask(case: Case, classes: int) -> Any:
-    """[height, width] of class numbers from 0; what the file has as 0 becomes ignored(classes)."""
+@contextlib.contextmanager
+def _opened(case: Case) -> Iterator[Any]:
     from PIL import Image
 
-    with Image.open(case.mask) as file:
+    try:
+        with Image.open(case.mask) as file:
+            yield file
+    except InputError:
+        raise
+    except Exception as error:  # Pillow raises SyntaxError, struct.error and others for broken files
+        raise InputError(f"{case.mask}: not a readable mask ({error}); replace the file, or take it and its image out of the "
+                         f"data") from error
+
+
+def read_mask(case: Case, classes: int) -> Any:
+    """[height, width] of class numbers from 0; what the file has as 0 becomes ignored(classes)."""
+    with _opened(case) as file:
         if file.mode not in ("L", "P", "I", "I;16", "1"):
             raise InputError(f"{case.mask}: a colour image (mode {file.mode}); masks are grey, a class number for each "
                                 f"pixel")

@@ -276,7 +276,7 @@ def _near(name: str) -> str:
 
 
 def load_state(member: Member, network: Any, path: Path) -> None:
-    """Weights from a checkpoint: a state dict, or one under a usual key, with or without the prefix of parallel training."""
+    """Weights from a checkpoint: a state dict, or one under a key like state_dict, with or without the prefix of parallel training."""
     torch = need("torch", "torch")
     try:
         if path.suffix == ".safetensors":

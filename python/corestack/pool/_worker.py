@@ -1,4 +1,4 @@
-"""One member in a process of its own: load, measure, predict batch by batch. Everything is kept as it is finished."""
+"""One member in one process: load, measure, predict batch by batch. Everything is kept as it is finished."""
 from __future__ import annotations
 
 import contextlib
@@ -36,7 +36,7 @@ class BadSample(InputError):
 
 
 class Broken:
-    """Stands for a sample that cannot be read, so that the text reaches the user unchanged from the reading process."""
+    """A sample that cannot be read: its text reaches the user unchanged from the reading process."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -94,6 +94,7 @@ def settle(options: Options) -> None:
     """The same bytes from every run."""
     import torch
 
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with this
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     torch.use_deterministic_algorithms(True, warn_only=True)

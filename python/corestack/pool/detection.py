@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Optional
@@ -192,7 +193,9 @@ class Detection(Task):
 
     def rows(self, outputs: Any, batch: list[Any], options: Options) -> list[Any]:
         found, categories = outputs
-        if not isinstance(found, (list, tuple)) or len(found) != len(batch):
+        right = isinstance(found, (list, tuple)) and len(found) == len(batch) and all(
+            isinstance(one, Mapping) and {"boxes", "labels", "scores"} <= set(one) for one in found)
+        if not right:
             raise InputError("the detector does not give a list with a dict of boxes, labels and scores for each image")
         return [_boxes.results_of(entry, output, categories, self.floor, self.most)
                 for output, (_, entry) in zip(found, batch)]

@@ -1,5 +1,5 @@
 """Plots of what the library found, with matplotlib: reliability, cka, spectrum, accuracy_flops,
-front, weights.
+front, weights, and the paper's figures: kappa, threshold, pool_size, ablation.
 
 Each function draws into `ax`, or into a figure of its own, and returns the Axes:
 
@@ -7,6 +7,8 @@ Each function draws into `ax`, or into a figure of its own, and returns the Axes
 
 Reports may also be the documents that the command line prints with --json: as dicts, or as paths of files. Nothing is
 shown and nothing of matplotlib is changed; matplotlib itself is imported when a function is called.
+
+`python -m corestack.plot kappa pool.json -o kappa.svg` draws each of the paper's figures from a pool or from reports.
 """
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
 
-from . import _arrays, metrics
-from ._drawing import (
+from .. import _arrays, metrics
+from .._drawing import (
     BLUE,
     GREEN,
     GREY,
+    LABELS,
+    LOWER_IS_BETTER,
     ORANGE,
     PURPLE,
     RED,
@@ -35,29 +39,19 @@ from ._drawing import (
     points,
     read_bytes,
     read_document,
+    scored,
 )
-from ._errors import ArgumentError
-from ._stack import Stack
-from ._types import Column, Floats, Path, SupportsArray
+from .._errors import ArgumentError
+from .._stack import Stack
+from .._types import Column, Floats, Path, SupportsArray
+from ._figures import ablation, kappa, pool_size, threshold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["accuracy_flops", "cka", "front", "reliability", "spectrum", "weights"]
-
-_LOWER_IS_BETTER = {"nll", "ece", "brier", "rmse", "mae", "median_ae", "mce", "boundary_error"}
-_LABELS = {
-    "top1": "top-1 accuracy (fraction)",
-    "nll": "NLL (nats)",
-    "ece": "ECE",
-    "brier": "Brier score",
-    "miou": "mean IoU",
-    "dice": "Dice",
-    "rmse": "RMSE (units of the target)",
-    "mae": "MAE (units of the target)",
-    "r2": "R²",
-}
-
+__all__ = [
+    "ablation", "accuracy_flops", "cka", "front", "kappa", "pool_size", "reliability", "spectrum", "threshold", "weights",
+]  # fmt: skip
 
 # ---- reliability ---------------------------------------------------------------------------------
 
@@ -283,15 +277,10 @@ def accuracy_flops(
     rows = [row for row in key_of(document, "rows", "accuracy_flops", "compare writes it") if row.get("flops_rel")]
     if not rows:
         raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give the FLOPs of the members (flops=..., or in the pool)")
-    of = metric
-    if of is None:
-        of = next((name for name in ("top1", "miou", "AP", "rmse") if name in rows[0]), "top1")
-    rows = [row for row in rows if isinstance(row.get(of), (int, float))]
-    if not rows:
-        raise ArgumentError(f"plot.accuracy_flops: no row has a score '{of}'")
+    of, rows = scored(rows, metric, "accuracy_flops")
     cost, score = floats([row["flops_rel"] for row in rows]), floats([row[of] for row in rows])
     ends = floats([row.get(f"{of}_ci") or [row[of]] * 2 for row in rows])
-    better = -score if of in _LOWER_IS_BETTER else score
+    better = -score if of in LOWER_IS_BETTER else score
     front = front_of(cost, better)
     ax = new_axes(7, max(4.2, 1 + 0.17 * len(rows))) if ax is None else ax
     ax.set_xscale("log")
@@ -301,7 +290,7 @@ def accuracy_flops(
         cost[line], score[line], where="post", color=RED, linewidth=1.6, zorder=2.5, label="best at its cost or less"
     )
     ax.set_xlabel("FLOPs relative to all members")
-    ax.set_ylabel(_LABELS.get(of, of))
+    ax.set_ylabel(LABELS.get(of, of))
     ax.set_title("Score and cost" if title is None else title)
     ax.grid(True, color="0.92")
     ax.set_axisbelow(True)

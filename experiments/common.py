@@ -30,8 +30,8 @@ This page is generated. The command in the marker above each section writes it; 
 [docs/results.md](../docs/results.md) is a one-page summary, [claims.md](claims.md) has the verdict on each claim of the
 paper.
 
-Section "Regret" measures today's `default`. The other sections were measured before it: their `default` is one log-linear
-pool of at most 60% of the members, which is close to today's `compact` without its blend.
+Each section says when and with which version its pools were measured. Figures from before 23 November 2026 have an earlier
+`default`, one log-linear pool of at most 60% of the members, and earlier presets `paper` and `prototype`.
 
 In every experiment, all fitting and all choices use a pool's `oof` split, and the `test` split is only scored. The paper's
 figures are for its own models and data sets, such as ImageNet, whose predictions are not public. Ours are for the small
@@ -47,7 +47,8 @@ trained once, so intervals and tests do not cover the variation between training
 POOLS = {
     "cifar10": ("CIFAR-10: sixteen small networks trained for a few epochs, frozen",
                 "no script here makes it; use --pools to name a folder with a pool of the same splits"),
-    "vision": ("Fashion-MNIST: 24 networks and classical models, frozen", "made by experiments/pools/vision.py vision"),
+    "vision": ("Fashion-MNIST: 22 of the 24 networks and classical models of experiments/pools/vision.py, without `swin` and `cnn_dropout`, frozen",
+               "made by experiments/pools/vision.py vision"),
     "vision_longtail": ("Fashion-MNIST with long-tailed training classes and a balanced test split: 15 members, frozen",
                         "made by experiments/pools/vision.py vision_longtail"),
     "weight_space": ("Fashion-MNIST: one small CNN trained, fine-tuned, averaged and sampled in many ways, and five other models, frozen",
@@ -220,14 +221,18 @@ def stamp(path):
 
 
 def stamps(manifest):
-    """Names, sizes and times of the manifest and the files that it names, which tell whether a stored result is of this pool."""
+    """Names, sizes and times of the manifest and of the files and folders that it names, which tell whether a stored result is of
+    this pool."""
     def files(value):
-        if isinstance(value, dict):
-            return [f for v in value.values() for f in files(v)]
-        if isinstance(value, list):
-            return [f for v in value for f in files(v)]
-        path = manifest.parent / value.split("#")[0] if isinstance(value, str) and 0 < len(value) < 1000 else None
-        return [path] if path and path.is_file() else []
+        if isinstance(value, (dict, list)):
+            return [f for v in (value.values() if isinstance(value, dict) else value) for f in files(v)]
+        if not isinstance(value, str) or not value:
+            return []
+        path = manifest.parent / value.split("#")[0]
+        try:
+            return [path] if path.is_file() else [p for p in path.glob("*") if p.is_file()] if path.is_dir() else []
+        except OSError:  # a text that is too long for a name
+            return []
     return sorted(stamp(p) for p in {manifest, *files(json.loads(manifest.read_text()))})
 
 
@@ -464,9 +469,9 @@ def measure_given(options, folder, measure, reason):
 
 def run(document, name, title, pools, measure, section, tables, reason, more=None, before=None):
     """One experiment. pools: names of the known ones; measure(options, {name: manifest}) returns (figures, page);
-    section(figures, page) returns the lines of the section, tables(figures, page) those of one subsection; reason(manifest's
-    document) says why a pool of --pool cannot take part. more(parser) adds options, before(options) comes before pools are searched. Everything goes through JSON, so that
-    --write-only sees what a run sees."""
+    section(figures, page) returns the lines of the section, tables(figures, page) those of one subsection; reason(document)
+    says why the pool of a manifest given with --pool cannot take part. more(parser) adds options; before(options) is called
+    before pools are searched. Everything goes through JSON, so that --write-only sees what a run sees."""
     options = arguments(document, more)
     folder = ROOT / "experiments" / name
     well = True

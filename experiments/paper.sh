@@ -6,7 +6,8 @@
 # DATA_ROOT has some of
 #   imagenet/val/CLASS/*      imagenet-c/KIND/SEVERITY/CLASS/*      imagenet-o/CLASS/*
 #   ade20k/{images,annotations}/validation/*      coco/val2017/*, coco/annotations/instances_val2017.json
-#   inaturalist/val/CLASS/*, inaturalist/train/CLASS/* or train.json      domainnet/{real,clipart,painting,sketch}/CLASS/*
+#   inaturalist/val/CLASS/*, inaturalist/train/CLASS/* or train.json      domainnet/{real,clipart,painting,sketch}/CLASS/*,
+#   domainnet/classes.txt with the 126 classes, if the folders have more
 # What is missing is named at the end, and the rest is done. A run that was stopped goes on where it was.
 # --weights DIR: DIR/{imagenet,ade20k,coco,inaturalist,domainnet} have checkpoints NAME.pth; without such a folder members
 # have the trained weights of their package (for inaturalist and domainnet there are none). `none`: weights drawn at random.
@@ -178,12 +179,14 @@ fi
 # ---- Table "DomainNet-126 domain-shift evaluation": with the domain-aware meta-layer, without it, and without target labels
 if [ -d "$data/domainnet" ]; then
     own=$(weights_of domainnet no)
+    set --
+    [ ! -e "$data/domainnet/classes.txt" ] || set -- --classes "$data/domainnet/classes.txt"
     if [ -n "$own" ]; then
-        pool domainnet "$out/pools/domainnet" "$models" "$own" --data "$data/domainnet" && {
+        pool domainnet "$out/pools/domainnet" "$models" "$own" --data "$data/domainnet" "$@" && {
             table domainnet/table "$out/pools/domainnet" compare --split clipart,painting,sketch --splits "$splits" --set domain.aware=true
             table domainnet/without "$out/pools/domainnet" compare --split clipart,painting,sketch --splits "$splits" --set domain.aware=false
         }
-        pool domainnet "$out/pools/domainnet-real" "$models" "$own" --data "$data/domainnet" --meta real &&
+        pool domainnet "$out/pools/domainnet-real" "$models" "$own" --data "$data/domainnet" --meta real "$@" &&
             table domainnet/real "$out/pools/domainnet-real" compare --split clipart,painting,sketch --splits "$splits"
     else
         miss "domainnet: no package has weights trained on it; give --weights DIR with domainnet/NAME.pth"

@@ -56,11 +56,13 @@ def tables(figures, page):
 
 def verdict(figures):
     steps = [("S1", 1, "top-1 +0.5 and kappa -28%"), ("S2", 2, "top-1 +0.2, ECE -0.002"),
-             ("S3", 3, "top-1 -0.1, time a third"), ("S4", 4, "top-1 +0.3, ECE -0.005, one member fewer")]
+             ("S3", 3, "top-1 -0.1, time a third"), ("S4", 4, "top-1 +0.3, ECE -0.005, one member fewer"), ("S5", 5, "no such row")]
     lines = []
     for label, at, paper in steps:
         parts = []
         for name, rows in figures.items():
+            if at >= len(rows):
+                continue
             above, row = rows[at - 1], rows[at]
             parts.append(f"{name} top-1 {100 * (row['top1'] - above['top1']):+.2f}, ECE {row['ece'] - above['ece']:+.4f}, "
                          f"kappa of Gram {above['kappa_gram']:.0f} to {row['kappa_gram']:.0f}, of CKA {common.number(above.get('kappa_cka'), 0)} to "

@@ -185,7 +185,7 @@ def prototype_figures(options, manifest):
 def pool_figures(options, manifest, preset):
     report = common.fit_and_bound(options, manifest, preset, "--split", "test", "--delta", "0.05", "--leakage")
     keep = ("samples", "classes", "largest_cluster", "cluster_threshold", "epsilon", "mu", "incoherent", "epsilon_pearson", "mu_pearson",
-            "kappa_gram_before", "kappa_gram_after", "spectral", "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem",
+            "kappa_gram_before", "kappa_gram_after", "kappa_cka_before", "kappa_cka_after", "spectral", "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem",
             "holdout", "conformal", "ece", "leakage")
     out = {key: report[key] for key in keep}
     out["projected"] = projected(manifest, report)
@@ -216,7 +216,7 @@ def tables(figures, page):
              f"{r['ece']['value']:.4f} [{r['ece']['lower']:.4f}, {r['ece']['upper']:.4f}]", n(r["calibration"]["epsilon"], 3)]
             for name, preset, r in runs]
     shapes = [[name, r["cluster_threshold"], r["members"], r["clusters"], r["largest_cluster"], n(r["epsilon"], 3), n(r["mu"], 3),
-               "yes" if r["incoherent"] else "no", n(r["kappa_gram_before"], 1), n(r["kappa_gram_after"], 1)] for name, _, r in runs]
+               "yes" if r["incoherent"] else "no", *(n(r.get(f"kappa_{of}"), 1) for of in ("gram_before", "gram_after", "cka_before", "cka_after"))] for name, _, r in runs]
     return ["Errors are in percent of the split `test`. \"Error\" is the measured one. \"Holdout\" is its upper bound by the exact "
             "binomial tail, for the stack. \"PAC-Bayes-kl\" bounds the error of a randomly drawn member, and \"vote by it\", twice "
             "that, the error of their vote. \"Tandem\" bounds another vote of the members. \"Paper's\" is the paper's PAC-Bayes "
@@ -230,10 +230,10 @@ def tables(figures, page):
             "value.", "",
             *common.table(["pool", "preset", "coverage", "assured", "classes in a set", "ECE [bounds]", "certificate"], sets),
             "Clusters (average linkage) at the preset's CKA threshold, on the split `test`. epsilon is 1 minus the smallest CKA within a "
-            "cluster and mu the largest CKA across clusters. kappa is given for all members and for the best member of each cluster. "
+            "cluster and mu the largest CKA across clusters. kappa, of the Gram matrix of the columns and of the CKA matrix, is given for all members and for the best member of each cluster. "
             "The paper assumes mu < 1/(G - 1) for G clusters.", "",
-            *common.table(["pool", "threshold", "members", "clusters", "largest", "epsilon", "mu", "mu < 1/(G - 1)", "kappa before",
-                           "kappa after"], shapes)]
+            *common.table(["pool", "threshold", "members", "clusters", "largest", "epsilon", "mu", "mu < 1/(G - 1)", "kappa (Gram) before",
+                           "after", "kappa (CKA) before", "after"], shapes)]
 
 
 def section(figures, page):

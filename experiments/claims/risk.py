@@ -18,12 +18,12 @@ def optimal_penalty(f):
 
 def penalty_interval(f):
     faint, bare, pools, sizes = f["penalty"]["faint"], f["penalty"]["bare"], f["pools"], f["penalty"]["sizes"]
-    inside = sum(p["inside"] for p in pools.values())
+    inside, inside_meta = (sum(p.get(key, False) for p in pools.values()) for key in ("inside", "inside_meta"))
     return ("Proposition: lambda* lies between the edge of the noise and the largest eigenvalue of the signal",
             statement(faint["edge"] <= faint["star"] <= faint["signal"], bare["star"] >= bare["edge"], all(r["inside"] == r["repeats"] for r in sizes), inside == len(pools)),
             f"Rule: no exception. One head in twenty members that are nine tenths noise: lambda* is {faint['star']:.1f}, {faint['edge']:.1f} to {faint['signal']:.1f} is claimed. Four "
             f"members without copies, three tenths noise: all eigenvalues are above the edge, so lambda* is {bare['star']:.3g}, at least {bare['edge']:.1f} is claimed. In the simulations of the previous "
-            f"row it is inside in {sum(r['inside'] for r in sizes)} of {sum(r['repeats'] for r in sizes)} samples, and on {inside} of {len(pools)} real pools (`corestack inspect`).", RISK)
+            f"row it is inside in {sum(r['inside'] for r in sizes)} of {sum(r['repeats'] for r in sizes)} samples, and on {inside} of {len(pools)} real pools (`corestack inspect --set spectrum.of=oof`; {inside_meta} with `spectrum.of=meta`).", RISK)
 
 
 def cv_elimination(f):

@@ -6,6 +6,10 @@ they are), and at random (domains do not differ). The others' geometric mean wit
 stack. For each number of rows in a domain, the layer is fitted on that many rows of each domain and scored on the others.
 Prints the change of the NLL in percent, mean over pools, domains and draws, for every pair of precisions.
 
+Over cifar10, vision, exoplanet, stellar, transients and digits, the mean of all of these was -0.58% for 100 and 10, the
+defaults (columns 1, 3, 10, 30, 100 of the biases: 1.30, -0.20, -0.58, -0.45, -0.21; scales of 10, 30 and 1000 with biases of
+10: 0.23, -0.33, -0.67). 100 is preferred to 1000, since domains of these pools hardly differ in scale, and real ones may.
+
   python3 experiments/domain-shift/precisions.py POOL...
 """
 import json

@@ -66,7 +66,7 @@ def verdict(figures):
                             f" (highest top-1 at {own[top1.index(max(top1))]['value']})"))
         own = [100 * r["models_mean"] / float(r["value"]) for r in rows if r["method"] == "default"]
         lines.append(f"- `{name}`, from the smallest pool to the whole one: " + "; ".join(parts) + f". `default` keeps "
-                     f"{min(own):.0f} to {max(own):.0f}% (at most 60%, but at least three members).")
+                     f"{min(own):.0f} to {max(own):.0f}%.")
     return lines
 
 

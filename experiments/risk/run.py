@@ -268,7 +268,7 @@ def calibration_errors(manifest):
 
 def spectrum(options, manifest):
     """lambda* of the pool and the interval that it is said to be in; accuracy and ECE of members; pairs that two thresholds tell apart."""
-    report = common.corestack(options, "inspect", manifest, "--set", "spectrum.of=oof", "--seed", options.seed)
+    report, meta = (common.corestack(options, "inspect", manifest, "--set", f"spectrum.of={of}", "--seed", options.seed) for of in ("oof", "meta"))
     signal = max(report["eigenvalues"]) - report["sigma2"]
     counts = report["class_counts"]
     k = len(report["models"])
@@ -277,6 +277,7 @@ def spectrum(options, manifest):
     errors = calibration_errors(manifest)
     return {"star": report["lambda"]["star"], "edge": report["mp_edge"], "signal": signal,
             "inside": bool(report["mp_edge"] <= report["lambda"]["star"] <= signal),
+            "inside_meta": bool(meta["mp_edge"] <= meta["lambda"]["star"] <= max(meta["eigenvalues"]) - meta["sigma2"]),
             "chance": max(counts) / sum(counts), "best": max(m["top1"] for m in report["members"]),
             "ece_best": min(errors), "ece_worst": max(errors), "pairs": len(pairs), "moderate": sum(0.5 <= r <= 0.7 for _, r in pairs),
             "moderate_low": sum(0.5 <= r <= 0.7 and c < 0.4 for c, r in pairs), "removed": sum(r > 0.95 for _, r in pairs),

@@ -58,6 +58,7 @@ class Paper(unittest.TestCase):
         images(data / "inaturalist/train", each=2)
         for number, domain in enumerate(("real", "clipart", "painting", "sketch")):
             images(data / "domainnet" / domain, seed=number, change=10 * number)
+        (data / "domainnet/classes.txt").write_text("n0\nn1\nn2\n")  # without n3
         dense_data.ade20k(data / "ade20k", 12)
         dense_data.coco(data / "coco", 20)
         finder = dense_data.finder(self.folder)

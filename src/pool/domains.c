@@ -177,7 +177,8 @@ cst_status cst_pool_read_domains(cst_context *context, const cst_pool *pool, cst
 
 cst_status cst_pool_settle_domains(cst_context *context, const cst_pool *pool,
                                    cst_pool_split *split, const cst_manifest_split *spec) {
-    return spec->domain && !split->domains
+    /* A description that cannot be a name is none. */
+    return spec->domain && !split->domains && cst_manifest_is_name(spec->domain)
                ? repeat_domain(context, split, spec->domain, pool->manifest->path)
                : CST_OK;
 }

@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 from scipy.optimize import minimize
 
-from support import PoolCase, run, slow, softmax
+from support import PoolCase, slow, softmax
 
 FAST = ("--set", "meta.learners=log-linear", "--set", "evaluate.nested=false")
 
@@ -221,6 +221,9 @@ class Domains(PoolCase):
         np.testing.assert_array_equal(common[unknown], new[unknown])
         self.fitted("--set", "domain.aware=false")
         np.testing.assert_array_equal(common, self.predicted())
+        self.manifest["splits"]["test"]["domain"] = "a description " * 30  # too long for a name
+        self.write_manifest()
+        np.testing.assert_array_equal(common, self.predicted())
         self.manifest["splits"]["test"]["domain"] = "sketch"  # of every row
         self.write_manifest()
         self.fitted()
@@ -286,6 +289,12 @@ class Domains(PoolCase):
                           "--set", "meta.learners=log-linear").out
         self.assertIn("Top-1 % in each domain", text)
         self.assertIn("NLL in each domain", text)
+
+    def test_repeated_divisions_keep_the_domains(self):
+        words = ["compare", self.pool, "--methods", "default", "--splits", "2", "--holdout", "0.3", "--resamples", "0", "--json", "--set",
+                 "meta.learners=log-linear", "--set"]
+        nll_of = [self.works(*words, f"domain.aware={aware}").json()["rows"][0]["nll"] for aware in ("true", "false")]
+        self.assertLess(nll_of[0], nll_of[1] - 0.02)
 
     def test_conditions_repeat_the_domains(self):
         self.fitted()

@@ -62,6 +62,22 @@ class Experiments(PoolCase):
         document["models"][0]["predictions"]["test"] = "a.csv"
         self.assertIn(".npy", common.plain_files(document))
 
+    def test_stamps(self):
+        """A stored result is not reused after a file that the manifest names has changed."""
+        os.makedirs(self.path("p/maps"))
+        manifest = pathlib.Path(self.path("p"), "pool.json")
+        manifest.write_text(json.dumps({"splits": {"oof": {"labels": "maps"}}, "classes": ["x" * 400, ""], "models": [
+            {"predictions": {"oof": {"path": "../a.npz#one"}}}]}), encoding="utf-8")
+        for name in ("a.npz", "p/maps/1.npy"):
+            pathlib.Path(self.path(name)).write_text("1", encoding="utf-8")
+        first = common.stamps(manifest)
+        self.assertEqual(len(first), 3)
+        for name in ("a.npz", "p/maps/1.npy"):
+            pathlib.Path(self.path(name)).write_text("12", encoding="utf-8")
+            second = common.stamps(manifest)
+            self.assertNotEqual(first, second)
+            first = second
+
     def test_measured(self):
         def run(date, resamples):
             return {"version": "corestack 1", "date": date, "seed": 0, "resamples": resamples}

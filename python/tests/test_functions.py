@@ -135,6 +135,26 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertEqual(without_times(dict(report)), without_times(printed))
 
     @needs_tool
+    def test_repeated_comparisons(self):
+        """The same as the tool's; means and standard errors by NumPy."""
+        how = ("--methods", "average,greedy", "--splits", 3, "--holdout", 0.2, "--seed", 7)
+        printed = json.loads(run_tool("compare", DIGITS / "pool.json", *how, "--json"))
+        report = corestack.compare(
+            self.oof, self.y, methods=["average", "greedy"], splits=3, holdout=0.2, seed=7, **self.about
+        )
+        self.assertEqual(without_times(dict(report)), without_times(printed))
+        for m, row in enumerate(report["rows"]):
+            own = np.array([one["rows"][m]["nll"] for one in report["repetitions"]])
+            self.assertAlmostEqual(row["nll"], own.mean(), places=9)
+            self.assertAlmostEqual(row["nll_se"], own.std(ddof=1) / np.sqrt(3), places=9)
+        self.assertIn("se 0.", report.summary())
+        one = corestack.compare(self.oof, self.y, methods=["average"], holdout=0.5, resamples=10, **self.about)
+        self.assertIn("nll_ci", one["rows"][0])
+        for wrong in ({"splits": 0}, {"splits": 1.5}, {"holdout": 1.0}, {"holdout": "a"}, {"holdout": float("nan")}):
+            with self.assertRaises(corestack.ArgumentError):
+                corestack.compare(self.oof, self.y, methods=["average"], **wrong)
+
+    @needs_tool
     def test_profile(self):
         def still(report):
             document = without_times(dict(report))

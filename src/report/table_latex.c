@@ -348,9 +348,10 @@ static void print_table(const latex_table *table, const char *what, const char *
     cst_page *page = table->page;
     if (table->count == 0 && !costs)
         return;
-    cst_page_print(page, "%s\\begin{table}[ht]\n\\centering\n", first ? "" : "\n");
+    cst_page_print(page, "%s\\begin{table}[ht]\n\\centering\n\\scriptsize\n", first ? "" : "\n");
     print_caption(table, what);
-    cst_page_print(page, "\\label{tab:corestack-%s}\n\\begin{tabular}{", label);
+    cst_page_print(
+        page, "\\label{tab:corestack-%s}\n\\setlength{\\tabcolsep}{4pt}\n\\begin{tabular}{", label);
     print_alignment(table, costs);
     cst_page_print(page, "}\n\\toprule\n");
     print_heads(table, costs);

@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 from scipy.optimize import minimize
 
-from support import PoolCase, run, slow, softmax
+from support import PoolCase, slow, softmax
 
 FAST = ("--set", "meta.learners=log-linear", "--set", "evaluate.nested=false")
 

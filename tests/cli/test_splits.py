@@ -170,14 +170,16 @@ class Holdout(SplitsCase):
         rng = np.random.default_rng(3)
         beside = {"weights": np.where(rng.random(self.rows) < 0.1, 0, rng.random(self.rows) + 0.1)}
         beside["groups"] = rng.integers(0, 40, self.rows)
-        for keys in ((), ("weights",), ("weights", "groups")):
-            for key in ("weights", "groups"):
+        beside["domains"] = rng.integers(0, 2, self.rows)
+        for keys in ((), ("weights",), ("weights", "groups"), ("domains",)):
+            for key in beside:
                 self.manifest["splits"]["oof"].pop(key, None)
             for key in keys:
                 self.save(f"{key}.npy", beside[key])
                 self.manifest["splits"]["oof"][key] = f"{key}.npy"
             self.write_manifest()
-            document = self.compare("--holdout", "0.25", "--seed", "2", "-r", "40")
+            options = ("--set", "domain.aware=true") if "domains" in keys else ()
+            document = self.compare("--holdout", "0.25", "--seed", "2", "-r", "40", *options)
             held = np.zeros(self.rows, bool)
             held[document["held_out"]] = True
             if "weights" in keys:
@@ -197,7 +199,8 @@ class Holdout(SplitsCase):
                     model["predictions"][split] = f"part_{model['name']}.{split}.npy"
             with open(self.path("parts.json"), "w", encoding="utf-8") as file:
                 json.dump(parts, file)
-            expected = self.compare("--split", "test", "--seed", "2", "-r", "40", pool=self.path("parts.json"))
+            options += ("--split", "test", "--seed", "2", "-r", "40")
+            expected = self.compare(*options, pool=self.path("parts.json"))
             self.assertEqual(timeless(document["rows"]), timeless(expected["rows"]))
             self.assertEqual(document["tests"], expected["tests"])
 

@@ -395,7 +395,7 @@ class Figures(unittest.TestCase):
             self.assertCountEqual(points["baselines"], [methods[m] for m in ("average", "best-single", "ridge", "greedy")])
             self.assertEqual(points["ablation steps"], list(stages.values())[:4])
             self.assertEqual(points["CoRe-Stack+"], [stages["+S4 Laplace"]])
-            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 drop and refit"]])
+            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 refit"]])
             every = [methods[m] for m in ("average", "best-single", "ridge", "greedy", "default")] + list(stages.values())
             rho = spearman(*zip(*every))
             self.assertIn(f"Spearman's rho {rho:+.2f} (p ", ax.get_title())

@@ -224,6 +224,9 @@ class Sources(Refusals):
         for source, words in {"train": "class c", "n.npy": "2 whole numbers", "nowhere": "no folder or file"}.items():
             with self.refused(words):
                 _data.training_counts(str(self.path / source), classes[:2])
+        (self.path / "bytes.txt").write_bytes(b"\xff\xfe")
+        with self.refused("bytes.txt", "a number for each class"):
+            _data.training_counts(str(self.path / "bytes.txt"), ["a", "b"])
 
     def test_divide(self):
         random = np.random.default_rng(1)

@@ -334,13 +334,13 @@ def _json_counts(path: Path, classes: list[str]) -> Array:
 
 def _text_counts(path: Path, classes: list[str]) -> Array:
     """Numbers, or lines class,number."""
-    rows = [r for r in csv.reader(path.read_text(encoding="utf-8").splitlines()) if r]
     try:
+        rows = [r for r in csv.reader(path.read_text(encoding="utf-8").splitlines()) if r]
         if all(len(r) == 1 for r in rows):
             return np.array([float(r[0]) for r in rows])
         numbers = {r[0].strip(): r[-1] for r in rows}
         return np.array([float(numbers[c]) for c in classes])
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, csv.Error) as error:  # also bytes that are not UTF-8
         raise InputError(f"{path}: needs a number for each class, or lines class,number ({error})") from error
 
 

@@ -288,7 +288,9 @@ class Holdout(SplitsCase):
         self.save("groups.npy", np.zeros(self.rows, int))
         self.manifest["splits"]["oof"]["groups"] = "groups.npy"
         self.write_manifest()
-        self.assertIn("group", self.fails(*compare, "--holdout", "0.2", "--set", "checks=false"))
+        self.assertIn("1 group cannot", self.fails(*compare, "--holdout", "0.2", "--set", "checks=false"))
+        maps = os.path.join(EXAMPLES, "segmentation", "pool.json")
+        self.assertIn("has one case", self.fails("compare", maps, "--methods", "average,ridge", "-r", "0", "--holdout", "0.99"))
 
     def test_conditions_are_refused(self):
         spec = self.manifest["splits"]["oof"]
@@ -391,6 +393,23 @@ class Latex(SplitsCase):
             ("compare", os.path.join(EXAMPLES, "concrete", "pool.json"), "--methods", "average,ridge", "-r", "0"),
         ):
             self.check_structure(self.works(*arguments, "--latex").out)
+
+    def test_means_of_a_sweep(self):
+        for over, more, spread, words in (
+            ("seed=0,1,2", (), "_se", "Mean and standard error over the seeds."),
+            ("pool.size=2,3", ("--draws", "3"), "_sd", "Mean and standard deviation over the random subsets."),
+        ):
+            arguments = ("sweep", self.pool, "--over", over, *more, "--methods", "ridge,default")
+            summary = self.works(*arguments, "--json").json()["summary"]
+            text = self.works(*arguments, "--latex").out
+            self.check_structure(text)
+            self.assertIn(words, text)
+            (_, rows) = tables(text)[1]
+            column = rows[0].index(r"\textbf{NLL} $\downarrow$")
+            self.assertEqual(len(rows), 1 + len(summary))
+            for row, cells in zip(summary, rows[1:]):
+                self.assertEqual(cells[0], row["method"])
+                self.assertIn(rf"{row['nll_mean']:.4f}\pm{row['nll' + spread]:.4f}", cells[column])
 
     def test_conditional_tables(self):
         conditions = [{"shift": f, "kind": k, "severity": s} for f, k in (("noise", "shot_noise"), ("blur", "defocus")) for s in (1, 2)]

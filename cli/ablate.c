@@ -32,8 +32,9 @@ const cli_command CLI_ABLATE = {
     .summary = "measure what each stage of CoRe-Stack+ adds to the prototype",
     .usage = "ablate POOL [--split NAME] [options]",
     .details = "Starts with preset prototype and switches on CKA (S1), the learned gate (S2), the "
-               "penalty lambda* (S3) and the Laplace blend (S4), one after the other. The last row "
-               "is preset paper. Each row is compared with the one before it.",
+               "penalty lambda* (S3) and the Laplace blend (S4), one after the other. Row S4 is "
+               "preset paper. The last row (S5), drop and refit, is not in the paper. Each row is "
+               "compared with the one before it.",
     .example = "corestack ablate examples/digits/pool.json\n"
                "corestack ablate pool.json --split test --csv > ablation.csv",
     .options = OPTIONS,

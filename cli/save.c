@@ -157,7 +157,7 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
  * `all` is asked for, of which some may not apply. An ablation has its own. */
 static const char *method_at(const cli_call *call, const cst_compare_options *options, int i) {
     static const char *const stages[] = {"prototype",   "+S1 CKA",     "+S2 gate",
-                                         "+S3 lambda*", "+S4 Laplace", "+S5 drop and refit",
+                                         "+S3 lambda*", "+S4 Laplace", "+S5 refit",
                                          NULL};
     static const char *const calibrated[] = {"average+temperature", "average+vector",
                                              "average+isotonic", "average+platt"};

@@ -214,6 +214,22 @@ def array(manifest, name):
     return np.load(manifest.parent / name)
 
 
+def probabilities(values, logits):
+    """[rows, classes] float64 whose rows sum to 1; a single column is that of the second class."""
+    p = np.asarray(values, np.float64).reshape(len(values), -1)
+    if p.shape[1] == 1:
+        p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], axis=1)
+    if logits:
+        p = np.exp(p - p.max(axis=1, keepdims=True))
+    return p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)
+
+
+def members(manifest, split="test"):
+    """{name: probabilities} of all members on a split."""
+    pool = json.loads(manifest.read_text())
+    return {m["name"]: probabilities(array(manifest, m["predictions"][split]), pool.get("output") == "logit") for m in pool["models"]}
+
+
 # ---- running the tool -----------------------------------------------------------------------------------------------
 
 def stamp(path):

@@ -161,13 +161,9 @@ def projected(manifest, report):
     pool = json.loads(manifest.read_text())
     labels = common.array(manifest, pool["splits"]["test"]["labels"])
     columns, losses = {}, {}
-    for model in pool["models"]:
-        p = np.load(manifest.parent / model["predictions"]["test"]).astype(float)
-        if pool["output"] == "logit":
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
-        columns[model["name"]] = p.ravel()
-        losses[model["name"]] = -np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12)).mean()
+    for name, p in common.members(manifest).items():
+        columns[name] = p.ravel()
+        losses[name] = -np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12)).mean()
     gram = np.corrcoef(list(columns.values()))
     at = [list(columns).index(min(cluster, key=losses.get)) for cluster in report["clusters"]]
     largest = [np.linalg.eigvalsh(g)[-1] for g in (gram, gram[np.ix_(at, at)])]
@@ -205,13 +201,19 @@ def runs_of(figures):
     return [(name, preset, r) for name, presets in figures["pools"].items() for preset, r in presets.items()]
 
 
+def paper_cells(bound):
+    """Of the paper's bound: its value, the error without any member, whether it is vacuous; empty without a linear learner."""
+    if not bound or bound["total"] is None:
+        return ["", common.number(bound["trivial"], 3) if bound else "", ""]
+    return [f"{bound['total']:.3g}", common.number(bound["trivial"], 3), "yes" if bound["vacuous"] else "no"]
+
+
 def tables(figures, page):
     runs = runs_of(figures)
     n = common.number
     errors = [[name, preset, r["kept"], r["samples"], f"{100 * r['holdout']['error']:.2f}", f"**{100 * r['holdout']['bound']:.2f}**",
                n(r["pac_bayes_kl"]["bound"], 2, 100), n(r["pac_bayes_kl"]["majority"], 2, 100), n(r["tandem"]["bound"], 2, 100),
-               "" if r["pac_bayes"]["total"] is None else f"{r['pac_bayes']['total']:.3g}", n(r["pac_bayes"]["trivial"], 3),
-               "" if r["pac_bayes"]["vacuous"] is None else "yes" if r["pac_bayes"]["vacuous"] else "no"] for name, preset, r in runs]
+               *paper_cells(r["pac_bayes"])] for name, preset, r in runs]
     sets = [[name, preset, n(r["conformal"]["coverage"], 1, 100), n(r["conformal"]["assured"], 1, 100), n(r["conformal"]["mean_size"], 2),
              f"{r['ece']['value']:.4f} [{r['ece']['lower']:.4f}, {r['ece']['upper']:.4f}]", n(r["calibration"]["epsilon"], 3)]
             for name, preset, r in runs]

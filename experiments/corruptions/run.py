@@ -29,6 +29,10 @@ def worn_split(document):
     return next((name for name, entry in document["splits"].items() if entry.get("conditions") and common.labelled(entry)), None)
 
 
+def families_of(row):
+    return {name: error for name, error in row["families"].items() if not name.endswith("_ci")}
+
+
 def one_pool(options, manifest, split):
     words = ["--split", split, "--clean", "test"]
     report = common.compare(options, manifest, *words)
@@ -40,7 +44,7 @@ def one_pool(options, manifest, split):
     for row in [*report["rows"], *bounded["rows"]]:
         difference = row.get("difference", {})
         rows.append({"method": row["method"], "mce": row["mce"], "mce_ci": row["mce_ci"],
-                     "families": row["families"], **row["families"], "delta": row["mce_delta"], "delta_ci": row["mce_delta_ci"],
+                     "families": families_of(row), **families_of(row), "delta": row["mce_delta"], "delta_ci": row["mce_delta_ci"],
                      "difference": difference.get("mce"), "difference_ci": difference.get("mce_ci"), "models": row["models"],
                      "nll": row["nll"], "ece": row["ece"], "clean_nll": clean_nll.get(row["method"]),
                      "severities": row["severities"]})
@@ -48,11 +52,11 @@ def one_pool(options, manifest, split):
 
 
 def robust_members(manifest, report, split):
-    """The five members with the highest top-1 on corrupted rows: name, that top-1, weight in the default stack."""
-    default = next(r for r in report["rows"] if r["method"] == "default")
+    """The five members with the highest top-1 on corrupted rows: name, that top-1, weight in the log-linear pool."""
+    pool = next(r for r in report["rows"] if r["method"] == "log-linear")
     found = []
     labels = common.array(manifest, common.split_of(manifest, split)["labels"])
-    for model, weight in zip(json.loads(manifest.read_text())["models"], default["weights"]):
+    for model, weight in zip(json.loads(manifest.read_text())["models"], pool["weights"]):
         p = np.load(manifest.parent / model["predictions"][split], mmap_mode="r")
         found.append([model["name"], float((p.argmax(axis=2) == labels[None, :]).mean()), weight])
     return sorted(found, key=lambda f: -f[1])[:5]
@@ -145,9 +149,9 @@ def finding(figures, robust):
     return ["### Under strong shift the best stack on clean rows is not the best one", "",
             f"On `vision`, `default` has rank {place} of {len(rows) - 1} methods by NLL on clean test rows. On corrupted rows it has "
             f"{pair('default')}; the plain average has {pair('average')} and the preset `prototype` {pair('prototype')}. The "
-            "log-linear pool is fitted on clean rows. There the strong networks carry nearly all the information, and a weaker member "
-            "serves as a correction, often with a negative weight. The five members that are most accurate under corruption have "
-            f"these weights: {weights}; {len(against)} of 5 are at or below 0. Under shift their information is lost or counted with "
+            "pools of `default` are fitted on clean rows. There the strong networks carry nearly all the information, and a weaker member "
+            "serves as a correction, often with a negative weight. In `log-linear`, the five members that are most accurate under corruption "
+            f"have these weights: {weights}; {len(against)} of 5 are at or below 0. Under shift their information is lost or counted with "
             "the wrong sign." + other, "",
             f"Non-negative weights (`--set loglinear.nonnegative=true`) take `default` to {pair(NONNEGATIVE)} on `vision`"
             + (f" and from {100 * figures['cifar10']['default']['mce']:.1f}% to "

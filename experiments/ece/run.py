@@ -6,7 +6,6 @@
 The paper: proposition "Expected calibration error of the blender".
 """
 import itertools
-import json
 import math
 import pathlib
 import sys
@@ -29,18 +28,6 @@ def ece(probabilities, labels, bins=15):
     at = np.minimum((confidence * bins).astype(int), bins - 1)
     gap = np.bincount(at, weights=right, minlength=bins) - np.bincount(at, weights=confidence, minlength=bins)
     return float(np.abs(gap).sum() / labels.size)
-
-
-def members(manifest):
-    """Names and probabilities of all members on the test split."""
-    pool = json.loads(manifest.read_text())
-    out = {}
-    for model in pool["models"]:
-        p = np.load(manifest.parent / model["predictions"]["test"]).astype(np.float64)
-        if pool["output"] == "logit":
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-        out[model["name"]] = p / p.sum(axis=1, keepdims=True)
-    return out
 
 
 def count(predictions, labels, size, rng, weights):
@@ -87,10 +74,10 @@ def measure(options, pools):
     figures = {}
     for name, manifest in pools.items():
         labels = common.array(manifest, common.split_of(manifest, "test")["labels"])
-        predictions = members(manifest)
+        predictions = common.members(manifest)
         rng = np.random.default_rng(options.seed)
         own = {"members": [], "learners": learners(options, manifest, labels)}
-        for size in SIZES:
+        for size in [s for s in SIZES if s <= len(predictions)]:
             for weights in ("equal", "random"):
                 own["members"].append({"size": size, "weights": weights, **count(predictions, labels, size, rng, weights)})
         figures[name] = own

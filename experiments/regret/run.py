@@ -200,16 +200,6 @@ class Tool:
         return {r["method"]: {k: r[k] for k in KEPT if k in r} for r in rows}
 
 
-def probabilities(member, logits):
-    """[rows, classes] float64 whose rows sum to 1; a single column is that of the second class."""
-    p = np.asarray(member, np.float64).reshape(len(member), -1)
-    if p.shape[1] == 1:
-        p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], axis=1)
-    if logits:
-        p = np.exp(p - p.max(axis=1, keepdims=True))
-    return p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)
-
-
 def scores(p, y):
     """NLL, top-1 and ECE of probabilities, as corestack defines them."""
     confidence, hit = p.max(axis=1), p.argmax(axis=1) == y
@@ -232,7 +222,7 @@ def stacking(pool, parts):
         errors = [RidgeCV().fit(x[fit], y[fit, d]).predict(x[judge]) - y[judge, d] for d in range(y.shape[1])]
         return {"rmse": float(np.mean([np.sqrt(np.mean(e * e)) for e in errors])), "models": len(pool.members),
                 "seconds": time.perf_counter() - start}
-    x = np.concatenate([p[:, 1:] if p.shape[1] == 2 else p for p in (probabilities(m, pool.logits) for m in pool.members)], axis=1)
+    x = np.concatenate([p[:, 1:] if p.shape[1] == 2 else p for p in (common.probabilities(m, pool.logits) for m in pool.members)], axis=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegression(max_iter=1000).fit(x[fit], labels[fit])

@@ -255,11 +255,7 @@ def calibration_errors(manifest):
     pool = json.loads(manifest.read_text())
     labels = common.array(manifest, pool["splits"]["test"]["labels"])
     out = []
-    for model in pool["models"]:
-        p = np.load(manifest.parent / model["predictions"]["test"]).astype(float)
-        if pool["output"] == "logit":
-            p = np.exp(p - p.max(axis=1, keepdims=True))
-        p /= p.sum(axis=1, keepdims=True)
+    for p in common.members(manifest).values():
         at = np.minimum((p.max(axis=1) * 15).astype(int), 14)
         gap = np.bincount(at, p.argmax(axis=1) == labels, 15) - np.bincount(at, p.max(axis=1), 15)
         out.append(float(np.abs(gap).sum() / len(labels)))

@@ -160,10 +160,10 @@ def shift(options, manifest, methods):
         return {}, None
     moved = common.compare(options, manifest, "--split", ",".join(targets), *methods)
     worn = common.compare(options, manifest, "--split", worn, "--clean", "test", *methods)
-    families = list(worn["rows"][0]["families"])
+    families = [f for f in worn["rows"][0]["families"] if not f.endswith("_ci")]
     figures = {}
     for r, w in zip(moved["rows"], worn["rows"]):
-        figures[r["method"]] = {**{t: r["on"][t] for t in targets}, "average": r["top1"], "mce": w["mce"], **w["families"]}
+        figures[r["method"]] = {**{t: r["on"][t] for t in targets}, "average": r["top1"], "mce": w["mce"], **{f: w["families"][f] for f in families}}
     both = {r["method"]: (r, w) for r, w in zip(moved["rows"], worn["rows"])}
     cells = [[f"`{m}`", common.interval(r, "top1", 1, 100), *(common.number(r["on"][t], 1, 100) for t in targets),
               common.interval(w, "mce", 1, 100), *(common.number(w["families"][f], 1, 100) for f in families)]

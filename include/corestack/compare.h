@@ -75,8 +75,9 @@ CST_API cst_status cst_compare(cst_context *context, cst_pool *pool,
                                const cst_compare_options *options, cst_report **report);
 
 /* Runs the cumulative ablation of the paper (section "Component Ablation"): preset "prototype" with
- * stages S1, S2, S3 and S4 of preset "paper" switched on one after the other; the last row is
- * "paper". options->methods is ignored. *report belongs to the caller. */
+ * stages S1, S2, S3 and S4 of preset "paper" switched on one after the other, which is "paper",
+ * and last drop-and-refit, which is not in the paper. options->methods is ignored. *report belongs
+ * to the caller. */
 CST_API cst_status cst_ablate(cst_context *context, cst_pool *pool,
                               const cst_compare_options *options, cst_report **report);
 

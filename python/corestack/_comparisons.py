@@ -132,7 +132,7 @@ def ablate(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Report:
-    """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other.
+    """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other, and last our own drop and refit.
 
     Arguments and keys of the result are those of :func:`compare`.
     """

@@ -100,6 +100,15 @@ def scored(
     return of, found
 
 
+def ends_of(rows: Sequence[Mapping[str, Any]], of: str) -> Floats:
+    """Ends of the error bars of a score: its interval, or with repetitions one standard error on each side; else the score."""
+    found = []
+    for row in rows:
+        error = row.get(f"{of}_se") or 0.0
+        found.append(row.get(f"{of}_ci") or [row[of] - error, row[of] + error])
+    return floats(found)
+
+
 def floats(values: Any) -> Floats:
     """Numbers of a document, null as NaN."""
     return np.array(values, dtype=np.float64)

@@ -395,7 +395,7 @@ class Figures(unittest.TestCase):
             self.assertCountEqual(points["baselines"], [methods[m] for m in ("average", "best-single", "ridge", "greedy")])
             self.assertEqual(points["ablation steps"], list(stages.values())[:4])
             self.assertEqual(points["CoRe-Stack+"], [stages["+S4 Laplace"]])
-            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 drop and refit"]])
+            self.assertCountEqual(points["ours, not in the paper"], [methods["default"], stages["+S5 refit"]])
             every = [methods[m] for m in ("average", "best-single", "ridge", "greedy", "default")] + list(stages.values())
             rho = spearman(*zip(*every))
             self.assertIn(f"Spearman's rho {rho:+.2f} (p ", ax.get_title())
@@ -450,6 +450,13 @@ class Figures(unittest.TestCase):
         (right,) = [other for other in ax.figure.axes if other is not ax]
         self.assertEqual(right.lines[-2].get_ydata().tolist(), [row["ece"] for row in rows[:5]])
         texts_fit(self, ax)
+
+    def test_repetitions_have_standard_errors(self):
+        rows = [{"method": m, "top1": 0.8 + k / 100, "top1_se": 0.01, "flops_rel": 0.5, "kappa_gram": 2.0, "kappa_cka": 3.0 + k, "models": 2}
+                for k, m in enumerate(("average", "ridge"))]  # fmt: skip
+        for ax in (plot.kappa({"command": "compare", "rows": rows}), plot.accuracy_flops({"command": "compare", "rows": rows})):
+            low, high = ax.containers[0][2][0].get_segments()[0][:, 1]
+            self.assertAlmostEqual(high - low, 0.02)
 
     def test_wrong_reports(self):
         for call, says in (

@@ -12,7 +12,7 @@
 enum { STAGES = CST_ABLATION_STAGES, OURS = STAGES - 1, KEY_CHARS = 64 };
 
 static const char *const NAME[STAGES] = {"prototype",   "+S1 CKA",     "+S2 gate",
-                                         "+S3 lambda*", "+S4 Laplace", "+S5 drop and refit"};
+                                         "+S3 lambda*", "+S4 Laplace", "+S5 refit"};
 
 /* Which stage an option belongs to, by the start of its key. */
 static const struct option_stage {

@@ -59,8 +59,6 @@ static cst_status check_data(cst_context *context, cst_evaluation *e) {
     return status == CST_OK ? check_scored(context, e) : status;
 }
 
-enum { CKA_ROWS_MIN = 4 };
-
 static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
     size_t cells = (size_t)e->members * (size_t)e->members;
     cst_settings settings;
@@ -90,7 +88,7 @@ cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) 
         status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
     }
     bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
-    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CKA_ROWS_MIN)
+    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS)
         status = compute_cka(context, e);
     return status;
 }

@@ -518,7 +518,8 @@ cst_status cst_stages_condition(cst_context *context, cst_stages *s) {
 cst_status cst_stages_condition_cka(cst_context *context, const cst_view *view,
                                     const cst_settings *settings, cst_stages *s) {
     cst_cka_result found = {0};
-    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS)
+    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS ||
+        view->rows < CST_CKA_CONDITION_ROWS)
         return CST_OK;
     cst_status status = cst_stage(context, "condition of the CKA matrix");
     CST_TRY(cst_cka(context, view, &settings->cka, &found));

@@ -107,8 +107,8 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
                           const int32_t *subset, int32_t count, double *kappa);
 
 /* All pairs of more members take longer than most fits, which then hash: condition numbers of the
- * CKA matrix are not computed for them only. */
-enum { CST_CKA_CONDITION_MEMBERS = 199 };
+ * CKA matrix are not computed for them only. Fewer rows are too few for one of the statistics. */
+enum { CST_CKA_CONDITION_MEMBERS = 199, CST_CKA_CONDITION_ROWS = 4 };
 
 /* The same of the CKA matrix. NaN where the CKA of a pair was only estimated by hashing, and for a
  * result without members. */

@@ -63,7 +63,8 @@ static cst_status condition_cka(cst_context *context, const cst_view *view,
                                 const cst_settings *settings, cst_stages *s) {
     cst_scaling scaling = {0};
     cst_cka_result found = {0};
-    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS)
+    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS ||
+        view->rows < CST_CKA_CONDITION_ROWS)
         return CST_OK;
     cst_status status = cst_stage(context, "condition of the CKA matrix");
     CST_TRY(cst_scaling_make(context, view, &scaling));

@@ -52,7 +52,7 @@ class EveryTask(unittest.TestCase):
             compared = self.done("compare", pool, "--split", "test", "-m", "prototype,paper", "-r", 0)
             self.assertEqual(found["task"], task)
             self.assertEqual([row["stage"] for row in found["rows"]],
-                             ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace", "+S5 drop and refit"])
+                             ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace", "+S5 refit"])
             self.same(task, found["rows"][0], compared["rows"][0])
             self.same(task, found["rows"][4], compared["rows"][1])
             for before, row in zip(found["rows"], found["rows"][1:]):

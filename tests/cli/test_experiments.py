@@ -78,6 +78,18 @@ class Experiments(PoolCase):
             self.assertNotEqual(first, second)
             first = second
 
+    def test_members(self):
+        """Probabilities of members: logits, and a single column that is that of the second class."""
+        p = sample(30, 3, 1, 1.0)[1]
+        np.testing.assert_allclose(common.probabilities(np.log(p) + 3, True), p, atol=1e-6)
+        np.testing.assert_allclose(common.probabilities(p[:, 0], False), np.stack([1 - p[:, 0], p[:, 0]], 1), atol=1e-6)
+        found = common.probabilities(np.log(p[:, :1] / (1 - p[:, :1])), True)
+        np.testing.assert_allclose(found[:, 1], p[:, 0], atol=1e-5)
+        digits = common.members(pathlib.Path(DIGITS, "pool.json"))
+        self.assertEqual(len(digits), 16)
+        for values in digits.values():
+            np.testing.assert_allclose(values.sum(1), 1)
+
     def test_measured(self):
         def run(date, resamples):
             return {"version": "corestack 1", "date": date, "seed": 0, "resamples": resamples}

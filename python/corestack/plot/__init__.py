@@ -29,6 +29,7 @@ from .._drawing import (
     RED,
     SKY,
     Document,
+    ends_of,
     floats,
     front_of,
     is_path,
@@ -271,7 +272,7 @@ def accuracy_flops(
     """Methods of a report of `compare`, or stages of one of `ablate`, by a score and by FLOPs relative to running every member.
 
     metric: a score of the rows; top-1 by default, or what the task has in its place. Error bars are the report's
-    intervals or standard errors. The line joins the methods that no other one beats in both.
+    intervals, or with repetitions the standard errors. The line joins the methods that no other one beats in both.
     """
     document = read_document(report, ["compare", "ablate"], "accuracy_flops")
     rows = [row for row in key_of(document, "rows", "accuracy_flops", "compare writes it") if row.get("flops_rel")]
@@ -279,8 +280,7 @@ def accuracy_flops(
         raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give the FLOPs of the members (flops=..., or in the pool)")
     of, rows = scored(rows, metric, "accuracy_flops")
     cost, score = floats([row["flops_rel"] for row in rows]), floats([row[of] for row in rows])
-    errors = [row.get(f"{of}_se") or 0 for row in rows]
-    ends = floats([row.get(f"{of}_ci") or [row[of] - error, row[of] + error] for row, error in zip(rows, errors)])
+    ends = ends_of(rows, of)
     better = -score if of in LOWER_IS_BETTER else score
     front = front_of(cost, better)
     ax = new_axes(7, max(4.2, 1 + 0.17 * len(rows))) if ax is None else ax

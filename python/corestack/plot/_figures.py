@@ -17,6 +17,7 @@ from .._drawing import (
     RED,
     SKY,
     Document,
+    ends_of,
     floats,
     key_of,
     legend_above,
@@ -67,7 +68,7 @@ def kappa(
     of, rows = scored([row for _, row in points if isinstance(row.get(key), (int, float))], metric, "kappa")
     groups = [next(group for group, other in points if other is row) for row in rows]
     x, y = floats([row[key] for row in rows]), floats([row[of] for row in rows])
-    ends = floats([row.get(f"{of}_ci") or [row[of]] * 2 for row in rows])
+    ends = ends_of(rows, of)
     ax = new_axes(7.4, max(4.4, 1.2 + 0.17 * len(rows))) if ax is None else ax
     ax.set_xscale("log")
     steps = [k for k, group in enumerate(groups) if group in ("ablation steps", "CoRe-Stack+") and "stage" in rows[k]]
@@ -163,7 +164,7 @@ def threshold(
     right = ax.twinx()
     for k, (method, own) in enumerate(_by_method(rows).items()):
         x, y = floats([row["value"] for row in own]), floats([row[of] for row in own])
-        ends = floats([row.get(f"{of}_ci") or [row[of]] * 2 for row in own])
+        ends = ends_of(own, of)
         _line(ax, x, y, _errors(y, ends), k, method)
         _members(right, x, floats([row["models"] for row in own]), k, method)
     _finish_pair(ax, right, of, "CKA threshold")
@@ -284,7 +285,7 @@ def ablation(
 
 def _stage_line(ax: "Axes", x: Floats, rows: Sequence[Row], of: str, color: str, marker: str) -> None:
     y = floats([row[of] for row in rows])
-    ends = floats([row.get(f"{of}_ci") or [row[of]] * 2 for row in rows])
+    ends = ends_of(rows, of)
     ax.errorbar(x, y, yerr=_errors(y, ends), fmt="none", ecolor=color, elinewidth=0.8, capsize=2, zorder=2)
     own = [bool(row.get("in_paper", True)) for row in rows]
     ax.plot(x[own], y[own], "-" + marker, color=color, markersize=6, linewidth=1.4, label=LABELS.get(of, of), zorder=3)

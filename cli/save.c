@@ -156,9 +156,8 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
 /* The i-th method that can be among those compared; NULL past the end. All of the library where
  * `all` is asked for, of which some may not apply. An ablation has its own. */
 static const char *method_at(const cli_call *call, const cst_compare_options *options, int i) {
-    static const char *const stages[] = {"prototype",   "+S1 CKA",     "+S2 gate",
-                                         "+S3 lambda*", "+S4 Laplace", "+S5 refit",
-                                         NULL};
+    static const char *const stages[] = {"prototype",   "+S1 CKA",   "+S2 gate", "+S3 lambda*",
+                                         "+S4 Laplace", "+S5 refit", NULL};
     static const char *const calibrated[] = {"average+temperature", "average+vector",
                                              "average+isotonic", "average+platt"};
     if (strcmp(call->command->name, "ablate") == 0)

@@ -35,14 +35,20 @@ static const double PART_SCALE = 100;
 /* Columns before the scores; those that no row has are left out. */
 static const char *const NAMES[] = {"stage", "method", "value", "draw", "seeds", "draws"};
 
-/* What a profile measured, after the costs of every table; those that no row has are left out. */
+/* What an ablation (the first three) or a profile measured, after the costs of every table; those
+ * that no row has are left out. */
+enum { OF_ABLATION = 3 };
+
 static const struct {
     const char *key;
     const char *header;
     const char *arrow;
     int decimals;
     double scale;
-} MEASURED[] = {{"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
+} MEASURED[] = {{"kappa_gram", "kappa Gram", " $\\downarrow$", 1, 1},
+                {"kappa_cka", "kappa CKA", " $\\downarrow$", 1, 1},
+                {"seconds", "Train (s)", " $\\downarrow$", 2, 1},
+                {"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
                 {"memory_bytes", "Peak Mem (GB)", " $\\downarrow$", 2, 1e-9},
                 {"memory_bytes", "Peak Mem (MB)", " $\\downarrow$", 2, 1e-6},
                 {"throughput", "Throughput (1/s)", " $\\uparrow$", 1, 1},
@@ -206,6 +212,8 @@ static bool has(const json_t *rows, const char *key) {
 /* Memory is in GB, or in MB where no row has a tenth of one. */
 static bool has_measured(const json_t *rows, int m) {
     bool many = false;
+    if (m < OF_ABLATION)
+        return has(rows, "stage") && has(rows, MEASURED[m].key);
     if (strcmp(MEASURED[m].key, "memory_bytes") != 0)
         return has(rows, MEASURED[m].key);
     for (size_t i = 0; i < json_array_size(rows); i++)

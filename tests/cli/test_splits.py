@@ -394,6 +394,14 @@ class Latex(SplitsCase):
         ):
             self.check_structure(self.works(*arguments, "--latex").out)
 
+    def test_an_ablation_has_the_columns_of_the_paper(self):
+        rows = self.works("ablate", self.pool, "-r", "0", "--json").json()["rows"]
+        (_, cells), = tables(self.works("ablate", self.pool, "-r", "0", "--latex").out)
+        for key, head in (("kappa_gram", "kappa Gram"), ("kappa_cka", "kappa CKA")):
+            column = cells[0].index(rf"\textbf{{{head}}} $\downarrow$")
+            self.assertEqual([line[column] for line in cells[1:]], [f"${row[key]:.1f}$" for row in rows])
+        self.assertEqual(cells[0][-1], r"\textbf{Train (s)} $\downarrow$")
+
     def test_means_of_a_sweep(self):
         for over, more, spread, words in (
             ("seed=0,1,2", (), "_se", "Mean and standard error over the seeds."),

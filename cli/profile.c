@@ -73,7 +73,7 @@ static const cli_option OPTIONS[] = {
     {"seconds", 0, "S", "seconds for which calls of each size are timed (0.5)"},
     {"repeats", 0, "N", "time N calls of each size instead"},
     {"parallel", 0, NULL,
-     "members run at the same time, each on a device of its own: latency and memory are those of "
+     "members run at the same time, each on its own device: latency and memory are those of "
      "the largest member instead of the sum"},
     {"methods", 'm', "A,B,...",
      "methods to measure next to the model, separated by commas (best-single, average, ridge, "

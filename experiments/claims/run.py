@@ -500,7 +500,7 @@ BEFORE = pathlib.Path(__file__).with_name("before.json")
 def changes(judged):
     """The verdicts that differ from those of the edition before."""
     before = json.loads(BEFORE.read_text())
-    rows = [(t, before.get(t, "not judged"), v, WHY.get(t, "measured again: presets to the letter, 22 of the 24 members of `vision`")) for t, v, _, _ in judged if before.get(t) != v]
+    rows = [(t, before.get(t, "not judged"), v, WHY.get(t, "measured again: presets to the letter; `vision` without two members, `weight_space` trained again")) for t, v, _, _ in judged if before.get(t) != v]
     rows += [(t, v, "not judged", "no figures") for t, v in before.items() if t not in {row[0] for row in judged}]
     if not rows:
         return "No verdict differs from the edition before."

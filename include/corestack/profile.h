@@ -37,7 +37,7 @@ typedef struct cst_profile_options {
     int64_t calls;  /* calls timed of each size, 1 to 1,000,000; 0: as many as `seconds` allow, at
                        least CST_PROFILE_FEWEST_CALLS within ten times as long */
     double seconds; /* 0 to 3600; 0: CST_PROFILE_SECONDS. Not read if `calls` is set */
-    int parallel;   /* non-zero: members run at the same time, each on a device of its own */
+    int parallel;   /* non-zero: members run at the same time, each on its own device */
     uint64_t seed;  /* of folds and fits; at most 2^53 */
 } cst_profile_options;
 

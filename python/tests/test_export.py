@@ -56,6 +56,17 @@ def failing():
     raise ValueError("no such network")
 def other():
     return 7
+def pair(classes):
+    return Net(classes), None
+def three(classes):
+    return Net(classes), None, 1
+def quits():
+    raise SystemExit("no licence")
+class Form(Net):
+    def forward(self, x):
+        return {"scores": super().forward(x)}
+def form(classes):
+    return Form(classes)
 """
 TIMM = """
 import torch, torchvision
@@ -107,6 +118,20 @@ def broken():
     broken = Broken()
     broken.targets = [0] * 9
     return broken
+def with_facts(**facts):
+    found = Plain()
+    found.targets = [i % 3 for i in range(9)]
+    for name, value in facts.items():
+        setattr(found, name, value)
+    return found
+def number():
+    return with_facts(classes=3)
+def same():
+    return with_facts(ids=list("abcdefgha"))
+def few():
+    return with_facts(ids=list("abc"))
+def quits():
+    raise SystemExit(0)
 """
 
 
@@ -359,6 +384,7 @@ class Refused(Exporting):
         for name, words in {
             "wrong": "the data have 2 classes", "nothing": "not finite", "failing": "ValueError: no such network",
             "narrow": "RuntimeError: mat1 and mat2", "other": "not a torch.nn.Module", "absent": "no function absent",
+            "three": "returned 3 values", "quits": "SystemExit: no licence", "form": "the network returns dict",
         }.items():  # fmt: skip
             self.assertRefused(self.classify(models=(name,)), name, words)
         self.assertRefused(self.classify("--dtype", "float16", models=("endless",)), "--dtype float32")
@@ -369,6 +395,8 @@ class Refused(Exporting):
         status, said = self.classify("--batch-size", "5", models=("endless", "wrong"))
         self.assertEqual(status, 2)
         self.assertTrue((self.path / "pool" / "endless.oof.npy").exists())
+        status, said = self.classify("--batch-size", "5", models=("pair",))  # no transform: the standard one
+        self.assertEqual(status, 0, said)
 
     def test_names(self):
         images(self.path / "val", ["a", "b"], 3, 0)
@@ -388,10 +416,19 @@ class Refused(Exporting):
             ("a.b=resnet18", "a_b=resnet18", "--weights", "none"): "would have the same files",
             ("resnet18", "--compute", "float16"): "needs a GPU",
             ("@x",): "[NAME=]MODEL[@WEIGHTS]",
+            ("=resnet18",): "[NAME=]MODEL[@WEIGHTS]",
+            ("resnet18", "--seed", "-1"): "whole number from 0",
+            ("resnet18", "--seed", str(2**64)): "whole number from 0",
         }
         for arguments, words in cases.items():
             self.assertRefused(export(*base, *arguments), words)
         self.assertRefused(export("classify", self.path / "text.pth", *base[2:], "resnet18", "--weights", "none"), "is a file")
+        below = self.path / "text.pth" / "pool"
+        self.assertRefused(export("classify", below, *base[2:], "resnet18", "--weights", "none"), "error: " + str(below), "Not a directory")
+        (self.path / "mine").mkdir()
+        (self.path / "mine" / "oof_labels.npy").write_bytes(b"mine")
+        self.assertRefused(export("classify", self.path / "mine", *base[2:], "resnet18", "--weights", "none"), "was not made by this command")
+        self.assertEqual(digests(self.path / "mine"), {"oof_labels.npy": hashlib.sha256(b"mine").hexdigest()})
         os.environ["TORCH_HOME"] = str(self.path / "hub")
         self.addCleanup(os.environ.pop, "TORCH_HOME")
         self.assertRefused(export(*base, "resnet18"), "resnet18-f37072fd.pth", str(self.path / "hub"), "Nothing is downloaded")
@@ -415,7 +452,8 @@ class Refused(Exporting):
         self.assertEqual([(m["name"], m["family"]) for m in manifest["models"]], [("tiny_net.a1", "tiny"), ("tiny_net", "tiny")])
 
     def test_user_data(self):
-        for name, words in {"sizes": "shapes", "broken": "sample 5 cannot be read: KeyError: 'lost'", "empty": "has no items", "absent": "absent"}.items():
+        for name, words in {"sizes": "shapes", "broken": "sample 5 cannot be read: KeyError: 'lost'", "empty": "has no items", "absent": "absent",
+                            "number": "classes is 3", "same": "two items have the id a", "few": "one id for each item", "quits": "SystemExit: 0"}.items():
             self.assertRefused(self.classify(source=f"{self.path / 'sets.py'}:{name}"), words)
         status, said = self.classify(source=f"{self.path / 'sets.py'}:plain")
         self.assertEqual(status, 0, said)

@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -164,6 +165,14 @@ class Sources(Refusals):
         with self.refused("no images"):
             _classify.read(str(self.path / "none"), "oof", None)
 
+    def test_links(self):
+        touch(self.path, "one/cat/a.png", "one/dog/b.png", "two/c.png")
+        (self.path / "one" / "cat" / "more").symlink_to(self.path / "two")
+        self.assertEqual(_classify.read(str(self.path / "one"), "oof", None)[0].ids, ("cat/a.png", "cat/more/c.png", "dog/b.png"))
+        (self.path / "one" / "dog" / "all").symlink_to("..")
+        with self.refused("one/dog/all", "contains it"):
+            _classify.read(str(self.path / "one"), "oof", None)
+
     def test_lists(self):
         touch(self.path, "images/real/bee/1.jpg", "images/real/ant/2 b.jpg", "images/real/ant/3.jpg")
         cases = {
@@ -180,6 +189,9 @@ class Sources(Refusals):
         with self.refused("there is no image", "LIST@FOLDER"):
             _classify.read(str(self.path / "a.txt"), "oof", None)
         (self.path / "images" / "twice.txt").write_text("real/bee/1.jpg 0\nreal/bee/1.jpg 0\n")
+        with self.refused("twice"):
+            _classify.read(str(self.path / "images" / "twice.txt"), "oof", None)
+        (self.path / "images" / "twice.txt").write_text("real/bee/1.jpg 0\n./real/bee/1.jpg 0\n")
         with self.refused("twice"):
             _classify.read(str(self.path / "images" / "twice.txt"), "oof", None)
         (self.path / "images" / "bad.txt").write_text("real/bee/1.jpg 0\nreal/ant/3.jpg\n")
@@ -335,6 +347,16 @@ class Words(Refusals):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("needs torch", done.stderr)
         self.assertFalse((self.path / "pool").exists())
+
+    def test_broken_pytorch(self):
+        (self.path / "torch").mkdir()
+        (self.path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')")
+        places = os.pathsep.join([str(self.path), *sys.path])
+        done = subprocess.run([sys.executable, "-m", "corestack.pool", "classify", str(self.path / "pool"), "--split", f"oof={self.path}",
+                               "--models", "resnet18"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": places})  # fmt: skip
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("needs torch, which cannot be imported (libcudart.so.12", done.stderr)
 
 
 if __name__ == "__main__":

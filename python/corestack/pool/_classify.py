@@ -99,6 +99,8 @@ class Classification(Task):
         if not isinstance(outputs, torch.Tensor):  # networks with further outputs
             outputs = outputs["logits"] if isinstance(outputs, dict) and "logits" in outputs else getattr(outputs, "logits", outputs)
             outputs = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+        if not isinstance(outputs, torch.Tensor):
+            raise InputError(f"the network returns {type(outputs).__name__}; logits are a tensor, the first of a tuple, or named logits")
         if outputs.ndim == 4 and outputs.shape[2:] == (1, 1):
             outputs = outputs[:, :, 0, 0]
         if tuple(outputs.shape) != (len(batch), len(self.classes)):

@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from .._errors import Error, InputError
 from .._library import version
-from . import _engine, _models
+from . import _engine, _models, _worker
 from ._task import Member, Options, Split, Task
 
 
@@ -67,7 +67,7 @@ def _shared(sub: argparse.ArgumentParser) -> None:
     add("--batch-size", type=_positive, default=64, metavar="N", help="(%(default)s)")
     add("--dtype", choices=("float16", "float32"), default="float32", help="of the files (%(default)s)")
     add("--compute", choices=("float32", "tf32", "float16", "bfloat16"), default="float32", help="arithmetic (float32)")
-    add("--seed", type=int, default=0, help="of drawn weights and of divisions (0)")
+    add("--seed", type=_natural, default=0, help="of drawn weights and of divisions (0)")
     group = sub.add_argument_group("this run (changes no predictions)")
     add = group.add_argument
     add("--devices", "--device", default=None, metavar="D,D", help="cpu, cuda, cuda:0,cuda:1: one member at a time on each "
@@ -87,8 +87,8 @@ def _positive(text: str) -> int:
 
 
 def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^63 - 1")
     return int(text)
 
 
@@ -139,7 +139,7 @@ def members(texts: Sequence[str], weights: str, task: str) -> list[Member]:
         if not equals or "@" in name:
             name, rest = "", text
         model, at, own = rest.partition("@")
-        if not model or (at and not own):
+        if not model or (at and not own) or rest.startswith("=") or text.startswith("="):
             raise InputError(f"--models: {text!r} is not of the form [NAME=]MODEL[@WEIGHTS]")
         default = model[5:] if model.startswith("timm:") else model.rpartition(":")[2]
         name = name or default
@@ -201,11 +201,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
+    arguments = argparse.Namespace(pool="the pool's folder")
     try:
-        run(parser().parse_args(argv))
+        parser().parse_args(argv, arguments)
+        run(arguments)
         return 0
     except (Error, OSError) as error:
-        for line in str(error).splitlines():
+        for line in _worker.text_of(error, arguments.pool).splitlines():
             print(f"corestack.pool: error: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

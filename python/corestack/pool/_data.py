@@ -61,7 +61,7 @@ def read_image(path: str) -> Any:
         with Image.open(path) as image:
             return image.convert("RGB")
     except FileNotFoundError:
-        raise InputError(f"{path}: the image is gone; it was there when the export began") from None
+        raise InputError(f"{path}: the image is gone, or is a link to a file that is not there") from None
     except Exception as error:  # Pillow raises SyntaxError, struct.error and others for broken files
         raise InputError(f"{path}: not a readable image ({error}); replace the file, or take it out of the data") from error
 
@@ -89,7 +89,7 @@ def user_set(factory: str, split: str, transform: Any) -> Any:
         found = call(factory, split=split, transform=transform)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{factory} failed for split {split}: {type(error).__name__}: {error}") from error
     if not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
         raise InputError(f"{factory} returned {type(found).__name__}; a data set has a length and items (image, label)")
@@ -137,13 +137,21 @@ class UserFacts:
         except (TypeError, ValueError, IndexError, KeyError) as error:
             raise InputError(f"{source.factory}: the labels are not one number for each item ({error})") from error
         names = getattr(dataset, "classes", None)
-        self.classes = None if names is None else [str(c) for c in names]
+        try:
+            self.classes = None if names is None else [str(c) for c in names]
+        except TypeError:
+            raise InputError(f"{source.factory}: the attribute classes is {names!r}, not a list of names") from None
         ids = getattr(dataset, "ids", None)
         if ids is None and hasattr(dataset, "samples"):
             ids = [str(s[0]) for s in dataset.samples]
             root = getattr(dataset, "root", None)
             ids = [os.path.relpath(i, root) for i in ids] if root else ids
-        self.ids = None if ids is None else [str(ids[i]) for i in rows]
+        try:
+            self.ids = None if ids is None else [str(ids[i]) for i in rows]
+        except (TypeError, IndexError, KeyError) as error:
+            raise InputError(f"{source.factory}: the attribute ids has not one id for each item ({error})") from error
+        if (twice := _repeated(self.ids or [])) is not None:
+            raise InputError(f"{source.factory}: two items have the id {twice}; ids differ")
 
 
 def _label(item: Any, number: int, factory: str) -> Any:
@@ -177,6 +185,10 @@ def image_files(folder: Path) -> list[str]:
     found = []
     for where, folders, names in os.walk(folder, followlinks=True):
         folders.sort()
+        for name in folders:
+            link = os.path.join(where, name)
+            if os.path.islink(link) and os.path.realpath(where + "/.").startswith(os.path.join(os.path.realpath(link), "")):
+                raise InputError(f"{link}: this link leads to a folder that contains it; take it out of the data")
         inside = os.path.relpath(where, folder).replace(os.sep, "/")
         found += [n if inside == "." else f"{inside}/{n}" for n in names if n.lower().endswith(EXTENSIONS) and not n.startswith("._")]
     for name in found:
@@ -239,11 +251,15 @@ def from_list(path: Path, root: Path) -> Images:
     gone = next((p for p in paths if not os.path.isfile(os.path.join(root, p))), None)
     if gone is not None:
         raise InputError(f"{path}: there is no image {os.path.join(root, gone)}; LIST@FOLDER names the folder of the images")
-    if len(set(paths)) < len(paths):
-        seen: set[str] = set()
-        twice = next(p for p in paths if p in seen or seen.add(p))  # type: ignore[func-returns-value]
+    if (twice := _repeated([os.path.normpath(p) for p in paths])) is not None:
         raise InputError(f"{path}: {twice} is in the list twice")
     return Images(str(root), tuple(paths), tuple(labels))
+
+
+def _repeated(texts: list[str]) -> Optional[str]:
+    """The first text that was there before."""
+    seen: set[str] = set()
+    return next((t for t in texts if t in seen or seen.add(t)), None)  # type: ignore[func-returns-value]
 
 
 def list_classes(labels: tuple[str, ...], paths: tuple[str, ...]) -> list[str]:

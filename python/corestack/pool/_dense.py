@@ -50,7 +50,7 @@ def _from_factory(member: Member, options: Options, counts: Sequence[int]) -> Fo
         raise
     except Exception as error:
         raise InputError(f"{member.name}: {member.model} failed: {type(error).__name__}: {error}") from error
-    made, transform = built if isinstance(built, tuple) else (built, None)
+    made, transform = _models.split_built(member, built)
     if not hasattr(made, "eval") or not hasattr(made, "parameters"):
         raise InputError(f"{member.name}: {member.model} returned {type(made).__name__}, not a torch.nn.Module")
     path = _models.weights_file(member)

@@ -62,6 +62,10 @@ class Pool:
         self.content: dict[str, Any] = read_json(self.work / "pool.json") or {}
         if not self.content and (folder / "pool.json").exists():
             raise InputError(f"{folder / 'pool.json'}: this pool was not made by this command; give a new folder")
+        if folder.is_dir() and not self.work.exists():
+            other = next((p for p in sorted(folder.iterdir()) if p.suffix in (".npy", ".json")), None)
+            if other is not None:
+                raise InputError(f"{other}: this file was not made by this command and might be overwritten; give a new folder")
         if not any(self._begun(s) for s in self.content.get("splits", ())):
             self.content = {}  # an earlier run failed before it predicted anything: nothing depends on its settings
 

@@ -22,7 +22,7 @@ def need(module: str, package: str) -> Any:
     """The module, or one line on what to install."""
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # a broken installation raises others than ImportError
         raise InputError(
             f"python -m corestack.pool needs {module}, which cannot be imported ({error}): pip install {package}, "
             f"or apt-get install python3-{package}"
@@ -48,15 +48,15 @@ def factory(text: str) -> Any:
                 except BaseException:
                     del sys.modules[title]
                     raise
-            found = getattr(sys.modules[title], name)
+            found = getattr(sys.modules[title], name, None)
         else:
-            found = getattr(importlib.import_module(where), name)
+            found = getattr(importlib.import_module(where), name, None)
     except InputError:
         raise
-    except AttributeError as error:
-        raise InputError(f"{text}: {where} has no function {name} ({error})") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{text}: {where} cannot be imported: {type(error).__name__}: {error}") from error
+    if found is None:
+        raise InputError(f"{text}: {where} has no function {name}")
     if not callable(found):
         raise InputError(f"{text}: {name} is not a function")
     return found
@@ -154,7 +154,8 @@ def _from_factory(member: Member, options: Options, classes: int) -> Loaded:
         raise
     except Exception as error:
         raise InputError(f"{member.name}: {member.model} failed: {type(error).__name__}: {error}") from error
-    network, transform = built if isinstance(built, tuple) else (built, standard_transform(options.image_size or SIZE))
+    network, transform = split_built(member, built)
+    transform = transform or standard_transform(options.image_size or SIZE)
     if not hasattr(network, "eval") or not hasattr(network, "parameters"):
         raise InputError(f"{member.name}: {member.model} returned {type(network).__name__}, not a torch.nn.Module")
     path = weights_file(member)
@@ -163,6 +164,14 @@ def _from_factory(member: Member, options: Options, classes: int) -> Loaded:
     elif member.weights not in ("none", "default"):
         raise InputError(f"{member.name}: there is no weights file {member.weights}")
     return Loaded(network, transform, member.model.rpartition(":")[2])
+
+
+def split_built(member: Member, built: Any) -> tuple[Any, Any]:
+    """What a factory returned, as a network and its transform (None: it has none)."""
+    network, *rest = built if isinstance(built, tuple) and built else (built,)
+    if len(rest) > 1 or (rest and rest[0] is not None and not callable(rest[0])):
+        raise InputError(f"{member.name}: {member.model} returned {len(rest) + 1} values; return a network, or a network and its transform")
+    return network, rest[0] if rest else None
 
 
 def _from_torchvision(member: Member, options: Options, classes: int) -> Loaded:

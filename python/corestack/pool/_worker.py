@@ -248,12 +248,19 @@ def main(job: Job, pipe: Any) -> None:
     except BadSample as error:
         pipe.send({"end": "data", "text": str(error)})
     except (Error, OSError) as error:
-        pipe.send({"end": "input", "text": str(error)})
-    except Exception as error:
+        pipe.send({"end": "input", "text": text_of(error, job.folder)})
+    except (Exception, SystemExit) as error:  # SystemExit: a user's code calls sys.exit
         pipe.send({"end": "input", "text": in_one_line(error, job)})
 
 
-def in_one_line(error: Exception, job: Job) -> str:
+def text_of(error: BaseException, folder: Any) -> str:
+    """Of an error of the system: the file, or the pool's folder, and what is wrong with it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{folder if error.filename is None else error.filename}: {error.strerror}"
+    return str(error)
+
+
+def in_one_line(error: BaseException, job: Job) -> str:
     """What a network or a user's code raised, with the last place that is not PyTorch's."""
     if isinstance(error, MemoryError) or "out of memory" in str(error):
         return f"out of memory on {job.options.device} at batch size {job.splits[0][1].batch}; use a smaller --batch-size"

@@ -423,6 +423,7 @@ void cst_rows_latex(cst_page *page, const json_t *root, const json_t *rows) {
         {CST_SCORES_OOD, NULL, NULL, "Detection of out-of-distribution rows", "ood"},
     };
     latex_table table = {.page = page, .root = root, .rows = rows};
+    bool normalised = cst_json_string(json_object_get(root, "corruption"), "normalised_by");
     cst_page_print(page, "%% needs \\usepackage{booktabs}\n");
     add_group(&table, CST_SCORES_OF_TASK);
     print_table(&table, "Scores of the methods", cst_json_text(root, "command"), true, true);
@@ -433,10 +434,15 @@ void cst_rows_latex(cst_page *page, const json_t *root, const json_t *rows) {
     table.rows = rows;
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         table.count = 0;
+        bool families = more[i].object && strcmp(more[i].object, "families") == 0;
         if (more[i].object)
-            add_parts(&table, more[i].object, more[i].mean);
+            add_parts(&table, more[i].object,
+                      families && normalised ? "mce_normalised" : more[i].mean);
         else
             add_group(&table, more[i].group);
-        print_table(&table, more[i].what, more[i].label, false, false);
+        print_table(&table,
+                    families && normalised ? "Normalised error by family of corruption (\\%)"
+                                           : more[i].what,
+                    more[i].label, false, false);
     }
 }

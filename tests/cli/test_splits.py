@@ -429,6 +429,16 @@ class Latex(SplitsCase):
             model["predictions"]["corrupted"] = f"{model['name']}.corrupted.npy"
         self.write_manifest()
         text = self.works("compare", self.pool, *METHODS, "--split", "corrupted", "--splits", "2", "--latex").out
+        with open(self.path("reference.json"), "w") as file:
+            json.dump({"shot_noise": [0.5, 0.6], "defocus": [0.4, 0.8]}, file)
+        normalised = ("compare", self.pool, *METHODS, "--split", "corrupted", "-r", "0", "--reference-errors", self.path("reference.json"))
+        rows = self.works(*normalised, "--json").json()["rows"]
+        found = self.works(*normalised, "--latex").out
+        self.assertIn("Normalised error by family", found)
+        families = next(body for _, body in tables(found) if r"\textbf{blur} $\downarrow$" in body[0])
+        for row, cells in zip(rows, families[1:]):
+            for value, cell in zip((*row["families"].values(), row["mce_normalised"]), cells[1:]):
+                self.assertIn(f"{100 * value:.2f}", cell)
         self.check_structure(text)
         heads = [" ".join(rows[0]) for _, rows in tables(text)]
         self.assertTrue(any("noise" in head and "blur" in head and "mCE" in head for head in heads), heads)

@@ -20,10 +20,11 @@ static cst_status check_images(cst_context *context, const cst_box_training *t, 
     }
     if (images >= folds)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: split '%s' has %lld images with boxes to learn from, but each of %d folds "
-                    "needs one; reduce folds.count or fit on more images",
-                    t->split->coco->path, t->name, (long long)images, (int)folds);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: split '%s' has %lld image%s with boxes to learn from, but each of %d folds "
+        "needs one; reduce folds.count or fit on more images",
+        t->split->coco->path, t->name, (long long)images, images == 1 ? "" : "s", (int)folds);
 }
 
 /* Grouped folds of the rows with a target, and from them each image's; images without such a row

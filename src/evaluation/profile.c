@@ -99,8 +99,8 @@ static void tell_unknown(cst_context *context, const profile *p, cost which) {
     if (lacking == 0)
         return;
     if (known == 0)
-        cst_notice(context, "no member has %s in the manifest, so there is no %s", COST[which].key,
-                   COST[which].needed_for);
+        cst_notice(context, "no member has %s in the manifest, so the table has no %s",
+                   COST[which].key, COST[which].needed_for);
     else
         cst_notice(context,
                    "member%s %s%s no %s in the manifest, so methods that use %s have no %s",

@@ -214,7 +214,9 @@ static cst_status number_groups(cst_context *context, const int64_t *groups, int
     if (g->group_count < g->folds)
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "%lld groups cannot be divided into %d folds: use fewer folds or smaller groups",
+            g->group_count == 1
+                ? "%lld group cannot be divided into %d folds: divide it into smaller groups"
+                : "%lld groups cannot be divided into %d folds: use fewer folds or smaller groups",
             (long long)g->group_count, g->folds);
     return CST_OK;
 }

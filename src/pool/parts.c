@@ -263,8 +263,6 @@ static cst_status take_beside(cst_context *context, const cst_pool_split *from,
         status = cst_domains_take(context, from->domains, below->index, below->rows, &to->domains);
     if (status == CST_OK && from->folds)
         status = cst_pool_renumber(context, numbers, NULL, below->rows, to->folds);
-    if (status == CST_OK && from->domains)
-        status = cst_domains_take(context, from->domains, below->index, below->rows, &to->domains);
     if (status == CST_OK && from->cases)
         status = take_cases(context, from->cases, below->index, below->rows, &to->cases);
     cst_free(context, numbers);

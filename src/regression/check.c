@@ -107,11 +107,11 @@ cst_status cst_value_check_folds(cst_context *context, const char *split, const 
         for (int64_t i = 0; i < rows; i++)
             inside += folds[i] == f;
         if (rows - inside < 2)
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "split '%.60s': fold %d has %lld of the %lld rows, and the other %lld "
-                            "are too few to fit on: make folds of similar size",
-                            split, (int)f, (long long)inside, (long long)rows,
-                            (long long)(rows - inside));
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "split '%.60s': fold %d has %lld of the %lld rows, and those left (%lld) "
+                "are too few to fit on: make folds of similar size",
+                split, (int)f, (long long)inside, (long long)rows, (long long)(rows - inside));
     }
     return CST_OK;
 }

@@ -16,6 +16,7 @@ typedef struct latex_column {
     const cst_score_spec *score;
     const char *object; /* where there is no score: its key, */
     const char *part;   /* and the number's in it, in % */
+    bool mean;          /* of a sweep's summary: the score's mean, and its error or deviation */
     bool higher_is_better;
     cst_places places;
 } latex_column;
@@ -32,21 +33,29 @@ enum { PART_DECIMALS = 2 };
 static const double PART_SCALE = 100;
 
 /* Columns before the scores; those that no row has are left out. */
-static const char *const NAMES[] = {"stage", "method", "value", "draw"};
+static const char *const NAMES[] = {"stage", "method", "value", "draw", "seeds", "draws"};
 
-/* What a profile measured, after the costs of every table; those that no row has are left out. */
+/* What an ablation (the first three) or a profile measured, after the costs of every table; those
+ * that no row has are left out. */
+enum { OF_ABLATION = 3 };
+
 static const struct {
     const char *key;
     const char *header;
     const char *arrow;
     int decimals;
     double scale;
-} MEASURED[] = {{"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
+} MEASURED[] = {{"kappa_gram", "kappa Gram", " $\\downarrow$", 1, 1},
+                {"kappa_cka", "kappa CKA", " $\\downarrow$", 1, 1},
+                {"seconds", "Train (s)", " $\\downarrow$", 2, 1},
+                {"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
                 {"memory_bytes", "Peak Mem (GB)", " $\\downarrow$", 2, 1e-9},
+                {"memory_bytes", "Peak Mem (MB)", " $\\downarrow$", 2, 1e-6},
                 {"throughput", "Throughput (1/s)", " $\\uparrow$", 1, 1},
                 {"single_p50_us", "Meta-layer (us)", " $\\downarrow$", 2, 1},
                 {"meta_throughput", "Meta-layer (1/s)", " $\\uparrow$", 0, 1}};
 enum { MEASURED_COUNT = sizeof MEASURED / sizeof MEASURED[0] };
+static const double MANY_BYTES = 1e8;
 
 /* ---- text ---- */
 
@@ -96,7 +105,16 @@ static void print_label(cst_page *page, const char *label) {
 
 /* ---- columns ---- */
 
+/* A number of a summary, such as "nll_mean". */
+static double summary_number(const json_t *row, const latex_column *column, const char *end) {
+    char key[80];
+    (void)cst_snprintf(key, sizeof key, "%.60s%s", column->score->key, end);
+    return column->score->scale * cst_json_number(row, key);
+}
+
 static double value_of(const json_t *row, const latex_column *column) {
+    if (column->mean)
+        return summary_number(row, column, "_mean");
     if (column->score)
         return column->score->scale * cst_score_value(row, column->score);
     return PART_SCALE * cst_json_number(json_object_get(row, column->object), column->part);
@@ -119,6 +137,8 @@ static double error_of(const json_t *row, const latex_column *column) {
                    ? PART_SCALE / 2 * (cst_json_number_at(ends, 1) - cst_json_number_at(ends, 0))
                    : error;
     }
+    if (column->mean)
+        return summary_number(row, column, json_object_get(row, "seeds") ? "_se" : "_sd");
     double error = cst_score_error(row, NULL, column->score);
     cst_ends ends = cst_score_interval(row, column->score);
     return isnan(error) ? (ends.high - ends.low) / 2 : error;
@@ -151,6 +171,16 @@ static void add_group(latex_table *table, cst_score_group group) {
             add_score(table, &scores[s]);
 }
 
+static void add_means(latex_table *table) {
+    int32_t count = 0;
+    const cst_score_spec *scores = cst_scores_of(table->root, CST_SCORES_OF_TASK, &count);
+    for (int32_t s = 0; s < count; s++)
+        if (scores[s].in_table)
+            add_column(table, (latex_column){.score = &scores[s],
+                                             .mean = true,
+                                             .higher_is_better = scores[s].higher_is_better});
+}
+
 /* Every number of an object of the rows, then the score that is their mean. */
 static void add_parts(latex_table *table, const char *object, const char *mean) {
     const json_t *first = json_object_get(json_array_get(table->rows, 0), object);
@@ -177,6 +207,18 @@ static bool has(const json_t *rows, const char *key) {
             return true;
     }
     return false;
+}
+
+/* Memory is in GB, or in MB where no row has a tenth of one. */
+static bool has_measured(const json_t *rows, int m) {
+    bool many = false;
+    if (m < OF_ABLATION)
+        return has(rows, "stage") && has(rows, MEASURED[m].key);
+    if (strcmp(MEASURED[m].key, "memory_bytes") != 0)
+        return has(rows, MEASURED[m].key);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        many = many || cst_json_number(json_array_get(rows, i), MEASURED[m].key) >= MANY_BYTES;
+    return has(rows, MEASURED[m].key) && many == (MEASURED[m].scale < 1e-8);
 }
 
 static bool has_tests(const latex_table *table) {
@@ -226,7 +268,7 @@ static void print_costs(const latex_table *table, const json_t *row) {
         cst_page_print(table->page, isnan(flops) ? " & --" : " & $%.2f\\times$", flops);
     for (int m = 0; m < MEASURED_COUNT; m++) {
         double value = MEASURED[m].scale * cst_json_number(row, MEASURED[m].key);
-        if (has(table->rows, MEASURED[m].key))
+        if (has_measured(table->rows, m))
             cst_page_print(table->page, isnan(value) ? " & --" : " & $%.*f$", MEASURED[m].decimals,
                            value);
     }
@@ -284,7 +326,7 @@ static void print_heads(const latex_table *table, bool costs) {
     if (costs && has(table->rows, "flops_rel"))
         print_head(table, "FLOPs (rel.)", " $\\downarrow$");
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
-        if (has(table->rows, MEASURED[m].key))
+        if (has_measured(table->rows, m))
             print_head(table, MEASURED[m].header, MEASURED[m].arrow);
     if (costs && has_tests(table)) {
         char label[64];
@@ -303,7 +345,7 @@ static void print_alignment(const latex_table *table, bool costs) {
     if (costs)
         numbers += has(table->rows, "models") + has(table->rows, "flops_rel") + has_tests(table);
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
-        numbers += has(table->rows, MEASURED[m].key);
+        numbers += has_measured(table->rows, m);
     for (int i = 0; i < numbers; i++)
         cst_page_print(table->page, "r");
 }
@@ -333,7 +375,11 @@ static void print_caption(const latex_table *table, const char *what) {
     if (!isnan(holdout))
         cst_page_print(page, ", %.4g\\%% of it held out at random", 100 * holdout);
     cst_page_print(page, ".");
-    if (repetitions > 0)
+    if (table->count > 0 && table->columns[0].mean)
+        cst_page_print(page, " Mean and standard %s.",
+                       has(table->rows, "seeds") ? "error over the seeds"
+                                                 : "deviation over the random subsets");
+    else if (repetitions > 0)
         cst_page_print(page, " Mean and standard error over %zu repetitions.", repetitions);
     else if (interval)
         cst_page_print(page, " $\\pm$: half the width of the 95\\%% bootstrap interval.");
@@ -377,15 +423,26 @@ void cst_rows_latex(cst_page *page, const json_t *root, const json_t *rows) {
         {CST_SCORES_OOD, NULL, NULL, "Detection of out-of-distribution rows", "ood"},
     };
     latex_table table = {.page = page, .root = root, .rows = rows};
+    bool normalised = cst_json_string(json_object_get(root, "corruption"), "normalised_by");
     cst_page_print(page, "%% needs \\usepackage{booktabs}\n");
     add_group(&table, CST_SCORES_OF_TASK);
     print_table(&table, "Scores of the methods", cst_json_text(root, "command"), true, true);
+    table.count = 0;
+    table.rows = json_object_get(root, "summary");
+    add_means(&table);
+    print_table(&table, "Means of the sweep", "means", false, false);
+    table.rows = rows;
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         table.count = 0;
+        bool families = more[i].object && strcmp(more[i].object, "families") == 0;
         if (more[i].object)
-            add_parts(&table, more[i].object, more[i].mean);
+            add_parts(&table, more[i].object,
+                      families && normalised ? "mce_normalised" : more[i].mean);
         else
             add_group(&table, more[i].group);
-        print_table(&table, more[i].what, more[i].label, false, false);
+        print_table(&table,
+                    families && normalised ? "Normalised error by family of corruption (\\%)"
+                                           : more[i].what,
+                    more[i].label, false, false);
     }
 }

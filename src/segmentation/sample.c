@@ -248,6 +248,11 @@ static cst_status check_folds(cst_context *context, const cst_cases *cases, cons
                               int32_t folds) {
     if (cases->folds || cases->groups || cases->count >= folds)
         return CST_OK;
+    if (cases->count < 2)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has one case, but a fit needs at least two, because a case is "
+                        "never split between folds: give it more cases",
+                        split);
     return cst_fail(context, CST_ERROR_INPUT,
                     "split '%s' has %" PRId64
                     " cases, but %d folds need at least as many, because a case is never split "

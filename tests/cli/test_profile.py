@@ -245,6 +245,10 @@ class Profile(PoolCase):
         self.assertIn("| latency (ms) | peak memory (bytes) | throughput (1/s) |", lines[0])
         latex = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "average", "--latex").out
         self.assertIn("Latency (ms)} $\\downarrow$ & \\textbf{Peak Mem (GB)} $\\downarrow$ & \\textbf{Throughput (1/s)}", latex)
+        self.give(latency_ms=(1, 1, 1), memory_bytes=(2e6, 3e6, 4e6))
+        small = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "none", "--latex").out
+        self.assertIn("Peak Mem (MB)", small)
+        self.assertNotIn("Peak Mem (GB)", small)
         columns = latex.split("begin{tabular}{")[1].split("}")[0]
         self.assertEqual({line.count("&") for line in latex.splitlines() if "&" in line}, {len(columns) - 1})
         text = self.works("profile", self.model, self.pool, "--repeats", "9", "--methods", "average", "--verbose").out

@@ -288,7 +288,9 @@ class Holdout(SplitsCase):
         self.save("groups.npy", np.zeros(self.rows, int))
         self.manifest["splits"]["oof"]["groups"] = "groups.npy"
         self.write_manifest()
-        self.assertIn("group", self.fails(*compare, "--holdout", "0.2", "--set", "checks=false"))
+        self.assertIn("1 group cannot", self.fails(*compare, "--holdout", "0.2", "--set", "checks=false"))
+        maps = os.path.join(EXAMPLES, "segmentation", "pool.json")
+        self.assertIn("has one case", self.fails("compare", maps, "--methods", "average,ridge", "-r", "0", "--holdout", "0.99"))
 
     def test_conditions_are_refused(self):
         spec = self.manifest["splits"]["oof"]
@@ -392,6 +394,31 @@ class Latex(SplitsCase):
         ):
             self.check_structure(self.works(*arguments, "--latex").out)
 
+    def test_an_ablation_has_the_columns_of_the_paper(self):
+        rows = self.works("ablate", self.pool, "-r", "0", "--json").json()["rows"]
+        (_, cells), = tables(self.works("ablate", self.pool, "-r", "0", "--latex").out)
+        for key, head in (("kappa_gram", "kappa Gram"), ("kappa_cka", "kappa CKA")):
+            column = cells[0].index(rf"\textbf{{{head}}} $\downarrow$")
+            self.assertEqual([line[column] for line in cells[1:]], [f"${row[key]:.1f}$" for row in rows])
+        self.assertEqual(cells[0][-1], r"\textbf{Train (s)} $\downarrow$")
+
+    def test_means_of_a_sweep(self):
+        for over, more, spread, words in (
+            ("seed=0,1,2", (), "_se", "Mean and standard error over the seeds."),
+            ("pool.size=2,3", ("--draws", "3"), "_sd", "Mean and standard deviation over the random subsets."),
+        ):
+            arguments = ("sweep", self.pool, "--over", over, *more, "--methods", "ridge,default")
+            summary = self.works(*arguments, "--json").json()["summary"]
+            text = self.works(*arguments, "--latex").out
+            self.check_structure(text)
+            self.assertIn(words, text)
+            (_, rows) = tables(text)[1]
+            column = rows[0].index(r"\textbf{NLL} $\downarrow$")
+            self.assertEqual(len(rows), 1 + len(summary))
+            for row, cells in zip(summary, rows[1:]):
+                self.assertEqual(cells[0], row["method"])
+                self.assertIn(rf"{row['nll_mean']:.4f}\pm{row['nll' + spread]:.4f}", cells[column])
+
     def test_conditional_tables(self):
         conditions = [{"shift": f, "kind": k, "severity": s} for f, k in (("noise", "shot_noise"), ("blur", "defocus")) for s in (1, 2)]
         self.manifest["splits"]["corrupted"] = {"labels": "test_labels.npy", "conditions": conditions}
@@ -402,6 +429,16 @@ class Latex(SplitsCase):
             model["predictions"]["corrupted"] = f"{model['name']}.corrupted.npy"
         self.write_manifest()
         text = self.works("compare", self.pool, *METHODS, "--split", "corrupted", "--splits", "2", "--latex").out
+        with open(self.path("reference.json"), "w") as file:
+            json.dump({"shot_noise": [0.5, 0.6], "defocus": [0.4, 0.8]}, file)
+        normalised = ("compare", self.pool, *METHODS, "--split", "corrupted", "-r", "0", "--reference-errors", self.path("reference.json"))
+        rows = self.works(*normalised, "--json").json()["rows"]
+        found = self.works(*normalised, "--latex").out
+        self.assertIn("Normalised error by family", found)
+        families = next(body for _, body in tables(found) if r"\textbf{blur} $\downarrow$" in body[0])
+        for row, cells in zip(rows, families[1:]):
+            for value, cell in zip((*row["families"].values(), row["mce_normalised"]), cells[1:]):
+                self.assertIn(f"{100 * value:.2f}", cell)
         self.check_structure(text)
         heads = [" ".join(rows[0]) for _, rows in tables(text)]
         self.assertTrue(any("noise" in head and "blur" in head and "mCE" in head for head in heads), heads)

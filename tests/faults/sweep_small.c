@@ -451,6 +451,24 @@ static void fit_with_domains(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
+/* The same, with rows held out: the parts have domains too. */
+static void hold_out_domains(trial *t) {
+    static const char *const methods[] = {"average"};
+    static const char *const settings[] = {"folds.count=2", "checks=false"};
+    const cst_compare_options options = {.methods = methods,
+                                         .method_count = 1,
+                                         .settings = settings,
+                                         .setting_count = 2,
+                                         .holdout = 0.4};
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    must(t->c, open_domains(t->c, t->w, &pool), "pool");
+    TRY(t, cst_compare(t->c, pool, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+    cst_pool_free(t->c, pool);
+}
+
 static void model_predict_domains(trial *t) {
     static const char *const domains[ROWS] = {"sketch", "elsewhere", NULL, "photo"};
     float out[ROWS * CLASSES] = {0};
@@ -613,6 +631,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_model_predict_pool", "missing", predict_pool_with_gaps},
     {"cst_pool_from_arrays", "domains", pool_with_domains},
     {"cst_fit", "domains", fit_with_domains},
+    {"cst_compare", "domains", hold_out_domains},
     {"cst_model_predict_domains", "", model_predict_domains},
     {"cst_pool_read", "", pool_read},
     {"cst_model_predict", "", model_predict},

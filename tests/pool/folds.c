@@ -114,7 +114,7 @@ static void impossible_requests_are_refused(void **state) {
     assert_int_equal(cst_folds_stratified(context, labels, 4, 2, 0, folds), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "row 3 is -2"));
     assert_int_equal(cst_folds_grouped(context, labels, groups, 3, 2, 0, folds), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(context), "1 groups"));
+    assert_non_null(strstr(cst_last_error(context), "1 group cannot"));
 }
 
 /* Mean over the classes of the standard deviation of the folds' shares: what is minimised. */

@@ -18,11 +18,12 @@ static const char *const NAME[STAGES] = {"prototype",   "+S1 CKA",     "+S2 gate
 static const struct option_stage {
     const char *start;
     int stage;
-} STAGE_OF[] = {{"redundancy.", 1}, {"cka.", 1},    {"pearson.", 1},
-                {"gate.", 2},       {"lambda.", 3}, {"spectrum.", 3}};
+} STAGE_OF[] = {{"redundancy.", 1}, {"cka.", 1},      {"pearson.", 1}, {"gate.", 2},
+                {"lambda.", 3},     {"spectrum.", 3}, {"domain.", 0}};
 
 /* Every option in which presets prototype and paper differ belongs to a stage, what is not listed
- * to the blend, so that row S4 is preset paper. */
+ * to the blend, so that row S4 is preset paper. The domain-aware layer belongs to no stage of the
+ * paper's ablation. */
 enum { STAGE_OF_REST = 4 };
 
 /* What a stage after S4 sets. */

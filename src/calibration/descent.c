@@ -41,7 +41,7 @@ static cst_status evaluate(cst_context *context, const walk *w, const point *p) 
 
 /* The two-loop recursion: direction = - (inverse Hessian) gradient. */
 static void find_direction(walk *w) {
-    double weight[HISTORY];
+    double weight[HISTORY] = {0};
     double *v = w->direction;
     for (size_t j = 0; j < w->size; j++)
         v[j] = -w->at.sums[1 + j];

@@ -78,7 +78,7 @@ static double softmax_row(const domain_job *job, const float *row, double *q) {
     }
     for (int32_t c = 0; c < job->classes; c++)
         q[c] /= total;
-    return top + log(total);
+    return total > 0 ? top + log(total) : top;
 }
 
 /* sum: loss, gradient [1 + C], the Hessian's diagonal [1 + C]. */

@@ -205,7 +205,7 @@ static cst_status put_meta(cst_context *context, cst_report *report, json_t *row
  * the profile. */
 static cst_status add_row(cst_context *context, cst_report *report, profile *p,
                           const cst_model *model, const cst_entry *entry) {
-    double scores[CST_TASK_SCORES_MAX];
+    double scores[CST_TASK_SCORES_MAX] = {0};
     cst_profile_times times = {0};
     int32_t count = 0;
     const cst_score_spec *specs = cst_task_scores(p->ops->task, &count);

@@ -35,25 +35,27 @@ static const double PART_SCALE = 100;
 /* Columns before the scores; those that no row has are left out. */
 static const char *const NAMES[] = {"stage", "method", "value", "draw", "seeds", "draws"};
 
-/* What an ablation (the first three) or a profile measured, after the costs of every table; those
- * that no row has are left out. */
-enum { OF_ABLATION = 3 };
-
-static const struct {
+/* What an ablation or a profile measured, after the costs of every table; those that no row has are
+ * left out. */
+typedef struct measured {
+    const char *only; /* a key that rows must have too; NULL: none */
     const char *key;
     const char *header;
     const char *arrow;
     int decimals;
     double scale;
-} MEASURED[] = {{"kappa_gram", "kappa Gram", " $\\downarrow$", 1, 1},
-                {"kappa_cka", "kappa CKA", " $\\downarrow$", 1, 1},
-                {"seconds", "Train (s)", " $\\downarrow$", 2, 1},
-                {"latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
-                {"memory_bytes", "Peak Mem (GB)", " $\\downarrow$", 2, 1e-9},
-                {"memory_bytes", "Peak Mem (MB)", " $\\downarrow$", 2, 1e-6},
-                {"throughput", "Throughput (1/s)", " $\\uparrow$", 1, 1},
-                {"single_p50_us", "Meta-layer (us)", " $\\downarrow$", 2, 1},
-                {"meta_throughput", "Meta-layer (1/s)", " $\\uparrow$", 0, 1}};
+} measured;
+
+static const measured MEASURED[] = {
+    {"stage", "kappa_gram", "kappa Gram", " $\\downarrow$", 1, 1},
+    {"stage", "kappa_cka", "kappa CKA", " $\\downarrow$", 1, 1},
+    {"stage", "seconds", "Train (s)", " $\\downarrow$", 2, 1},
+    {NULL, "latency_ms", "Latency (ms)", " $\\downarrow$", 3, 1},
+    {NULL, "memory_bytes", "Peak Mem (GB)", " $\\downarrow$", 2, 1e-9},
+    {NULL, "memory_bytes", "Peak Mem (MB)", " $\\downarrow$", 2, 1e-6},
+    {NULL, "throughput", "Throughput (1/s)", " $\\uparrow$", 1, 1},
+    {NULL, "single_p50_us", "Meta-layer (us)", " $\\downarrow$", 2, 1},
+    {NULL, "meta_throughput", "Meta-layer (1/s)", " $\\uparrow$", 0, 1}};
 enum { MEASURED_COUNT = sizeof MEASURED / sizeof MEASURED[0] };
 static const double MANY_BYTES = 1e8;
 
@@ -210,15 +212,15 @@ static bool has(const json_t *rows, const char *key) {
 }
 
 /* Memory is in GB, or in MB where no row has a tenth of one. */
-static bool has_measured(const json_t *rows, int m) {
+static bool has_measured(const json_t *rows, const measured *m) {
     bool many = false;
-    if (m < OF_ABLATION)
-        return has(rows, "stage") && has(rows, MEASURED[m].key);
-    if (strcmp(MEASURED[m].key, "memory_bytes") != 0)
-        return has(rows, MEASURED[m].key);
+    if (!has(rows, m->key) || (m->only && !has(rows, m->only)))
+        return false;
+    if (strcmp(m->key, "memory_bytes") != 0)
+        return true;
     for (size_t i = 0; i < json_array_size(rows); i++)
-        many = many || cst_json_number(json_array_get(rows, i), MEASURED[m].key) >= MANY_BYTES;
-    return has(rows, MEASURED[m].key) && many == (MEASURED[m].scale < 1e-8);
+        many = many || cst_json_number(json_array_get(rows, i), m->key) >= MANY_BYTES;
+    return many == (m->scale < 1e-8);
 }
 
 static bool has_tests(const latex_table *table) {
@@ -268,7 +270,7 @@ static void print_costs(const latex_table *table, const json_t *row) {
         cst_page_print(table->page, isnan(flops) ? " & --" : " & $%.2f\\times$", flops);
     for (int m = 0; m < MEASURED_COUNT; m++) {
         double value = MEASURED[m].scale * cst_json_number(row, MEASURED[m].key);
-        if (has_measured(table->rows, m))
+        if (has_measured(table->rows, &MEASURED[m]))
             cst_page_print(table->page, isnan(value) ? " & --" : " & $%.*f$", MEASURED[m].decimals,
                            value);
     }
@@ -326,7 +328,7 @@ static void print_heads(const latex_table *table, bool costs) {
     if (costs && has(table->rows, "flops_rel"))
         print_head(table, "FLOPs (rel.)", " $\\downarrow$");
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
-        if (has_measured(table->rows, m))
+        if (has_measured(table->rows, &MEASURED[m]))
             print_head(table, MEASURED[m].header, MEASURED[m].arrow);
     if (costs && has_tests(table)) {
         char label[64];
@@ -345,7 +347,7 @@ static void print_alignment(const latex_table *table, bool costs) {
     if (costs)
         numbers += has(table->rows, "models") + has(table->rows, "flops_rel") + has_tests(table);
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
-        numbers += has_measured(table->rows, m);
+        numbers += has_measured(table->rows, &MEASURED[m]);
     for (int i = 0; i < numbers; i++)
         cst_page_print(table->page, "r");
 }

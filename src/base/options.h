@@ -160,8 +160,8 @@
     X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \
       "How linear scores are turned into probabilities.")                                          \
     X(DOMAIN_AWARE, "domain.aware", CHOICE, "auto", 0, 0, "auto|true|false",                       \
-      "Classification: give each domain of the rows a scale and biases of its own after the "      \
-      "blend; auto = if they lower the held-out NLL by more than two standard errors.")            \
+      "Classification: after the blend, fit a scale and biases for each domain of the rows; "      \
+      "auto = if they lower the held-out NLL by more than two standard errors.")                   \
     X(DOMAIN_PRIOR_SCALE, "domain.prior_scale", REAL, "100", 1e-6, 1e12, "",                       \
       "Prior precision of a domain's scale around 1, for the total loss.")                         \
     X(DOMAIN_PRIOR_BIAS, "domain.prior_bias", REAL, "10", 1e-6, 1e12, "",                          \

@@ -303,7 +303,7 @@ class Faults(PoolCase):
 
     def test_fewer_images_than_folds(self):
         far = self.box(bbox=[60, 40, 10, 10])
-        self.refused([self.box(), far], "gt.json: split 'oof' has 1 images", "folds.count")
+        self.refused([self.box(), far], "gt.json: split 'oof' has 1 image ", "folds.count")
 
     def test_faults_of_the_manifest(self):
         base = {"corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},

@@ -16,7 +16,7 @@ READERS = {"npy, npz": "io/npy.c io/npy_header.c io/zip.c io/bytes.c", "delimite
            "rows, columns, ids": "io/row_file.c io/strings.c", "manifest": "io/manifest.c io/manifest_read.c",
            "reference errors": "io/reference_errors.c", "COCO": "io/coco.c io/coco_boxes.c io/coco_scan.c io/coco_order.c",
            "PNG": "io/png.c", "safetensors": "io/safetensors.c io/safetensors_header.c io/safetensors_table.c",
-           "model file": "model/decode.c", "pool, as it is loaded": "pool/open.c pool/describe.c pool/load.c pool/targets.c "
+           "model file": "model/decode.c model/reader.c", "pool, as it is loaded": "pool/open.c pool/describe.c pool/load.c pool/targets.c "
            "pool/convert.c pool/cases.c pool/maps.c"}
 
 

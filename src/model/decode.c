@@ -8,6 +8,7 @@
 #include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
+#include "model/reader.h"
 #include "model/stack.h"
 #include "model/values.h"
 
@@ -16,202 +17,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads at `at`, never beyond `end`. After a failure every call gives 0 or NULL and `status` says
- * why. */
-typedef struct reader {
-    cst_context *context;
-    const char *name; /* opens every message */
-    const uint8_t *bytes;
-    size_t at;
-    size_t end;
-    cst_status status;
-    cst_box_rule rule; /* of section RULE, for FUSE */
-    bool mapped;       /* section CALI was there: LEAR may have its maps of scores */
-} reader;
-
-CST_PRINTF(3, 4) static void refuse(reader *r, size_t at, const char *format, ...) {
-    if (r->status != CST_OK)
-        return;
-    char what[768];
-    va_list args;
-    va_start(args, format);
-    (void)cst_vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    r->status = cst_fail(r->context, CST_ERROR_FORMAT, "%s: byte %zu: %s", r->name, at, what);
-}
-
-static const uint8_t *take(reader *r, size_t count) {
-    if (r->status != CST_OK)
-        return NULL;
-    if (count > r->end - r->at) {
-        refuse(
-            r, r->at,
-            "%zu bytes are declared, but %zu are left: the file is damaged, fit or copy it again",
-            count, r->end - r->at);
-        return NULL;
-    }
-    const uint8_t *from = r->bytes + r->at;
-    r->at += count;
-    return from;
-}
-
-static uint32_t load_u32(const uint8_t *from) {
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++)
-        value |= (uint32_t)from[i] << (8 * i);
-    return value;
-}
-
-static uint64_t load_u64(const uint8_t *from) {
-    return load_u32(from) | (uint64_t)load_u32(from + 4) << 32;
-}
-
-static uint32_t get_u32(reader *r) {
-    const uint8_t *from = take(r, 4);
-    return from ? load_u32(from) : 0;
-}
-
-/* A count or code from `least` to `most`. */
-static int32_t get_int(reader *r, const char *what, int32_t least, int32_t most) {
-    size_t at = r->at;
-    uint32_t value = get_u32(r);
-    if (r->status == CST_OK && (value > (uint32_t)most || value < (uint32_t)least))
-        refuse(r, at, "%s is %" PRIu32 ", which is not from %" PRId32 " to %" PRId32, what, value,
-               least, most);
-    return r->status == CST_OK ? (int32_t)value : least;
-}
-
-/* A double from `least` to `most`, which are finite; NaN and infinities are refused. */
-static double get_f64(reader *r, const char *what, double least, double most) {
-    size_t at = r->at;
-    const uint8_t *from = take(r, 8);
-    if (!from)
-        return 0;
-    uint64_t bits = load_u64(from);
-    double value = 0;
-    memcpy(&value, &bits, sizeof value);
-    if (!(value >= least && value <= most)) {
-        refuse(r, at, "%s is %g, which is not from %g to %g", what, value, least, most);
-        return 0;
-    }
-    return value;
-}
-
-static double *get_f64s(reader *r, size_t count, const char *what, double bound) {
-    if (r->status == CST_OK && count > (r->end - r->at) / 8)
-        refuse(r, r->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
-               r->end - r->at);
-    double *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
-    if (!values) {
-        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
-        values[i] = get_f64(r, what, -bound, bound);
-    return values;
-}
-
-static float *get_f32s(reader *r, size_t count, const char *what, double bound) {
-    if (r->status == CST_OK && count > (r->end - r->at) / 4)
-        refuse(r, r->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
-               r->end - r->at);
-    float *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
-    if (!values) {
-        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        size_t at = r->at;
-        uint32_t bits = get_u32(r);
-        memcpy(&values[i], &bits, sizeof bits);
-        if (!(fabs((double)values[i]) <= bound))
-            refuse(r, at, "%s is %g, which is not from %g to %g", what, (double)values[i], -bound,
-                   bound);
-    }
-    return values;
-}
-
-/* A name of one byte or more, UTF-8 without control characters. */
-static char *get_string(reader *r, const char *what, size_t index) {
-    size_t at = r->at;
-    size_t length = get_u32(r);
-    const uint8_t *from = take(r, length);
-    if (!from)
-        return NULL;
-    size_t good = cst_utf8_text(from, length);
-    if (length == 0)
-        refuse(r, at, "%s %zu (counted from 0) is empty", what, index);
-    else if (good < length)
-        refuse(r, at + 4 + good,
-               "%s %zu (counted from 0) has a control character or is not UTF-8 text", what, index);
-    char *text = r->status == CST_OK ? cst_alloc(r->context, length + 1, 1) : NULL;
-    if (text)
-        memcpy(text, from, length);
-    else if (r->status == CST_OK)
-        r->status = CST_ERROR_MEMORY;
-    return text;
-}
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Refuses a string that stands twice among strings [count]. */
-static void check_different(reader *r, size_t at, char *const *strings, size_t count,
-                            const char *what) {
-    if (r->status != CST_OK || count < 2)
-        return;
-    char **sorted = cst_alloc(r->context, count, sizeof *sorted);
-    if (!sorted) {
-        r->status = CST_ERROR_MEMORY;
-        return;
-    }
-    memcpy(sorted, strings, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, by_text);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            refuse(r, at, "%s '%s' occurs twice", what, sorted[i]);
-    cst_free(r->context, sorted);
-}
-
-/* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
-static void *get_room(reader *r, size_t count, size_t size, size_t least, const char *what) {
-    if (r->status == CST_OK && count > (r->end - r->at) / least)
-        refuse(r, r->at, "%zu %s are declared, but %zu bytes are left", count, what,
-               r->end - r->at);
-    void *room = r->status == CST_OK ? cst_alloc(r->context, count, size) : NULL;
-    if (!room && r->status == CST_OK)
-        r->status = CST_ERROR_MEMORY;
-    return room;
-}
-
 /* ---- sections ---- */
 
 /* What prediction holds for one sample. */
-static void check_cells(reader *r, size_t at, const char *what, int64_t count, int64_t classes) {
+static void check_cells(cst_reader *r, size_t at, const char *what, int64_t count,
+                        int64_t classes) {
     if (r->status == CST_OK && count * classes > CST_MODEL_CELLS_MAX) /* at most 2^31 * 2^31 */
-        refuse(r, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
-               count, what, classes, CST_MODEL_CELLS_MAX);
+        cst_reader_refuse(r, at,
+                          "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
+                          count, what, classes, CST_MODEL_CELLS_MAX);
 }
 
 /* Whether what prediction takes is in proportion to the file, of `size` bytes. */
-static void check_sample(reader *r, size_t size, const cst_model *model) {
+static void check_sample(cst_reader *r, size_t size, const cst_model *model) {
     size_t bytes = r->status == CST_OK ? cst_stack_sample_bytes(model) : 0;
     size_t most = CST_MODEL_SAMPLE_BYTES + CST_MODEL_SAMPLE_RATIO * size;
     if (bytes > most)
-        refuse(r, CST_MODEL_HEADER_BYTES,
-               "a sample of %" PRId32 " members, %" PRId32 " classes and %" PRId32
-               " meta-learners takes %zu bytes to predict, more than the %zu allowed for a file of "
-               "%zu bytes: the file is damaged, or made to exhaust memory",
-               model->members, model->classes, model->learners, bytes, most, size);
+        cst_reader_refuse(
+            r, CST_MODEL_HEADER_BYTES,
+            "a sample of %" PRId32 " members, %" PRId32 " classes and %" PRId32
+            " meta-learners takes %zu bytes to predict, more than the %zu allowed for a file of "
+            "%zu bytes: the file is damaged, or made to exhaust memory",
+            model->members, model->classes, model->learners, bytes, most, size);
 }
 
-static void get_task(reader *r, cst_model *model) {
+static void get_task(cst_reader *r, cst_model *model) {
     size_t at = r->at;
-    model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_DETECTION);
+    model->task = (cst_task)cst_reader_int(r, "the task", 0, CST_TASK_DETECTION);
     int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
-    int32_t classes = get_int(r, "the number of classes", least, CST_MODEL_CLASSES_MAX);
-    int32_t members = get_int(r, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
+    int32_t classes = cst_reader_int(r, "the number of classes", least, CST_MODEL_CLASSES_MAX);
+    int32_t members = cst_reader_int(r, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
     check_cells(r, at, "members", members, classes);
     if (r->status != CST_OK)
         return;
@@ -219,92 +54,94 @@ static void get_task(reader *r, cst_model *model) {
     model->members = members;
 }
 
-static void get_members(reader *r, cst_model *model) {
+static void get_members(cst_reader *r, cst_model *model) {
     size_t at = r->at;
     size_t count = (size_t)model->members;
-    model->member_names = get_room(r, count, sizeof *model->member_names, 13, "members");
-    model->mix = get_room(r, count, sizeof *model->mix, 13, "members");
+    model->member_names = cst_reader_room(r, count, sizeof *model->member_names, 13, "members");
+    model->mix = cst_reader_room(r, count, sizeof *model->mix, 13, "members");
     for (size_t k = 0; k < count && r->status == CST_OK; k++) {
-        model->member_names[k] = get_string(r, "member name", k);
-        model->mix[k] = get_f64(r, "a member's share of the uniform distribution", 0, 1);
+        model->member_names[k] = cst_reader_string(r, "member name", k);
+        model->mix[k] = cst_reader_f64(r, "a member's share of the uniform distribution", 0, 1);
     }
-    check_different(r, at, model->member_names, count, "member name");
+    cst_reader_different(r, at, model->member_names, count, "member name");
 }
 
 /* Class names may repeat (two of ImageNet's are "crane"): nothing is looked up by them. */
-static void get_classes(reader *r, cst_model *model) {
+static void get_classes(cst_reader *r, cst_model *model) {
     size_t count = (size_t)model->classes;
-    model->class_names = get_room(r, count, sizeof *model->class_names, 5, "class names");
+    model->class_names = cst_reader_room(r, count, sizeof *model->class_names, 5, "class names");
     for (size_t c = 0; c < count && r->status == CST_OK; c++)
-        model->class_names[c] = get_string(r, "class name", c);
+        model->class_names[c] = cst_reader_string(r, "class name", c);
 }
 
-static void get_gate(reader *r, cst_model *model) {
+static void get_gate(cst_reader *r, cst_model *model) {
     cst_gate *gate = &model->gate;
     gate->inputs = model->members;
-    gate->mode = (cst_gate_mode)get_int(r, "the gate's mode", 0, CST_GATE_LEARNED);
+    gate->mode = (cst_gate_mode)cst_reader_int(r, "the gate's mode", 0, CST_GATE_LEARNED);
     bool learned = gate->mode == CST_GATE_LEARNED;
     int32_t last = gate->mode == CST_GATE_NONE ? 0 : model->members - 1;
-    gate->best = get_int(r, "the position of the best member", 0, last);
-    gate->hidden = get_int(r, "the number of hidden units", learned ? 1 : 0,
-                           learned ? CST_MODEL_HIDDEN_MAX : 0);
+    gate->best = cst_reader_int(r, "the position of the best member", 0, last);
+    gate->hidden = cst_reader_int(r, "the number of hidden units", learned ? 1 : 0,
+                                  learned ? CST_MODEL_HIDDEN_MAX : 0);
     if (!learned || r->status != CST_OK)
         return;
     size_t inputs = (size_t)gate->inputs;
     size_t hidden = (size_t)gate->hidden; /* no product overflows: at most 2^20 * 2^16 */
     static const char what[] = "a weight of the gate";
-    gate->w1 = get_f32s(r, hidden * inputs, what, CST_MODEL_GATE_MAX);
-    gate->b1 = get_f32s(r, hidden, what, CST_MODEL_GATE_MAX);
-    gate->w2 = get_f32s(r, CST_AGGREGATORS * hidden, what, CST_MODEL_GATE_MAX);
-    gate->b2 = get_f32s(r, CST_AGGREGATORS, what, CST_MODEL_GATE_MAX);
+    gate->w1 = cst_reader_f32s(r, hidden * inputs, what, CST_MODEL_GATE_MAX);
+    gate->b1 = cst_reader_f32s(r, hidden, what, CST_MODEL_GATE_MAX);
+    gate->w2 = cst_reader_f32s(r, CST_AGGREGATORS * hidden, what, CST_MODEL_GATE_MAX);
+    gate->b2 = cst_reader_f32s(r, CST_AGGREGATORS, what, CST_MODEL_GATE_MAX);
 }
 
 /* The lower triangles of the covariances. */
-static void get_covariance(reader *r, size_t columns, double *covariance) {
+static void get_covariance(cst_reader *r, size_t columns, double *covariance) {
     for (size_t i = 0; i < columns && r->status == CST_OK; i++)
         for (size_t j = 0; j <= i; j++) {
             double least = i == j ? 0 : -CST_MODEL_COEFFICIENT_MAX;
-            double value = get_f64(r, "a covariance", least, CST_MODEL_COEFFICIENT_MAX);
+            double value = cst_reader_f64(r, "a covariance", least, CST_MODEL_COEFFICIENT_MAX);
             covariance[i * columns + j] = value;
             covariance[j * columns + i] = value;
         }
 }
 
-static void get_output(reader *r, cst_values *v, size_t d) {
+static void get_output(cst_reader *r, cst_values *v, size_t d) {
     static const double most = 1e300;
     size_t columns = (size_t)v->columns;
     v->scaling.location[d] =
-        get_f64(r, "the location of an output", -CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
+        cst_reader_f64(r, "the location of an output", -CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
     v->scaling.scale[d] =
-        get_f64(r, "the scale of an output", 1 / CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
-    v->noise[d] = get_f64(r, "the noise of an output", 0, most);
-    v->share[d] = get_f64(r, "the share of the disagreement", 0, 1);
-    v->mean_spread[d] = get_f64(r, "the members' mean variance", 1e-300, most);
-    v->offset[d] = get_f64(r, "the variance of an intercept", 0, 1);
+        cst_reader_f64(r, "the scale of an output", 1 / CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
+    v->noise[d] = cst_reader_f64(r, "the noise of an output", 0, most);
+    v->share[d] = cst_reader_f64(r, "the share of the disagreement", 0, 1);
+    v->mean_spread[d] = cst_reader_f64(r, "the members' mean variance", 1e-300, most);
+    v->offset[d] = cst_reader_f64(r, "the variance of an intercept", 0, 1);
     for (size_t j = 0; j < columns; j++)
-        v->center[d * columns + j] =
-            get_f64(r, "a column's mean", -CST_MODEL_COEFFICIENT_MAX, CST_MODEL_COEFFICIENT_MAX);
+        v->center[d * columns + j] = cst_reader_f64(
+            r, "a column's mean", -CST_MODEL_COEFFICIENT_MAX, CST_MODEL_COEFFICIENT_MAX);
     get_covariance(r, columns, v->covariance + d * columns * columns);
     for (size_t q = 0; q < CST_VALUE_LEVELS; q++)
-        v->quantile[d * CST_VALUE_LEVELS + q] = get_f64(r, "a quantile", 0, most);
+        v->quantile[d * CST_VALUE_LEVELS + q] = cst_reader_f64(r, "a quantile", 0, most);
 }
 
-static void get_values(reader *r, cst_model *model) {
+static void get_values(cst_reader *r, cst_model *model) {
     size_t at = r->at;
     size_t outputs = (size_t)model->classes;
     int32_t columns = cst_design_columns(&model->gate);
-    int32_t given = get_int(r, "the number of columns", 1, INT32_MAX);
-    bool conformal = get_int(r, "the kind of intervals", 0, 1) == 1;
+    int32_t given = cst_reader_int(r, "the number of columns", 1, INT32_MAX);
+    bool conformal = cst_reader_int(r, "the kind of intervals", 0, 1) == 1;
     if (r->status == CST_OK && model->task != CST_TASK_REGRESSION)
-        refuse(r, at, "section REGR is in a model that is not a regression");
+        cst_reader_refuse(r, at, "section REGR is in a model that is not a regression");
     if (r->status == CST_OK && given != columns)
-        refuse(r, at, "the design has %" PRId32 " columns instead of %" PRId32, given, columns);
+        cst_reader_refuse(r, at, "the design has %" PRId32 " columns instead of %" PRId32, given,
+                          columns);
     size_t d = (size_t)columns;
     /* No product overflows: the bytes that are left bound all of them. */
     size_t left = (r->end - r->at) / 8;
     if (r->status == CST_OK &&
         (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1)))
-        refuse(r, at, "%zu outputs are declared, but %zu bytes are left", outputs, r->end - r->at);
+        cst_reader_refuse(r, at, "%zu outputs are declared, but %zu bytes are left", outputs,
+                          r->end - r->at);
     if (r->status != CST_OK)
         return;
     cst_values *v = cst_alloc(r->context, 1, sizeof *v);
@@ -327,25 +164,26 @@ static void get_values(reader *r, cst_model *model) {
 /* ---- what follows the blend ---- */
 
 /* Numbers in ascending order (strictly or not) within [-bound, bound]. */
-static double *get_knots(reader *r, size_t count, const char *what, bool strictly, double least,
+static double *get_knots(cst_reader *r, size_t count, const char *what, bool strictly, double least,
                          double most) {
     size_t at = r->at;
-    double *values = get_f64s(r, count, what, most);
+    double *values = cst_reader_f64s(r, count, what, most);
     for (size_t i = 0; i < count && r->status == CST_OK; i++)
         if (values[i] < least ||
             (i > 0 && (strictly ? !(values[i] > values[i - 1]) : values[i] < values[i - 1])))
-            refuse(r, at + 8 * i, "%s is %g, which is below %g or not in ascending order", what,
-                   values[i], least);
+            cst_reader_refuse(r, at + 8 * i,
+                              "%s is %g, which is below %g or not in ascending order", what,
+                              values[i], least);
     return values;
 }
 
-static void get_steps(reader *r, cst_calibrator *map) {
+static void get_steps(cst_reader *r, cst_calibrator *map) {
     for (int32_t c = 0; c < map->classes && r->status == CST_OK; c++) {
         cst_isotonic *step = &map->steps[c];
         size_t at = r->at;
-        uint32_t count = get_u32(r);
+        uint32_t count = cst_reader_u32(r);
         if (r->status == CST_OK && count == 0)
-            refuse(r, at, "the isotonic map of class %" PRId32 " has no knots", c);
+            cst_reader_refuse(r, at, "the isotonic map of class %" PRId32 " has no knots", c);
         step->x = get_knots(r, count, "a knot of an isotonic map", true, -CST_MODEL_SLOPE_MAX,
                             CST_MODEL_SLOPE_MAX);
         step->y = get_knots(r, count, "a value of an isotonic map", false, 0, 1);
@@ -353,25 +191,28 @@ static void get_steps(reader *r, cst_calibrator *map) {
     }
 }
 
-static void get_calibrator(reader *r, const cst_model *model, cst_calibrator *map) {
-    cst_calibrator_kind kind =
-        (cst_calibrator_kind)get_int(r, "the kind of calibration map", 0, CST_CALIBRATOR_PLATT);
+static void get_calibrator(cst_reader *r, const cst_model *model, cst_calibrator *map) {
+    cst_calibrator_kind kind = (cst_calibrator_kind)cst_reader_int(r, "the kind of calibration map",
+                                                                   0, CST_CALIBRATOR_PLATT);
     /* What the map takes is bounded by the bytes that are left. */
     size_t least = kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT ? 16
                    : kind == CST_CALIBRATOR_ISOTONIC                             ? 20
                                                                                  : 0;
     if (r->status == CST_OK && least > 0 && (size_t)model->classes > (r->end - r->at) / least)
-        refuse(r, r->at, "a map of %" PRId32 " classes is declared, but %zu bytes are left",
-               model->classes, r->end - r->at);
+        cst_reader_refuse(r, r->at,
+                          "a map of %" PRId32 " classes is declared, but %zu bytes are left",
+                          model->classes, r->end - r->at);
     if (r->status != CST_OK)
         return;
     size_t classes = (size_t)model->classes;
     if (kind == CST_CALIBRATOR_TEMPERATURE)
-        map->temperature = get_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
+        map->temperature =
+            cst_reader_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
     if (kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT) {
-        map->slopes = get_f64s(r, classes, "a slope of a calibration map", CST_MODEL_SLOPE_MAX);
+        map->slopes =
+            cst_reader_f64s(r, classes, "a slope of a calibration map", CST_MODEL_SLOPE_MAX);
         map->intercepts =
-            get_f64s(r, classes, "an intercept of a calibration map", CST_MODEL_SLOPE_MAX);
+            cst_reader_f64s(r, classes, "an intercept of a calibration map", CST_MODEL_SLOPE_MAX);
     }
     map->kind = kind;
     map->classes = model->classes;
@@ -384,20 +225,20 @@ static void get_calibrator(reader *r, const cst_model *model, cst_calibrator *ma
         cst_calibrator_describe(map);
 }
 
-static void refuse_values(reader *r, const cst_model *model, const char *section) {
+static void refuse_values(cst_reader *r, const cst_model *model, const char *section) {
     if (model->task == CST_TASK_REGRESSION)
-        refuse(r, r->at, "section %s is in a model of a regression", section);
+        cst_reader_refuse(r, r->at, "section %s is in a model of a regression", section);
 }
 
-static void get_calibration(reader *r, cst_model *model) {
+static void get_calibration(cst_reader *r, cst_model *model) {
     refuse_values(r, model, "CALI");
     get_calibrator(r, model, &model->calibrator);
     r->mapped = true;
 }
 
-static void get_own(reader *r, const cst_model *model, size_t index, cst_learner *learner) {
+static void get_own(cst_reader *r, const cst_model *model, size_t index, cst_learner *learner) {
     size_t at = r->at;
-    if (get_int(r, "whether a meta-learner has parts of its own", 0, 1) == 0)
+    if (cst_reader_int(r, "whether a meta-learner has parts of its own", 0, 1) == 0)
         return;
     cst_learner_own *own = r->status == CST_OK ? cst_alloc(r->context, 1, sizeof *own) : NULL;
     learner->own = own;
@@ -405,25 +246,28 @@ static void get_own(reader *r, const cst_model *model, size_t index, cst_learner
         r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
         return;
     }
-    own->name = get_string(r, "name of a meta-learner", index);
+    own->name = cst_reader_string(r, "name of a meta-learner", index);
     if (r->status == CST_OK && strlen(own->name) > CST_MODEL_TITLE_MAX)
-        refuse(r, at, "the name of meta-learner %zu has more than %zu bytes", index,
-               CST_MODEL_TITLE_MAX);
-    own->map = (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
-                                            CST_PROBABILITY_FINE);
-    if (get_int(r, "whether a meta-learner has a mixing", 0, 1) == 1) {
+        cst_reader_refuse(r, at, "the name of meta-learner %zu has more than %zu bytes", index,
+                          CST_MODEL_TITLE_MAX);
+    own->map = (cst_probability_map)cst_reader_int(r, "the map from scores to probabilities", 0,
+                                                   CST_PROBABILITY_FINE);
+    if (cst_reader_int(r, "whether a meta-learner has a mixing", 0, 1) == 1) {
         at = r->at;
-        own->mix = get_f64s(r, (size_t)model->members, "a share of the uniform distribution", 1);
+        own->mix =
+            cst_reader_f64s(r, (size_t)model->members, "a share of the uniform distribution", 1);
         for (int32_t k = 0; k < model->members && r->status == CST_OK; k++)
             if (!(own->mix[k] >= CST_MODEL_MIX_MIN && own->mix[k] < 1))
-                refuse(r, at + 8 * (size_t)k,
-                       "a share of the uniform distribution is %g, which is not from %g to 1",
-                       own->mix[k], CST_MODEL_MIX_MIN);
+                cst_reader_refuse(
+                    r, at + 8 * (size_t)k,
+                    "a share of the uniform distribution is %g, which is not from %g to 1",
+                    own->mix[k], CST_MODEL_MIX_MIN);
     }
-    own->linear = get_f64(r, "the factor of probabilities", 0, CST_MODEL_SLOPE_MAX);
+    own->linear = cst_reader_f64(r, "the factor of probabilities", 0, CST_MODEL_SLOPE_MAX);
     at = r->at;
-    if (get_int(r, "whether members are scaled", 0, 1) == 1) {
-        own->scaling = get_room(r, (size_t)model->members, sizeof *own->scaling, 4, "scalings");
+    if (cst_reader_int(r, "whether members are scaled", 0, 1) == 1) {
+        own->scaling =
+            cst_reader_room(r, (size_t)model->members, sizeof *own->scaling, 4, "scalings");
         own->scaled = own->scaling ? model->members : 0;
     }
     for (int32_t k = 0; k < own->scaled && r->status == CST_OK; k++) {
@@ -431,33 +275,35 @@ static void get_own(reader *r, const cst_model *model, size_t index, cst_learner
         cst_calibrator_kind kind = own->scaling[k].kind;
         if (r->status == CST_OK && kind != CST_CALIBRATOR_VECTOR &&
             kind != CST_CALIBRATOR_TEMPERATURE)
-            refuse(r, at, "the scaling of a member is neither a temperature nor vector scaling");
+            cst_reader_refuse(
+                r, at, "the scaling of a member is neither a temperature nor vector scaling");
     }
     get_calibrator(r, model, &own->calibrator);
 }
 
 /* The learners themselves follow in LEAR. */
-static void get_owns(reader *r, cst_model *model) {
+static void get_owns(cst_reader *r, cst_model *model) {
     refuse_values(r, model, "OWNS");
     size_t at = r->at;
-    int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
-    model->learner = get_room(r, (size_t)count, sizeof *model->learner, 4, "meta-learners");
+    int32_t count = cst_reader_int(r, "the number of meta-learners", 1, INT32_MAX);
+    model->learner = cst_reader_room(r, (size_t)count, sizeof *model->learner, 4, "meta-learners");
     check_cells(r, at, "meta-learners", count, model->classes);
     model->learners = model->learner ? count : 0;
     for (int32_t l = 0; l < model->learners && r->status == CST_OK; l++)
         get_own(r, model, (size_t)l, &model->learner[l]);
 }
 
-static void get_network(reader *r, cst_model *model) {
+static void get_network(cst_reader *r, cst_model *model) {
     size_t at = r->at;
-    int32_t hidden = get_int(r, "the number of hidden units", 1, CST_MODEL_HIDDEN_MAX);
+    int32_t hidden = cst_reader_int(r, "the number of hidden units", 1, CST_MODEL_HIDDEN_MAX);
     if (r->status == CST_OK && model->task == CST_TASK_REGRESSION)
-        refuse(r, at, "section NETW is in a model of a regression");
+        cst_reader_refuse(r, at, "section NETW is in a model of a regression");
     size_t size = cst_network_size(model->members, model->classes, hidden);
     size_t left = (r->end - r->at) / 8;
     if (r->status == CST_OK && (size == 0 || size > left))
-        refuse(r, at, "a network of %" PRId32 " hidden units is declared, but %zu bytes are left",
-               hidden, r->end - r->at);
+        cst_reader_refuse(
+            r, at, "a network of %" PRId32 " hidden units is declared, but %zu bytes are left",
+            hidden, r->end - r->at);
     if (r->status != CST_OK)
         return;
     cst_network *net = cst_alloc(r->context, 1, sizeof *net);
@@ -468,53 +314,57 @@ static void get_network(reader *r, cst_model *model) {
     model->network = net;
     *net = (cst_network){.members = model->members, .classes = model->classes, .hidden = hidden};
     size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
-    net->mean = get_f64s(r, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
+    net->mean = cst_reader_f64s(r, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
     at = r->at;
-    net->scale = get_f64s(r, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
+    net->scale = cst_reader_f64s(r, inputs, "the scale of an input", CST_MODEL_SLOPE_MAX);
     for (size_t i = 0; i < inputs && r->status == CST_OK; i++)
         if (!(net->scale[i] >= 1 / CST_MODEL_SLOPE_MAX))
-            refuse(r, at + 8 * i, "the scale of an input is %g, which is not from %g to %g",
-                   net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
-    net->theta = get_f64s(r, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
+            cst_reader_refuse(r, at + 8 * i,
+                              "the scale of an input is %g, which is not from %g to %g",
+                              net->scale[i], 1 / CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+    net->theta = cst_reader_f64s(r, size, "a weight of the network", CST_MODEL_SLOPE_MAX);
 }
 
-static void get_rule(reader *r, cst_model *model) {
+static void get_rule(cst_reader *r, cst_model *model) {
     size_t at = r->at;
-    int32_t rule =
-        get_int(r, "the rule for boxes", CST_BOX_RULE_LEARNERS + 1, CST_BOX_RULE_SOFT_NMS_LINEAR);
+    int32_t rule = cst_reader_int(r, "the rule for boxes", CST_BOX_RULE_LEARNERS + 1,
+                                  CST_BOX_RULE_SOFT_NMS_LINEAR);
     if (r->status == CST_OK && model->task != CST_TASK_DETECTION)
-        refuse(r, at, "section RULE is only for detection models");
+        cst_reader_refuse(r, at, "section RULE is only for detection models");
     if (r->status == CST_OK && rule == CST_BOX_RULE_BEST && model->members != 1)
-        refuse(r, at, "the boxes of the best member are of %" PRId32 " members", model->members);
+        cst_reader_refuse(r, at, "the boxes of the best member are of %" PRId32 " members",
+                          model->members);
     r->rule = (cst_box_rule)rule;
 }
 
 /* How many coefficients and biases a learner of this kind has. */
-static void check_lengths(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
-                          int32_t index) {
+static void check_lengths(cst_reader *r, size_t at, const cst_model *model,
+                          const cst_learner *learner, int32_t index) {
     bool linear = cst_learner_is_linear(learner->kind);
     bool network = learner->kind == CST_LEARNER_NETWORK;
     int32_t coefficients = network ? 0 : linear ? cst_design_columns(&model->gate) : model->members;
     int32_t biases = network ? 0 : linear ? 1 : model->classes;
     if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
-            refuse(r, at, "%" PRId32 " outputs and %" PRId32 " columns are too many",
-                   model->classes, coefficients);
+            cst_reader_refuse(r, at, "%" PRId32 " outputs and %" PRId32 " columns are too many",
+                              model->classes, coefficients);
         else
             coefficients *= model->classes;
         biases = model->classes;
     }
     if (learner->coefficients != coefficients)
-        refuse(r, at, "meta-learner %" PRId32 " has %" PRId32 " coefficients instead of %" PRId32,
-               index, learner->coefficients, coefficients);
+        cst_reader_refuse(
+            r, at, "meta-learner %" PRId32 " has %" PRId32 " coefficients instead of %" PRId32,
+            index, learner->coefficients, coefficients);
     if (learner->biases != biases && (linear || learner->biases != 0))
-        refuse(r, at, "meta-learner %" PRId32 " has %" PRId32 " biases instead of %" PRId32, index,
-               learner->biases, biases);
+        cst_reader_refuse(r, at,
+                          "meta-learner %" PRId32 " has %" PRId32 " biases instead of %" PRId32,
+                          index, learner->biases, biases);
 }
 
 /* A mixture of probabilities is one as it is. */
-static void check_mixture(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
-                          int32_t index) {
+static void check_mixture(cst_reader *r, size_t at, const cst_model *model,
+                          const cst_learner *learner, int32_t index) {
     double sum = 0;
     bool good =
         r->status == CST_OK && learner->coefficients >= model->members && learner->bias[0] == 0;
@@ -523,59 +373,69 @@ static void check_mixture(reader *r, size_t at, const cst_model *model, const cs
         sum += learner->weights[k];
     }
     if (r->status == CST_OK && !(good && fabs(sum - 1) <= CST_MODEL_MIXTURE_TOLERANCE))
-        refuse(r, at,
-               "meta-learner %" PRId32 " is no mixture: its weights are to be 0 or more with sum "
-               "1, without a bias or a gate",
-               index);
+        cst_reader_refuse(r, at,
+                          "meta-learner %" PRId32
+                          " is no mixture: its weights are to be 0 or more with sum "
+                          "1, without a bias or a gate",
+                          index);
 }
 
-static void get_learner(reader *r, const cst_model *model, cst_learner *learner, int32_t index) {
+static void get_learner(cst_reader *r, const cst_model *model, cst_learner *learner,
+                        int32_t index) {
     size_t at = r->at;
-    uint32_t kind = get_u32(r);
+    uint32_t kind = cst_reader_u32(r);
     if (r->status == CST_OK && kind > CST_LEARNER_NETWORK)
-        refuse(r, at, "meta-learner %" PRId32 " is of unknown kind %" PRIu32, index, kind);
+        cst_reader_refuse(r, at, "meta-learner %" PRId32 " is of unknown kind %" PRIu32, index,
+                          kind);
     learner->kind = r->status == CST_OK ? (cst_learner_kind)kind : CST_LEARNER_RIDGE;
     if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
-        refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
-               index);
+        cst_reader_refuse(
+            r, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
+            index);
     if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION &&
         cst_learner_map(model, learner) <= CST_PROBABILITY_SIMPLEX)
-        refuse(r, at, "meta-learner %" PRId32 " is of a kind for regression only", index);
+        cst_reader_refuse(r, at, "meta-learner %" PRId32 " is of a kind for regression only",
+                          index);
     if (learner->kind == CST_LEARNER_NETWORK && !model->network)
-        refuse(r, at, "meta-learner %" PRId32 " is a network, but section NETW is missing", index);
-    learner->coefficients = get_int(r, "the number of coefficients", 0, INT32_MAX);
-    learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
-    learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+        cst_reader_refuse(
+            r, at, "meta-learner %" PRId32 " is a network, but section NETW is missing", index);
+    learner->coefficients = cst_reader_int(r, "the number of coefficients", 0, INT32_MAX);
+    learner->biases = cst_reader_int(r, "the number of biases", 0, INT32_MAX);
+    learner->blend = cst_reader_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
     check_lengths(r, at, model, learner, index);
     bool mixes = learner->own && learner->own->mix;
     for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && !mixes && k < model->members; k++)
         if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
-            refuse(r, at,
-                   "meta-learner %" PRId32
-                   " takes logarithms, but member '%s' is mixed with a share %g of the uniform "
-                   "distribution, which is not from %g to 1",
-                   index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
+            cst_reader_refuse(
+                r, at,
+                "meta-learner %" PRId32
+                " takes logarithms, but member '%s' is mixed with a share %g of the uniform "
+                "distribution, which is not from %g to 1",
+                index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
     if (r->status != CST_OK)
         return;
-    learner->weights =
-        get_f64s(r, (size_t)learner->coefficients, "a coefficient", CST_MODEL_COEFFICIENT_MAX);
-    learner->bias = get_f64s(r, (size_t)learner->biases, "a bias", CST_MODEL_COEFFICIENT_MAX);
+    learner->weights = cst_reader_f64s(r, (size_t)learner->coefficients, "a coefficient",
+                                       CST_MODEL_COEFFICIENT_MAX);
+    learner->bias =
+        cst_reader_f64s(r, (size_t)learner->biases, "a bias", CST_MODEL_COEFFICIENT_MAX);
     if (cst_learner_map(model, learner) == CST_PROBABILITY_MIXTURE &&
         cst_learner_is_linear(learner->kind))
         check_mixture(r, at, model, learner, index);
 }
 
-static void get_learners(reader *r, cst_model *model) {
-    model->map =
-        (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
-                                     r->mapped ? CST_PROBABILITY_FINE : CST_PROBABILITY_SIMPLEX);
+static void get_learners(cst_reader *r, cst_model *model) {
+    model->map = (cst_probability_map)cst_reader_int(r, "the map from scores to probabilities", 0,
+                                                     r->mapped ? CST_PROBABILITY_FINE
+                                                               : CST_PROBABILITY_SIMPLEX);
     size_t at = r->at;
-    int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
+    int32_t count = cst_reader_int(r, "the number of meta-learners", 1, INT32_MAX);
     if (model->learner && r->status == CST_OK && count != model->learners)
-        refuse(r, at, "there are %" PRId32 " meta-learners, but %" PRId32 " in section OWNS", count,
-               model->learners);
+        cst_reader_refuse(r, at,
+                          "there are %" PRId32 " meta-learners, but %" PRId32 " in section OWNS",
+                          count, model->learners);
     if (!model->learner)
-        model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
+        model->learner =
+            cst_reader_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
     check_cells(r, at, "meta-learners", count, model->classes);
     if (!model->learner || r->status != CST_OK)
         return;
@@ -586,15 +446,15 @@ static void get_learners(reader *r, cst_model *model) {
         sum += model->learner[l].blend;
     }
     if (r->status == CST_OK && !(fabs(sum - 1) <= CST_MODEL_BLEND_TOLERANCE))
-        refuse(r, at, "the blend weights sum to %.12g instead of 1", sum);
+        cst_reader_refuse(r, at, "the blend weights sum to %.12g instead of 1", sum);
     bool network = false;
     for (int32_t l = 0; l < count; l++)
         network = network || model->learner[l].kind == CST_LEARNER_NETWORK;
     if (r->status == CST_OK && model->network && !network)
-        refuse(r, at, "section NETW is in a model without such a meta-learner");
+        cst_reader_refuse(r, at, "section NETW is in a model without such a meta-learner");
 }
 
-static void get_fusion(reader *r, cst_model *model) {
+static void get_fusion(cst_reader *r, cst_model *model) {
     cst_fusion *fusion = cst_alloc(r->context, 1, sizeof *fusion);
     if (!fusion) {
         r->status = CST_ERROR_MEMORY;
@@ -602,89 +462,94 @@ static void get_fusion(reader *r, cst_model *model) {
     }
     model->fusion = fusion;
     fusion->rule = r->rule;
-    fusion->iou = get_f64(r, "the overlap of boxes that are one object", 0, 1);
-    fusion->min_score = get_f64(r, "the least score of a box", 0, 1);
-    fusion->max_boxes = get_int(r, "the maximum number of boxes of a member", 1, INT32_MAX);
-    size_t count = (size_t)get_int(r, "the number of categories", 1, CST_MODEL_CLASSES_MAX);
-    fusion->category_id = get_room(r, count, sizeof *fusion->category_id, 12, "categories");
-    fusion->category_name = get_room(r, count, sizeof *fusion->category_name, 12, "categories");
+    fusion->iou = cst_reader_f64(r, "the overlap of boxes that are one object", 0, 1);
+    fusion->min_score = cst_reader_f64(r, "the least score of a box", 0, 1);
+    fusion->max_boxes = cst_reader_int(r, "the maximum number of boxes of a member", 1, INT32_MAX);
+    size_t count = (size_t)cst_reader_int(r, "the number of categories", 1, CST_MODEL_CLASSES_MAX);
+    fusion->category_id = cst_reader_room(r, count, sizeof *fusion->category_id, 12, "categories");
+    fusion->category_name =
+        cst_reader_room(r, count, sizeof *fusion->category_name, 12, "categories");
     fusion->categories = fusion->category_name ? (int32_t)count : 0;
     for (size_t c = 0; c < (size_t)fusion->categories && r->status == CST_OK; c++) {
         size_t at = r->at;
-        const uint8_t *id = take(r, 8);
-        fusion->category_id[c] = id ? (int64_t)load_u64(id) : 0;
+        const uint8_t *id = cst_reader_take(r, 8);
+        fusion->category_id[c] = id ? (int64_t)cst_load_u64(id) : 0;
         if (id && c > 0 && fusion->category_id[c] <= fusion->category_id[c - 1])
-            refuse(r, at, "the ids of the categories are not in ascending order");
-        if (get_int(r, "whether a category has a name", 0, 1) == 1)
-            fusion->category_name[c] = get_string(r, "category name", c);
+            cst_reader_refuse(r, at, "the ids of the categories are not in ascending order");
+        if (cst_reader_int(r, "whether a category has a name", 0, 1) == 1)
+            fusion->category_name[c] = cst_reader_string(r, "category name", c);
     }
     if (r->status != CST_OK)
         return;
     size_t at = r->at;
     size_t weights = count * (size_t)model->members; /* at most 2^24 * 2^20 */
-    fusion->weights = get_f64s(r, weights, "a weight of a box", CST_MODEL_COEFFICIENT_MAX);
+    fusion->weights = cst_reader_f64s(r, weights, "a weight of a box", CST_MODEL_COEFFICIENT_MAX);
     for (size_t i = 0; i < weights && r->status == CST_OK; i++)
         if (fusion->weights[i] < 0)
-            refuse(r, at + 8 * i, "a weight of a box is %g, which is negative", fusion->weights[i]);
+            cst_reader_refuse(r, at + 8 * i, "a weight of a box is %g, which is negative",
+                              fusion->weights[i]);
 }
 
 /* Bytes of a domain without a name or biases. */
 enum { DOMAIN_BYTES = 4 + 8 + 8 + 8 + 8 };
 
-static void get_domains(reader *r, cst_model *model) {
+static void get_domains(cst_reader *r, cst_model *model) {
     size_t first = r->at;
     size_t classes = (size_t)model->classes;
-    int32_t count = get_int(r, "the number of domains", 1, CST_DOMAINS_MAX);
+    int32_t count = cst_reader_int(r, "the number of domains", 1, CST_DOMAINS_MAX);
     size_t each = DOMAIN_BYTES + 8 * classes;
     if (r->status == CST_OK && model->task != CST_TASK_CLASSIFICATION)
-        refuse(r, first, "section DOMA is only for classification models");
+        cst_reader_refuse(r, first, "section DOMA is only for classification models");
     if (r->status == CST_OK && (size_t)count > (r->end - r->at) / each)
-        refuse(r, first, "%" PRId32 " domains are declared, but %zu bytes are left", count,
-               r->end - r->at);
+        cst_reader_refuse(r, first, "%" PRId32 " domains are declared, but %zu bytes are left",
+                          count, r->end - r->at);
     if (r->status == CST_OK)
         r->status = cst_domain_map_alloc(r->context, count, model->classes, &model->domains);
     for (int32_t d = 0; d < count && r->status == CST_OK; d++) {
         cst_domain_map *map = model->domains;
         size_t at = r->at;
-        map->names[d] = get_string(r, "domain", (size_t)d);
+        map->names[d] = cst_reader_string(r, "domain", (size_t)d);
         if (r->status == CST_OK && d > 0 && strcmp(map->names[d - 1], map->names[d]) >= 0)
-            refuse(r, at, "the domains are not in ascending order, or one is there twice");
+            cst_reader_refuse(r, at,
+                              "the domains are not in ascending order, or one is there twice");
         at = r->at;
-        const uint8_t *rows = take(r, 8);
-        map->rows[d] = rows ? (int64_t)load_u64(rows) : 0;
+        const uint8_t *rows = cst_reader_take(r, 8);
+        map->rows[d] = rows ? (int64_t)cst_load_u64(rows) : 0;
         if (map->rows[d] < 0)
-            refuse(r, at, "the number of rows of a domain is beyond 2^63");
-        map->before[d] = get_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
-        map->after[d] = get_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
-        map->scale[d] = get_f64(r, "a domain's scale", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+            cst_reader_refuse(r, at, "the number of rows of a domain is beyond 2^63");
+        map->before[d] = cst_reader_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
+        map->after[d] = cst_reader_f64(r, "a domain's NLL", 0, CST_MODEL_COEFFICIENT_MAX);
+        map->scale[d] =
+            cst_reader_f64(r, "a domain's scale", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
         for (size_t c = 0; c < classes && r->status == CST_OK; c++)
             map->bias[(size_t)d * classes + c] =
-                get_f64(r, "a domain's bias", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
+                cst_reader_f64(r, "a domain's bias", -CST_MODEL_SLOPE_MAX, CST_MODEL_SLOPE_MAX);
     }
 }
 
 /* Numbers from `least` to the bound of coefficients into an array of zeros. */
-static void fill_f64s(reader *r, double *values, size_t count, double least, const char *what) {
+static void fill_f64s(cst_reader *r, double *values, size_t count, double least, const char *what) {
     for (size_t i = 0; values && i < count && r->status == CST_OK; i++)
-        values[i] = get_f64(r, what, least, CST_MODEL_COEFFICIENT_MAX);
+        values[i] = cst_reader_f64(r, what, least, CST_MODEL_COEFFICIENT_MAX);
 }
 
-static void get_refit(reader *r, const cst_model *model, cst_refit *out) {
+static void get_refit(cst_reader *r, const cst_model *model, cst_refit *out) {
     static const double most = CST_MODEL_REFIT_MAX;
     size_t at = r->at;
     size_t k = (size_t)model->members;
     bool values = model->task == CST_TASK_REGRESSION;
-    int32_t learner = get_int(r, "the meta-learner of a refit", 0, model->learners - 1);
-    int32_t output = get_int(r, "the output of a refit", 0, values ? model->classes - 1 : 0);
-    int32_t biases = get_int(r, "the number of biases of a refit", 0, INT32_MAX);
-    bool nonnegative = get_int(r, "whether weights are bounded", 0, 1) == 1;
+    int32_t learner = cst_reader_int(r, "the meta-learner of a refit", 0, model->learners - 1);
+    int32_t output = cst_reader_int(r, "the output of a refit", 0, values ? model->classes - 1 : 0);
+    int32_t biases = cst_reader_int(r, "the number of biases of a refit", 0, INT32_MAX);
+    bool nonnegative = cst_reader_int(r, "whether weights are bounded", 0, 1) == 1;
     if (r->status == CST_OK && biases != (values ? 1 : model->learner[learner].biases))
-        refuse(r, at, "a refit has %" PRId32 " biases, which its meta-learner has not", biases);
+        cst_reader_refuse(r, at, "a refit has %" PRId32 " biases, which its meta-learner has not",
+                          biases);
     /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
     size_t numbers = 5 + k * (k + 1) / 2 + 4 * k + (size_t)biases * (k + 1);
     if (r->status == CST_OK && numbers > (r->end - r->at) / 8)
-        refuse(r, r->at, "%zu numbers of a refit are declared, but %zu bytes are left", numbers,
-               r->end - r->at);
+        cst_reader_refuse(r, r->at, "%zu numbers of a refit are declared, but %zu bytes are left",
+                          numbers, r->end - r->at);
     if (r->status != CST_OK)
         return;
     r->status = cst_refit_alloc(r->context, model->members, biases, out);
@@ -693,15 +558,15 @@ static void get_refit(reader *r, const cst_model *model, cst_refit *out) {
     out->learner = learner;
     out->output = output;
     out->nonnegative = nonnegative;
-    out->share = get_f64(r, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
-    out->pair = get_f64(r, "a refit's precision of the common scale", -most, most);
-    out->pull = get_f64(r, "a refit's pull", 0, most);
-    out->loss = get_f64(r, "a refit's loss", 0, most);
-    out->least = get_f64(r, "a refit's least loss", 0, most);
+    out->share = cst_reader_f64(r, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+    out->pair = cst_reader_f64(r, "a refit's precision of the common scale", -most, most);
+    out->pull = cst_reader_f64(r, "a refit's pull", 0, most);
+    out->loss = cst_reader_f64(r, "a refit's loss", 0, most);
+    out->least = cst_reader_f64(r, "a refit's least loss", 0, most);
     for (size_t i = 0; i < k && r->status == CST_OK; i++)
         for (size_t j = 0; j <= i; j++)
             out->curvature[i * k + j] = out->curvature[j * k + i] =
-                get_f64(r, "a curvature", i == j ? 0 : -most, most);
+                cst_reader_f64(r, "a curvature", i == j ? 0 : -most, most);
     fill_f64s(r, out->slope, k, -most, "a slope");
     fill_f64s(r, out->ridge, k, 0, "a ridge");
     fill_f64s(r, out->l1, k, 0, "an l1 penalty");
@@ -710,34 +575,34 @@ static void get_refit(reader *r, const cst_model *model, cst_refit *out) {
     fill_f64s(r, out->tilt, (size_t)biases * k, -most, "a bias's slope");
 }
 
-static void get_refits(reader *r, cst_model *model) {
+static void get_refits(cst_reader *r, cst_model *model) {
     cst_refits *refits = cst_alloc(r->context, 1, sizeof *refits);
     if (!refits) {
         r->status = CST_ERROR_MEMORY;
         return;
     }
     model->refits = refits;
-    size_t count = (size_t)get_int(r, "the number of refits", 1, INT32_MAX);
-    refits->refit = get_room(r, count, sizeof *refits->refit, 56, "refits");
+    size_t count = (size_t)cst_reader_int(r, "the number of refits", 1, INT32_MAX);
+    refits->refit = cst_reader_room(r, count, sizeof *refits->refit, 56, "refits");
     refits->count = refits->refit ? (int32_t)count : 0;
     for (int32_t i = 0; i < refits->count && r->status == CST_OK; i++)
         get_refit(r, model, &refits->refit[i]);
 }
 
-static void get_settings(reader *r, cst_model *model) {
+static void get_settings(cst_reader *r, cst_model *model) {
     size_t first = r->at;
-    size_t count = get_u32(r);
-    model->setting = get_room(r, count, sizeof *model->setting, 5, "settings");
+    size_t count = cst_reader_u32(r);
+    model->setting = cst_reader_room(r, count, sizeof *model->setting, 5, "settings");
     if (!model->setting)
         return;
     model->settings = count;
-    char **keys = get_room(r, count, sizeof *keys, 5, "settings");
+    char **keys = cst_reader_room(r, count, sizeof *keys, 5, "settings");
     for (size_t i = 0; i < count && r->status == CST_OK; i++) {
         size_t at = r->at;
-        model->setting[i] = get_string(r, "setting", i);
+        model->setting[i] = cst_reader_string(r, "setting", i);
         const char *equals = model->setting[i] ? strchr(model->setting[i], '=') : NULL;
         if (r->status == CST_OK && (!equals || equals == model->setting[i]))
-            refuse(r, at, "setting %zu is not in the form key=value", i);
+            cst_reader_refuse(r, at, "setting %zu is not in the form key=value", i);
         if (r->status != CST_OK)
             break;
         keys[i] = cst_strdup(r->context, model->setting[i]);
@@ -746,7 +611,7 @@ static void get_settings(reader *r, cst_model *model) {
         else
             r->status = CST_ERROR_MEMORY;
     }
-    check_different(r, first, keys, count, "setting");
+    cst_reader_different(r, first, keys, count, "setting");
     for (size_t i = 0; keys && i < count; i++)
         cst_free(r->context, keys[i]);
     cst_free(r->context, keys);
@@ -755,47 +620,49 @@ static void get_settings(reader *r, cst_model *model) {
 /* ---- the file ---- */
 
 /* Magic, version, length and checksum: whether these are the bytes that were written. */
-static uint32_t check_envelope(reader *r) {
+static uint32_t check_envelope(cst_reader *r) {
     static const char unlike[] = "this is not a corestack model";
     size_t size = r->end;
     size_t known = size < CST_MODEL_MAGIC_BYTES ? size : CST_MODEL_MAGIC_BYTES;
     if (size == 0)
-        refuse(r, 0, "%s: it is empty", unlike);
+        cst_reader_refuse(r, 0, "%s: it is empty", unlike);
     else if (memcmp(r->bytes, CST_MODEL_MAGIC, known) != 0)
-        refuse(r, 0, "%s", unlike);
+        cst_reader_refuse(r, 0, "%s", unlike);
     if (r->status == CST_OK && size >= 12) {
-        uint32_t version = load_u32(r->bytes + 8);
+        uint32_t version = cst_load_u32(r->bytes + 8);
         if (version > CST_MODEL_VERSION)
             r->status = cst_fail(r->context, CST_ERROR_UNSUPPORTED,
                                  "%s: byte 8: written by a newer corestack (format %" PRIu32
                                  ", but this program reads up to %d); upgrade corestack",
                                  r->name, version, (int)CST_MODEL_VERSION);
         else if (version == 0)
-            refuse(r, 8, "the format version is 0, but the first version is 1");
+            cst_reader_refuse(r, 8, "the format version is 0, but the first version is 1");
     }
     size_t least = CST_MODEL_HEADER_BYTES + CST_MODEL_CHECKSUM_BYTES;
     if (size < least)
-        refuse(r, size, "truncated: the smallest model has %zu bytes; copy the file again", least);
+        cst_reader_refuse(
+            r, size, "truncated: the smallest model has %zu bytes; copy the file again", least);
     if (r->status != CST_OK)
         return 0;
-    uint64_t length = load_u64(r->bytes + 16);
+    uint64_t length = cst_load_u64(r->bytes + 16);
     if (length > size)
-        refuse(r, size, "truncated: it had %" PRIu64 " bytes when written; copy the file again",
-               length);
+        cst_reader_refuse(r, size,
+                          "truncated: it had %" PRIu64 " bytes when written; copy the file again",
+                          length);
     else if (length < size)
-        refuse(r, (size_t)length, "extra bytes follow the end of the model");
+        cst_reader_refuse(r, (size_t)length, "extra bytes follow the end of the model");
     r->end = size - CST_MODEL_CHECKSUM_BYTES;
-    uint32_t stored = load_u32(r->bytes + r->end);
+    uint32_t stored = cst_load_u32(r->bytes + r->end);
     if (r->status == CST_OK && stored != cst_crc32c(r->bytes, r->end))
-        refuse(r, r->end,
-               "wrong checksum: the file was damaged after it was written; copy it again");
+        cst_reader_refuse(
+            r, r->end, "wrong checksum: the file was damaged after it was written; copy it again");
     r->at = CST_MODEL_HEADER_BYTES;
-    return load_u32(r->bytes + 12);
+    return cst_load_u32(r->bytes + 12);
 }
 
-typedef void (*section_fn)(reader *r, cst_model *model);
+typedef void (*section_fn)(cst_reader *r, cst_model *model);
 
-static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
+static void get_payload(cst_reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
         [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
@@ -809,29 +676,29 @@ static void get_payload(reader *r, cst_model *model, cst_section section, size_t
     r->end = r->at + length;
     payloads[section](r, model);
     if (r->status == CST_OK && r->at != r->end)
-        refuse(r, r->at, "%zu bytes are left over in section %s", r->end - r->at,
-               cst_section_info[section].tag);
+        cst_reader_refuse(r, r->at, "%zu bytes are left over in section %s", r->end - r->at,
+                          cst_section_info[section].tag);
     r->end = end;
 }
 
 /* Refuses when one of the sections from..to-1 has to be there. */
-static void check_skipped(reader *r, int from, int to) {
+static void check_skipped(cst_reader *r, int from, int to) {
     for (int s = from; s < to; s++)
         if (cst_section_info[s].present)
-            refuse(r, r->at, "section %s is missing here", cst_section_info[s].tag);
+            cst_reader_refuse(r, r->at, "section %s is missing here", cst_section_info[s].tag);
 }
 
 /* Reads one section. *next: the first known section that may still come. */
-static void get_section(reader *r, cst_model *model, int *next) {
+static void get_section(cst_reader *r, cst_model *model, int *next) {
     size_t at = r->at;
-    const uint8_t *head = take(r, CST_MODEL_SECTION_BYTES);
+    const uint8_t *head = cst_reader_take(r, CST_MODEL_SECTION_BYTES);
     if (!head)
         return;
-    uint32_t flags = load_u32(head + 4);
-    uint64_t length = load_u64(head + 8);
+    uint32_t flags = cst_load_u32(head + 4);
+    uint64_t length = cst_load_u64(head + 8);
     if (length > r->end - r->at) {
-        refuse(r, at + 8, "a section of %" PRIu64 " bytes is declared, but %zu are left", length,
-               r->end - r->at);
+        cst_reader_refuse(r, at + 8, "a section of %" PRIu64 " bytes is declared, but %zu are left",
+                          length, r->end - r->at);
         return;
     }
     int found = 0;
@@ -839,10 +706,11 @@ static void get_section(reader *r, cst_model *model, int *next) {
         found++;
     if (found < CST_SECTIONS) {
         if (found < *next)
-            refuse(r, at, "section %s is a duplicate or out of order", cst_section_info[found].tag);
+            cst_reader_refuse(r, at, "section %s is a duplicate or out of order",
+                              cst_section_info[found].tag);
         if (flags != cst_section_info[found].flags)
-            refuse(r, at + 4, "section %s has flags 0x%" PRIx32 " instead of 0x%" PRIx32,
-                   cst_section_info[found].tag, flags, cst_section_info[found].flags);
+            cst_reader_refuse(r, at + 4, "section %s has flags 0x%" PRIx32 " instead of 0x%" PRIx32,
+                              cst_section_info[found].tag, flags, cst_section_info[found].flags);
         r->at = at; /* where a section before this one is missed */
         check_skipped(r, *next, found);
         r->at = at + CST_MODEL_SECTION_BYTES;
@@ -854,9 +722,9 @@ static void get_section(reader *r, cst_model *model, int *next) {
             cst_fail(r->context, CST_ERROR_UNSUPPORTED,
                      "%s: byte %zu: prediction needs the section with tag 0x%08" PRIx32
                      ", which this version of corestack does not support; upgrade corestack",
-                     r->name, at, load_u32(head));
+                     r->name, at, cst_load_u32(head));
     } else {
-        (void)take(r, (size_t)length);
+        (void)cst_reader_take(r, (size_t)length);
     }
 }
 
@@ -867,7 +735,7 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: %zu bytes; corestack models have at most %zu", name, size,
                         CST_MODEL_BYTES_MAX);
-    reader r = {.context = context, .name = name, .bytes = bytes, .end = size};
+    cst_reader r = {.context = context, .name = name, .bytes = bytes, .end = size};
     cst_model *model = NULL;
     uint32_t sections = check_envelope(&r);
     if (r.status == CST_OK)
@@ -878,13 +746,14 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
     if (r.status == CST_OK)
         check_skipped(&r, next, CST_SECTIONS);
     if (r.status == CST_OK && (model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
-        refuse(&r, r.at, "section FUSE %s",
-               model->fusion ? "is only for detection models"
-                             : "is missing from a detection model");
+        cst_reader_refuse(&r, r.at, "section FUSE %s",
+                          model->fusion ? "is only for detection models"
+                                        : "is missing from a detection model");
     if (r.status == CST_OK && model->fusion && model->classes != 2)
-        refuse(&r, r.at, "a detection model has %" PRId32 " classes instead of 2", model->classes);
+        cst_reader_refuse(&r, r.at, "a detection model has %" PRId32 " classes instead of 2",
+                          model->classes);
     if (r.status == CST_OK && r.at != r.end)
-        refuse(&r, r.at, "%zu extra bytes follow the last section", r.end - r.at);
+        cst_reader_refuse(&r, r.at, "%zu extra bytes follow the last section", r.end - r.at);
     check_sample(&r, size, model);
     if (r.status == CST_OK)
         *out = model;

@@ -209,7 +209,7 @@ class Claims(PoolCase):
                          "splits": {"oof": {"labels": "y.npz", "groups": "y.npz"}},
                          "models": [{"name": n, "predictions": {"oof": "m.npz"}} for n in "ab"]}
         self.write_manifest()
-        self.stays_small("fit", self.pool, "-o", self.path("x"), "--memory", "64MiB", says=("1 groups",),
+        self.stays_small("fit", self.pool, "-o", self.path("x"), "--memory", "64MiB", says=("1 group ",),
                          above=136 * MEBIBYTE)
 
     def test_strings_of_many_characters(self):

@@ -209,9 +209,6 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     if (status == CST_OK && report && f->settings.nested)
         status = nested(context, f);
     if (status == CST_OK && report)
-        status = cst_stages_condition_cka(context, &f->training.source.view, &f->settings,
-                                          &f->fit.rows.stages);
-    if (status == CST_OK && report)
         status = write_report(context, f, cst_seconds() - start, report);
     CST_TRY(cst_progress(context, "fit", 1, 1));
     if (status == CST_OK && model) {

@@ -81,8 +81,6 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         seconds_nested = cst_seconds() - before;
     }
     if (status == CST_OK && report)
-        status = cst_stages_condition_cka(context, &source.view, &settings, &stages);
-    if (status == CST_OK && report)
         status = cst_stage(context, "scores of members");
     if (status == CST_OK && report) {
         members = cst_alloc(context, (size_t)source.view.members, sizeof *members);

@@ -515,20 +515,6 @@ cst_status cst_stages_condition(cst_context *context, cst_stages *s) {
     return status;
 }
 
-cst_status cst_stages_condition_cka(cst_context *context, const cst_view *view,
-                                    const cst_settings *settings, cst_stages *s) {
-    cst_cka_result found = {0};
-    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS ||
-        view->rows < CST_CKA_CONDITION_ROWS)
-        return CST_OK;
-    cst_status status = cst_stage(context, "condition of the CKA matrix");
-    CST_TRY(cst_cka(context, view, &settings->cka, &found));
-    CST_TRY(cst_cka_kappa(context, &found, NULL, 0, &s->kappa_cka[0]));
-    CST_TRY(cst_cka_kappa(context, &found, s->kept, s->kept_count, &s->kappa_cka[1]));
-    cst_cka_result_free(context, &found);
-    return status;
-}
-
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
  * dropped for, even where that one went later. */
 void cst_stages_find_closest(cst_stages *out) {

@@ -67,10 +67,6 @@ cst_status cst_stages_choose(cst_context *context, const cst_settings *settings,
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
 /* The condition numbers, from what S1 found and the kept members. */
 cst_status cst_stages_condition(cst_context *context, cst_stages *stages);
-/* For a report: kappa_cka of a run whose measure was not CKA, by CKA of the view; nothing where it
- * was, or where there are too many members. */
-cst_status cst_stages_condition_cka(cst_context *context, const cst_view *view,
-                                    const cst_settings *settings, cst_stages *stages);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
 void cst_stages_find_closest(cst_stages *out);
 /* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */

@@ -58,24 +58,6 @@ static cst_status scores_of_members(cst_context *context, const cst_training *so
     return status == CST_OK ? cst_value_member_metrics(context, &source->view, *out) : status;
 }
 
-/* As cst_stages_condition_cka, of values in units of their targets. */
-static cst_status condition_cka(cst_context *context, const cst_view *view,
-                                const cst_settings *settings, cst_stages *s) {
-    cst_scaling scaling = {0};
-    cst_cka_result found = {0};
-    if (s->cka.members > 0 || s->members > CST_CKA_CONDITION_MEMBERS ||
-        view->rows < CST_CKA_CONDITION_ROWS)
-        return CST_OK;
-    cst_status status = cst_stage(context, "condition of the CKA matrix");
-    CST_TRY(cst_scaling_make(context, view, &scaling));
-    CST_TRY(cst_value_cka(context, view, &scaling, &settings->cka, &found));
-    CST_TRY(cst_cka_kappa(context, &found, NULL, 0, &s->kappa_cka[0]));
-    CST_TRY(cst_cka_kappa(context, &found, s->kept, s->kept_count, &s->kappa_cka[1]));
-    cst_cka_result_free(context, &found);
-    cst_scaling_free(context, &scaling);
-    return status;
-}
-
 static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report) {
     double start = cst_seconds();
@@ -111,8 +93,6 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         CST_TRY(nested_scores(context, &source, &settings, &oof, each));
         seconds_nested = cst_seconds() - before;
     }
-    if (status == CST_OK && report)
-        status = condition_cka(context, &source.view, &settings, &stages.base);
     if (status == CST_OK && report)
         status = scores_of_members(context, &source, &members);
     if (status == CST_OK && report) {

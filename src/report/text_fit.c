@@ -339,9 +339,12 @@ static void print_stack(cst_page *page, const json_t *root) {
     cst_text_label(page, "kappa, Gram");
     cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_gram_before"),
                      cst_json_number(root, "kappa_gram_after"));
-    cst_text_label(page, "kappa, CKA");
-    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_cka_before"),
-                     cst_json_number(root, "kappa_cka_after"));
+    if (!isnan(cst_json_number(root, "kappa_cka_before"))) {
+        cst_text_label(page, "kappa, CKA");
+        cst_page_numbers(page, 4, "# before -> # after\n",
+                         cst_json_number(root, "kappa_cka_before"),
+                         cst_json_number(root, "kappa_cka_after"));
+    }
     print_lambda(page, root);
     print_weights(page, root, "log-linear weights");
     print_mixing(page, root);

@@ -263,6 +263,16 @@ double cst_json_number(const json_t *object, const char *key) {
     return number_of(json_object_get(object, key));
 }
 
+bool cst_json_has_column(const json_t *rows, const char *key) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *value = json_object_get(json_array_get(rows, i), key);
+        const char *text = json_string_value(value);
+        if (json_is_number(value) || (text && *text))
+            return true;
+    }
+    return false;
+}
+
 const char *cst_json_string(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }

@@ -65,6 +65,8 @@ void cst_grid_end(cst_grid *table);
 /* What a document holds at a key: NaN, NULL or false where it is absent, null or of another type.
  * Strings are borrowed. */
 double cst_json_number(const json_t *object, const char *key);
+/* Whether one of the rows, a list of objects, has a number or a text that is not empty there. */
+bool cst_json_has_column(const json_t *rows, const char *key);
 const char *cst_json_string(const json_t *object, const char *key);
 const char *cst_json_text(const json_t *object, const char *key); /* "-" in place of NULL */
 bool cst_json_flag(const json_t *object, const char *key);

@@ -201,20 +201,10 @@ static void add_parts(latex_table *table, const char *object, const char *mean) 
 
 /* ---- cells ---- */
 
-static bool has(const json_t *rows, const char *key) {
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *value = json_object_get(json_array_get(rows, i), key);
-        const char *text = json_string_value(value);
-        if (json_is_number(value) || (text && *text))
-            return true;
-    }
-    return false;
-}
-
 /* Memory is in GB, or in MB where no row has a tenth of one. */
 static bool has_measured(const json_t *rows, const measured *m) {
     bool many = false;
-    if (!has(rows, m->key) || (m->only && !has(rows, m->only)))
+    if (!cst_json_has_column(rows, m->key) || (m->only && !cst_json_has_column(rows, m->only)))
         return false;
     if (strcmp(m->key, "memory_bytes") != 0)
         return true;
@@ -263,10 +253,10 @@ static void print_p(const latex_table *table, const json_t *row) {
 static void print_costs(const latex_table *table, const json_t *row) {
     double models = cst_json_number(row, "models");
     double flops = cst_json_number(row, "flops_rel");
-    if (has(table->rows, "models"))
+    if (cst_json_has_column(table->rows, "models"))
         cst_page_print(table->page, isnan(models) ? " & --" : " & $%.*f$",
                        cst_models_decimals(table->rows), models);
-    if (has(table->rows, "flops_rel"))
+    if (cst_json_has_column(table->rows, "flops_rel"))
         cst_page_print(table->page, isnan(flops) ? " & --" : " & $%.2f\\times$", flops);
     for (int m = 0; m < MEASURED_COUNT; m++) {
         double value = MEASURED[m].scale * cst_json_number(row, MEASURED[m].key);
@@ -283,7 +273,7 @@ static void print_row(const latex_table *table, const json_t *row, bool costs) {
     for (size_t n = 0; n < sizeof NAMES / sizeof NAMES[0]; n++) {
         const char *text = cst_json_string(row, NAMES[n]);
         double number = cst_json_number(row, NAMES[n]);
-        if (!has(table->rows, NAMES[n]))
+        if (!cst_json_has_column(table->rows, NAMES[n]))
             continue;
         cst_page_print(table->page, "%s", first ? "" : " & ");
         first = false;
@@ -311,7 +301,7 @@ static void print_heads(const latex_table *table, bool costs) {
     const char *key = cst_json_string(table->root, "key");
     bool first = true;
     for (size_t n = 0; n < sizeof NAMES / sizeof NAMES[0]; n++) {
-        if (!has(table->rows, NAMES[n]))
+        if (!cst_json_has_column(table->rows, NAMES[n]))
             continue;
         cst_page_print(table->page, "%s\\textbf{", first ? "" : " & ");
         print_text(table->page, strcmp(NAMES[n], "value") == 0 && key ? key : NAMES[n]);
@@ -323,9 +313,9 @@ static void print_heads(const latex_table *table, bool costs) {
         print_head(table, column->score ? column->score->label : column->part,
                    column->higher_is_better ? " $\\uparrow$" : " $\\downarrow$");
     }
-    if (costs && has(table->rows, "models"))
+    if (costs && cst_json_has_column(table->rows, "models"))
         print_head(table, "models", "");
-    if (costs && has(table->rows, "flops_rel"))
+    if (costs && cst_json_has_column(table->rows, "flops_rel"))
         print_head(table, "FLOPs (rel.)", " $\\downarrow$");
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
         if (has_measured(table->rows, &MEASURED[m]))
@@ -343,9 +333,10 @@ static void print_heads(const latex_table *table, bool costs) {
 static void print_alignment(const latex_table *table, bool costs) {
     int numbers = table->count;
     for (size_t n = 0; n < sizeof NAMES / sizeof NAMES[0]; n++)
-        cst_page_print(table->page, "%s", has(table->rows, NAMES[n]) ? "l" : "");
+        cst_page_print(table->page, "%s", cst_json_has_column(table->rows, NAMES[n]) ? "l" : "");
     if (costs)
-        numbers += has(table->rows, "models") + has(table->rows, "flops_rel") + has_tests(table);
+        numbers += cst_json_has_column(table->rows, "models") +
+                   cst_json_has_column(table->rows, "flops_rel") + has_tests(table);
     for (int m = 0; costs && m < MEASURED_COUNT; m++)
         numbers += has_measured(table->rows, &MEASURED[m]);
     for (int i = 0; i < numbers; i++)
@@ -379,8 +370,9 @@ static void print_caption(const latex_table *table, const char *what) {
     cst_page_print(page, ".");
     if (table->count > 0 && table->columns[0].mean)
         cst_page_print(page, " Mean and standard %s.",
-                       has(table->rows, "seeds") ? "error over the seeds"
-                                                 : "deviation over the random subsets");
+                       cst_json_has_column(table->rows, "seeds")
+                           ? "error over the seeds"
+                           : "deviation over the random subsets");
     else if (repetitions > 0)
         cst_page_print(page, " Mean and standard error over %zu repetitions.", repetitions);
     else if (interval)

@@ -32,16 +32,6 @@ static const plain_column LAST[] = {{"models", "K", 0},
                                     {"seconds", "seconds", 2},
                                     {"detail", "detail", -1}};
 
-static bool has_column(const json_t *rows, const char *key) {
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *value = json_object_get(json_array_get(rows, i), key);
-        const char *text = json_string_value(value);
-        if (json_is_number(value) || (text && *text))
-            return true;
-    }
-    return false;
-}
-
 /* Whether a row has a p-value. */
 static bool has_tests(const json_t *root, const json_t *rows) {
     for (size_t i = 0; i < json_array_size(rows); i++)
@@ -57,7 +47,7 @@ static const cst_score_spec *next_score(const json_t *root, const json_t *rows, 
         int32_t count = 0;
         const cst_score_spec *scores = cst_scores_of(root, (cst_score_group)*group, &count);
         while (*place < count)
-            if (has_column(rows, scores[(*place)++].key))
+            if (cst_json_has_column(rows, scores[(*place)++].key))
                 return &scores[*place - 1];
     }
     return NULL;
@@ -83,7 +73,7 @@ static void print_heads(cst_page *page, const json_t *root, const json_t *rows,
                         const plain_column *columns, size_t count, bool rule) {
     const char *key = cst_json_string(root, "key");
     for (size_t c = 0; c < count; c++) {
-        if (!has_column(rows, columns[c].key))
+        if (!cst_json_has_column(rows, columns[c].key))
             continue;
         if (rule) {
             cst_page_print(page, columns[c].decimals < 0 ? "---|" : "--:|");
@@ -123,7 +113,7 @@ static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
     for (size_t c = 0; c < count; c++) {
         const char *text = cst_json_string(row, columns[c].key);
         double value = cst_json_number(row, columns[c].key);
-        if (!has_column(rows, columns[c].key))
+        if (!cst_json_has_column(rows, columns[c].key))
             continue;
         cst_page_print(page, " ");
         if (text)

@@ -27,6 +27,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+
 FLOOR = 1e-15
 TREES = 300
 
@@ -48,22 +51,12 @@ def learners(seed):
 
 # ---- the pool -------------------------------------------------------------------------------------------------------
 
-def probabilities(values, logits):
-    """[rows][classes] float64 whose rows sum to 1; one column is that of the second of two classes."""
-    p = np.asarray(values, np.float64).reshape(len(values), -1)
-    if p.shape[1] == 1:
-        p = np.concatenate([np.zeros_like(p) if logits else 1 - p, p], axis=1)
-    if logits:
-        p = np.exp(p - p.max(axis=1, keepdims=True))
-    return p / np.maximum(p.sum(axis=1, keepdims=True), 1e-300)
-
-
 def read(manifest, split):
     """(members' probabilities of oof, of the split, labels of oof, folds or groups of oof)"""
     pool = json.loads(manifest.read_text())
     logits = pool.get("output") == "logit"
     entry = pool["splits"]["oof"]
-    parts = [[probabilities(np.load(manifest.parent / m["predictions"][s]), logits) for m in pool["models"]] for s in ("oof", split)]
+    parts = [[common.probabilities(np.load(manifest.parent / m["predictions"][s]), logits) for m in pool["models"]] for s in ("oof", split)]
     column = {key: np.load(manifest.parent / entry[key]) if entry.get(key) else None for key in ("labels", "folds", "groups")}
     return (*parts, column["labels"].astype(int), column["folds"], column["groups"])
 

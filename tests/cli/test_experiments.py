@@ -124,7 +124,7 @@ class Experiments(PoolCase):
         expected = np.sqrt(parts[0])
         np.testing.assert_allclose(heated, expected / expected.sum(1, keepdims=True), atol=1e-9)
         labels, logits = sample(60, 3, 1, 1.0)[:2]
-        p = autogluon_stack.probabilities(logits[:, 0], False)
+        p = autogluon_stack.common.probabilities(logits[:, 0], False)
         self.assertEqual(p.shape, (60, 2))
         divisions = autogluon_stack.divide(labels, None, np.repeat(np.arange(20), 3), 5, 0)
         for fitted, rest in divisions:

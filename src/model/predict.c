@@ -3,6 +3,7 @@
  * The last stage, and the only one that a service runs.
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
  */
+#include "model/predict.h"
 #include "learners/design.h"
 #include "model/absent.h"
 #include "model/kernels.h"
@@ -25,46 +26,9 @@ enum {
 static const double SUM_TOLERANCE = 1e-3;
 static const double SUM_EXACT = 1e-6;
 
-typedef struct predict_job {
-    const cst_model *model;
-    const cst_view *view;
-    const double *blend;   /* [learners]; 0: not needed */
-    int32_t linear;        /* linear learners with a weight */
-    bool gated;            /* some of them reads an aggregator column */
-    bool network;          /* the model's network has a weight */
-    bool calibrate;        /* the blend goes through the model's calibration map */
-    const int32_t *places; /* [domains of the view]: their position in the model's layer, or -1;
-                              NULL: rows have no domain of their own */
-    int32_t domain;        /* of all rows, without `places`: such a position, or -1 */
-    bool check;            /* the members' numbers are a caller's, not a pool's */
-    bool report;           /* progress is told */
-    int64_t chunk;         /* samples worked on at a time */
-    int64_t batch;         /* samples whose rows are got at a time, >= chunk */
-    int64_t wave;          /* first block of the present wave */
-    float *out;            /* [rows][classes] */
-} predict_job;
-
-typedef struct predict_scratch {
-    float *gathered;       /* [members][batch * classes] where the view's rows have to be copied;
-                              [members][chunk * classes] where they may have to be repaired */
-    const float **batch;   /* [members] rows of the batch */
-    const float **members; /* [members] rows of the chunk, in the batch or in `gathered` */
-    double *memory;        /* what the five below are parts of */
-    double *mixture;       /* [chunk * classes] */
-    double *scores;        /* [learners that are linear, at least 1][chunk * classes] */
-    double *columns;       /* [12][CST_TILE] */
-    double *samples;       /* [2][chunk]; of a regression [2][chunk * classes], zeros */
-    float *scaled;         /* [members][chunk * classes]: values for the aggregators; or NULL */
-    const float **inputs;  /* [members], into scaled; or NULL */
-    double *design;        /* scratch of cst_design_tile */
-    double *network;       /* of cst_network_row */
-    double *work;          /* [chunk * classes], where members are scaled */
-    float *rescaled;       /* the same */
-} predict_scratch;
-
 /* ---- what a caller hands over ---- */
 
-static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_t member,
+static cst_status refuse_row(cst_context *worker, const cst_predict_job *job, int32_t member,
                              int64_t row, const float *values, double sum) {
     const cst_model *model = job->model;
     const char *name = model->member_names[member];
@@ -89,7 +53,7 @@ static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_
 
 /* Clips a row to [0, 1] and divides it by its sum, in the chunk's own copy of the member. Only rows
  * of a caller's arrays, which nothing else copies, are repaired. */
-static void repair_row(const predict_job *job, const predict_scratch *s, int32_t member,
+static void repair_row(const cst_predict_job *job, const cst_predict_scratch *s, int32_t member,
                        int64_t row, int64_t count) {
     size_t classes = (size_t)job->model->classes;
     float *copy = s->gathered + (size_t)member * (size_t)job->chunk * classes;
@@ -107,8 +71,8 @@ static void repair_row(const predict_job *job, const predict_scratch *s, int32_t
         values[c] = (float)((double)values[c] / sum);
 }
 
-static cst_status check_rows(cst_context *worker, const predict_job *job, const predict_scratch *s,
-                             int64_t first, int64_t count) {
+static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
+                             const cst_predict_scratch *s, int64_t first, int64_t count) {
     int32_t classes = job->model->classes;
     bool values = job->model->task == CST_TASK_REGRESSION;
     for (int64_t i = 0; i < count; i++)
@@ -128,7 +92,7 @@ static cst_status check_rows(cst_context *worker, const predict_job *job, const 
 
 /* One tile of a linear learner that has a function for each output. columns: the gated ones. */
 static void value_scores(const cst_model *model, const cst_learner *learner,
-                         const predict_scratch *s, int32_t gated, int64_t first, int64_t size,
+                         const cst_predict_scratch *s, int32_t gated, int64_t first, int64_t size,
                          double *scores) {
     size_t outputs = (size_t)model->classes;
     size_t members = (size_t)model->members;
@@ -146,7 +110,7 @@ static void value_scores(const cst_model *model, const cst_learner *learner,
 }
 
 /* What the aggregators of a regression see: values in units of the targets. */
-static void scale_members(const cst_model *model, const predict_scratch *s, int64_t chunk,
+static void scale_members(const cst_model *model, const cst_predict_scratch *s, int64_t chunk,
                           int64_t cells) {
     const cst_scaling *scaling = &model->values->scaling;
     for (int32_t k = 0; k < model->members; k++) {
@@ -159,7 +123,7 @@ static void scale_members(const cst_model *model, const predict_scratch *s, int6
 }
 
 /* Adds the members' part to one tile of a linear learner's scores, and sets the intercept. */
-static void start_scores(const cst_learner *learner, const predict_scratch *s, int32_t members,
+static void start_scores(const cst_learner *learner, const cst_predict_scratch *s, int32_t members,
                          int64_t first, int64_t size, double *scores) {
     for (int64_t e = 0; e < size; e++)
         scores[first + e] = learner->bias[0];
@@ -170,7 +134,7 @@ static void start_scores(const cst_learner *learner, const predict_scratch *s, i
 
 /* Scores of all linear learners that have a weight: the meta-design is made once for all of them.
  */
-static void linear_scores(const predict_job *job, const predict_scratch *s, int64_t count) {
+static void linear_scores(const cst_predict_job *job, const cst_predict_scratch *s, int64_t count) {
     const cst_model *model = job->model;
     const cst_gate *gate = &model->gate;
     int64_t cells = count * model->classes;
@@ -207,7 +171,7 @@ static void linear_scores(const predict_job *job, const predict_scratch *s, int6
 }
 
 /* The linear learners' share of the mixture. */
-static void add_linear(const predict_job *job, const predict_scratch *s, int64_t count) {
+static void add_linear(const cst_predict_job *job, const cst_predict_scratch *s, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
     linear_scores(job, s, count);
@@ -224,7 +188,7 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
     }
 }
 
-static void add_loglinear(const predict_job *job, const predict_scratch *s,
+static void add_loglinear(const cst_predict_job *job, const cst_predict_scratch *s,
                           const cst_learner *learner, double blend, int64_t count) {
     const cst_model *model = job->model;
     size_t classes = (size_t)model->classes;
@@ -246,7 +210,7 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     cst_add_scaled_f64(scores, cells, blend, s->mixture);
 }
 
-static void add_network(const predict_job *job, const predict_scratch *s, double blend,
+static void add_network(const cst_predict_job *job, const cst_predict_scratch *s, double blend,
                         int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
@@ -258,7 +222,8 @@ static void add_network(const predict_job *job, const predict_scratch *s, double
 /* ---- blocks ---- */
 
 /* Both maps are of the numbers that are returned without them. */
-static void calibrate(const predict_job *job, const predict_scratch *s, int64_t count, float *out) {
+static void calibrate(const cst_predict_job *job, const cst_predict_scratch *s, int64_t count,
+                      float *out) {
     int64_t cells = count * job->model->classes;
     for (int64_t e = 0; e < cells; e++)
         s->mixture[e] = (double)out[e];
@@ -268,14 +233,14 @@ static void calibrate(const predict_job *job, const predict_scratch *s, int64_t 
 }
 
 /* Position in the model's layer of the domain of a row; -1: none. */
-static int32_t place_of(const predict_job *job, int64_t row) {
+static int32_t place_of(const cst_predict_job *job, int64_t row) {
     if (!job->places)
         return job->domain;
     int32_t d = cst_view_domain(job->view, row);
     return d < 0 ? -1 : job->places[d];
 }
 
-static void apply_domains(const predict_job *job, const predict_scratch *s, int64_t first,
+static void apply_domains(const cst_predict_job *job, const cst_predict_scratch *s, int64_t first,
                           int64_t count, float *out) {
     int32_t classes = job->model->classes;
     for (int64_t i = 0; i < count; i++, out += classes) {
@@ -302,7 +267,7 @@ static bool round_mixture(const double *mixture, int64_t cells, float *out) {
 
 /* Names the first cell of rows first.. of `out` that is not finite. Numbers near the end of
  * float32's range bring that about, and models that were not written by a fit. */
-static cst_status refuse_result(cst_context *worker, const predict_job *job, int64_t first,
+static cst_status refuse_result(cst_context *worker, const cst_predict_job *job, int64_t first,
                                 const float *out, const double *mixture) {
     int32_t classes = job->model->classes;
     int64_t at = 0;
@@ -318,8 +283,8 @@ static cst_status refuse_result(cst_context *worker, const predict_job *job, int
 }
 
 /* Samples first..first+count-1, whose rows are in s->members. */
-static cst_status predict_chunk(cst_context *worker, const predict_job *job,
-                                const predict_scratch *s, int64_t first, int64_t count) {
+static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
+                                const cst_predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
     cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
@@ -345,9 +310,9 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
 }
 
 /* Samples first..first+count-1, rows[k] being those of member k, chunk by chunk. */
-static cst_status predict_chunks(cst_context *worker, const predict_job *job,
-                                 const predict_scratch *s, const float *const *rows, int64_t first,
-                                 int64_t count) {
+cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
+                              const cst_predict_scratch *s, const float *const *rows, int64_t first,
+                              int64_t count) {
     cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < count; at += job->chunk) {
         int64_t left = count - at;
@@ -358,7 +323,7 @@ static cst_status predict_chunks(cst_context *worker, const predict_job *job,
     return status;
 }
 
-static void free_scratch(cst_context *worker, predict_scratch *s) {
+void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s) {
     cst_free(worker, s->gathered);
     cst_free(worker, s->scaled);
     cst_free(worker, s->rescaled);
@@ -366,7 +331,7 @@ static void free_scratch(cst_context *worker, predict_scratch *s) {
     cst_free(worker, s->memory);
     cst_free(worker, s->members);
     cst_free(worker, s->batch);
-    *s = (predict_scratch){0};
+    *s = (cst_predict_scratch){0};
 }
 
 size_t cst_stack_sample_bytes(const cst_model *model) {
@@ -381,7 +346,8 @@ size_t cst_stack_sample_bytes(const cst_model *model) {
 }
 
 /* Memory of one thread's work, freed with free_scratch also after a failure. */
-static cst_status make_scratch(cst_context *worker, const predict_job *job, predict_scratch *s) {
+cst_status cst_predict_scratch_make(cst_context *worker, const cst_predict_job *job,
+                                    cst_predict_scratch *s) {
     const cst_model *model = job->model;
     size_t chunk = (size_t)job->chunk;
     size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
@@ -394,7 +360,7 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     size_t place = (size_t)(cst_view_copies(job->view) ? job->batch : job->chunk);
     size_t gathered = 0;
     size_t total = 0;
-    *s = (predict_scratch){0};
+    *s = (cst_predict_scratch){0};
     size_t scaled = cst_model_scales(model) ? cells : 0;
     if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
@@ -427,23 +393,23 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
 }
 
 static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
-    const predict_job *job = user;
+    const cst_predict_job *job = user;
     const cst_model *model = job->model;
     int64_t block = job->wave + task;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
     size_t place = (size_t)job->batch * (size_t)model->classes;
-    predict_scratch s;
-    cst_status status = make_scratch(worker, job, &s);
+    cst_predict_scratch s;
+    cst_status status = cst_predict_scratch_make(worker, job, &s);
     for (; status == CST_OK && first < end; first += job->batch) {
         int64_t count = end - first < job->batch ? end - first : job->batch;
         for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
             float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
             status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
         }
-        CST_TRY(predict_chunks(worker, job, &s, s.batch, first, count));
+        CST_TRY(cst_predict_chunks(worker, job, &s, s.batch, first, count));
     }
-    free_scratch(worker, &s);
+    cst_predict_scratch_free(worker, &s);
     return status;
 }
 
@@ -455,7 +421,7 @@ static int64_t block_part(int64_t cells, int32_t classes, int64_t rows) {
 }
 
 /* Which parts of the model the blend reaches, and how many rows are taken at a time. */
-static void plan(predict_job *job) {
+void cst_predict_plan(cst_predict_job *job) {
     const cst_model *model = job->model;
     for (int32_t l = 0; l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
@@ -477,7 +443,7 @@ static void plan(predict_job *job) {
                      : CST_BLOCK_ROWS;
 }
 
-static cst_status predict_view(cst_context *context, predict_job *job) {
+static cst_status predict_view(cst_context *context, cst_predict_job *job) {
     const cst_view *view = job->view;
     if (view->members != job->model->members || view->classes != job->model->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
@@ -486,7 +452,7 @@ static cst_status predict_view(cst_context *context, predict_job *job) {
                         (int)view->classes);
     if (view->rows <= 0)
         return CST_OK;
-    plan(job);
+    cst_predict_plan(job);
     int64_t blocks = cst_block_count(view->rows);
     cst_status status = CST_OK;
     for (job->wave = 0; status == CST_OK && job->wave < blocks; job->wave += WAVE_BLOCKS) {
@@ -502,8 +468,8 @@ static cst_status predict_view(cst_context *context, predict_job *job) {
 }
 
 /* The blend weights, or weight 1 for one learner (only >= 0). The caller frees *out. */
-static cst_status blend_weights(cst_context *context, const cst_model *model, int32_t only,
-                                double **out) {
+cst_status cst_predict_blend(cst_context *context, const cst_model *model, int32_t only,
+                             double **out) {
     *out = cst_alloc(context, (size_t)model->learners, sizeof **out);
     if (!*out)
         return CST_ERROR_MEMORY;
@@ -512,21 +478,21 @@ static cst_status blend_weights(cst_context *context, const cst_model *model, in
     return CST_OK;
 }
 
-static cst_status predict_with(cst_context *context, const cst_model *model, int32_t only,
-                               const cst_view *view, bool check, bool report, float *out) {
+cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
+                            const cst_view *view, bool check, bool report, float *out) {
     double *blend = NULL;
     int32_t *places = NULL;
-    cst_status status = blend_weights(context, model, only, &blend);
+    cst_status status = cst_predict_blend(context, model, only, &blend);
     if (status == CST_OK && only < 0 && model->domains && view->domains)
         status = cst_domain_places(context, model->domains, view->domains, &places);
-    predict_job job = {.model = model,
-                       .view = view,
-                       .blend = blend,
-                       .places = places,
-                       .domain = -1,
-                       .check = check,
-                       .report = report,
-                       .out = out};
+    cst_predict_job job = {.model = model,
+                           .view = view,
+                           .blend = blend,
+                           .places = places,
+                           .domain = -1,
+                           .check = check,
+                           .report = report,
+                           .out = out};
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
@@ -540,7 +506,7 @@ static cst_status predict_pattern(cst_context *context, void *user, const cst_mo
     float *to = user;
     float *rows = cst_alloc(context, (size_t)part->rows * (size_t)part->classes, sizeof *rows);
     cst_status status =
-        rows ? predict_with(context, model, -1, part, false, false, rows) : CST_ERROR_MEMORY;
+        rows ? cst_predict_with(context, model, -1, part, false, false, rows) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         cst_put_rows(rows, positions, part->rows, part->classes, to);
     cst_free(context, rows);
@@ -551,14 +517,14 @@ cst_status cst_stack_predict_reported(cst_context *context, const cst_model *mod
                                       const cst_view *view, float *out) {
     if (cst_view_has_absent(view))
         return cst_for_patterns(context, model, view, true, predict_pattern, out);
-    return predict_with(context, model, -1, view, false, true, out);
+    return cst_predict_with(context, model, -1, view, false, true, out);
 }
 
 cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *out) {
     if (cst_view_has_absent(view))
         return cst_for_patterns(context, model, view, false, predict_pattern, out);
-    return predict_with(context, model, -1, view, false, false, out);
+    return cst_predict_with(context, model, -1, view, false, false, out);
 }
 
 cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
@@ -566,238 +532,5 @@ cst_status cst_stack_predict_learner(cst_context *context, const cst_model *mode
     if (learner < 0 || learner >= model->learners)
         return cst_fail(context, CST_ERROR_ARGUMENT, "there is no meta-learner %d of %d",
                         (int)learner, (int)model->learners);
-    return predict_with(context, model, learner, view, false, false, out);
-}
-
-/* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
-static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
-                                  const float *const *predictions, const uint8_t *present,
-                                  int64_t rows, const float *out) {
-    if (rows < 0 || (rows > 0 && (!predictions || !out)))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: model, predictions, rows >= 0 and an output are required", call);
-    if (!cst_size_fits(rows, model->classes, sizeof *out))
-        return cst_fail_size(context, call, rows, model->classes);
-    for (int32_t k = 0; rows > 0 && k < model->members; k++)
-        if (!predictions[k] && (!present || present[k]))
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "%s: the predictions of member %d, '%s', are missing", call, (int)k,
-                            model->member_names[k]);
-    return CST_OK;
-}
-
-/* Pointers of those present, in their order. */
-static void pick_present(const cst_room *room, const float *const *predictions,
-                         const float **given) {
-    for (int32_t i = 0; predictions && i < room->model.members; i++)
-        given[i] = predictions[room->place[i]];
-}
-
-static bool is_whole(const cst_model *model, const uint8_t *present) {
-    bool whole = true;
-    for (int32_t k = 0; present && k < model->members; k++)
-        whole = whole && present[k];
-    return whole;
-}
-
-static cst_status predict_present(cst_context *context, const cst_model *model,
-                                  const float *const *predictions, const uint8_t *present,
-                                  const cst_domains *domains, int64_t rows, float *out) {
-    cst_view view = {.rows = rows,
-                     .classes = model->classes,
-                     .members = model->members,
-                     .domains = domains,
-                     .data = predictions};
-    if (rows > 0)
-        cst_model_domains_tell(context, model, NULL, &view);
-    if (is_whole(model, present))
-        return predict_with(context, model, -1, &view, true, true, out);
-    cst_room room;
-    const float **given = cst_alloc(context, (size_t)model->members, sizeof *given);
-    cst_status status = cst_room_make(context, model, &room);
-    if (!given)
-        status = CST_ERROR_MEMORY;
-    CST_TRY(cst_room_fill(context, &room, present));
-    if (status == CST_OK) {
-        pick_present(&room, predictions, given);
-        cst_room_tell(context, &room);
-        view.members = room.model.members;
-        view.data = given;
-        status = predict_with(context, &room.model, -1, &view, true, true, out);
-    }
-    cst_room_free(context, &room);
-    cst_free(context, given);
-    return status;
-}
-
-cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
-                                     const float *const *predictions, const uint8_t *present,
-                                     int64_t rows, float *out) {
-    CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_present: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
-    if (status != CST_OK)
-        return status;
-    return cst_why(context, predict_present(context, model, predictions, present, NULL, rows, out));
-}
-
-cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
-                                     const float *const *predictions, const uint8_t *present,
-                                     const char *const *domains, int64_t rows, float *out) {
-    CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_domains: context and model are required");
-    cst_domains *made = NULL;
-    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
-    if (status == CST_OK && domains && rows > 0)
-        status = cst_domains_make(context, domains, rows, "domains", &made);
-    CST_TRY(predict_present(context, model, predictions, present, made, rows, out));
-    cst_domains_free(context, made);
-    return cst_why(context, status);
-}
-
-cst_status cst_model_predict(cst_context *context, const cst_model *model,
-                             const float *const *predictions, int64_t rows, float *out) {
-    CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
-    if (status != CST_OK)
-        return status;
-    return cst_why(context, predict_present(context, model, predictions, NULL, NULL, rows, out));
-}
-
-/* ---- without allocation: memory made once per thread ---- */
-
-struct cst_predictor {
-    cst_mark mark;
-    cst_context *own; /* for error messages; nobody else's */
-    double *blend;    /* [learners] */
-    cst_view view;    /* of no rows: shapes only */
-    predict_job job;
-    predict_scratch scratch;
-    cst_room room;       /* for calls without some of the members */
-    const float **given; /* [members]: the pointers of those present */
-};
-
-cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    if (!out || !model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_predictor_create: context, predictor and model are required");
-    cst_predictor *made = cst_alloc(context, 1, sizeof *made);
-    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
-    if (made)
-        made->mark = CST_MARK_PREDICTOR;
-    CST_TRY(cst_context_child(&made->own, context, true));
-    CST_TRY(blend_weights(context, model, -1, &made->blend));
-    if (status == CST_OK) {
-        made->view =
-            (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
-        made->job = (predict_job){
-            .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
-        made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
-        plan(&made->job);
-        status = make_scratch(context, &made->job, &made->scratch);
-    }
-    CST_TRY(cst_room_make(context, model, &made->room));
-    if (status == CST_OK) {
-        made->given = cst_alloc(context, (size_t)model->members, sizeof *made->given);
-        status = made->given ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK)
-        *out = made;
-    else
-        cst_predictor_free(context, made);
-    return cst_why(context, status);
-}
-
-void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
-        return;
-    cst_mark_freed(&predictor->mark);
-    free_scratch(context, &predictor->scratch);
-    cst_room_free(context, &predictor->room);
-    cst_free(context, predictor->given);
-    cst_free(context, predictor->blend);
-    cst_context_free(predictor->own);
-    cst_free(context, predictor);
-}
-
-/* Through the model of those present, in the memory that was made for all. */
-static cst_status predict_part(cst_predictor *predictor, const float *const *predictions,
-                               const uint8_t *present, int64_t rows, float *out) {
-    cst_room *room = &predictor->room;
-    cst_status status = cst_room_fill(predictor->own, room, present);
-    if (status != CST_OK)
-        return status;
-    cst_view view = predictor->view;
-    predict_job job = predictor->job;
-    predict_scratch scratch = predictor->scratch;
-    view.members = room->model.members;
-    job.model = &room->model;
-    job.view = &view;
-    job.gated = false;
-    job.out = out;
-    scratch.scaled = NULL;
-    pick_present(room, predictions, predictor->given);
-    return predict_chunks(predictor->own, &job, &scratch, predictor->given, 0, rows);
-}
-
-static cst_status predict_prepared(cst_predictor *predictor, const char *call,
-                                   const float *const *predictions, const uint8_t *present,
-                                   int64_t rows, float *out) {
-    predict_job *job = &predictor->job;
-    CST_CHECK(predictor->own, job->model, MODEL, "model");
-    cst_status status =
-        check_arguments(predictor->own, call, job->model, predictions, present, rows, out);
-    if (status != CST_OK)
-        return status;
-    if (!is_whole(job->model, present))
-        return predict_part(predictor, predictions, present, rows, out);
-    job->out = out;
-    return predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
-}
-
-cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
-        return CST_ERROR_ARGUMENT;
-    CST_ENTER(predictor->own);
-    const cst_model *model = predictor->job.model;
-    CST_CHECK(predictor->own, model, MODEL, "model");
-    predictor->job.domain =
-        domain && model->domains
-            ? cst_domain_find(model->domains->names, model->domains->count, domain)
-            : -1;
-    return CST_OK;
-}
-
-cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
-                                 int64_t rows, float *out) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
-        return CST_ERROR_ARGUMENT;
-    CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
-    return predict_prepared(predictor, __func__, predictions, NULL, rows, out);
-}
-
-cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *const *predictions,
-                                         const uint8_t *present, int64_t rows, float *out) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
-        return CST_ERROR_ARGUMENT;
-    CST_ENTER(predictor->own);
-    return predict_prepared(predictor, __func__, predictions, present, rows, out);
-}
-
-const char *cst_predictor_error(const cst_predictor *predictor) {
-    return CST_ALIVE(predictor, PREDICTOR) ? cst_last_error(predictor->own) : "";
+    return cst_predict_with(context, model, learner, view, false, false, out);
 }

@@ -1,0 +1,238 @@
+/*
+ * Prediction of arrays that a caller hands over: at once, and by a predictor whose memory is made
+ * once. The last stage, and the only one that a service runs.
+ */
+#include "model/predict.h"
+
+/* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
+static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
+                                  const float *const *predictions, const uint8_t *present,
+                                  int64_t rows, const float *out) {
+    if (rows < 0 || (rows > 0 && (!predictions || !out)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: model, predictions, rows >= 0 and an output are required", call);
+    if (!cst_size_fits(rows, model->classes, sizeof *out))
+        return cst_fail_size(context, call, rows, model->classes);
+    for (int32_t k = 0; rows > 0 && k < model->members; k++)
+        if (!predictions[k] && (!present || present[k]))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: the predictions of member %d, '%s', are missing", call, (int)k,
+                            model->member_names[k]);
+    return CST_OK;
+}
+
+/* Pointers of those present, in their order. */
+static void pick_present(const cst_room *room, const float *const *predictions,
+                         const float **given) {
+    for (int32_t i = 0; predictions && i < room->model.members; i++)
+        given[i] = predictions[room->place[i]];
+}
+
+static bool is_whole(const cst_model *model, const uint8_t *present) {
+    bool whole = true;
+    for (int32_t k = 0; present && k < model->members; k++)
+        whole = whole && present[k];
+    return whole;
+}
+
+static cst_status predict_present(cst_context *context, const cst_model *model,
+                                  const float *const *predictions, const uint8_t *present,
+                                  const cst_domains *domains, int64_t rows, float *out) {
+    cst_view view = {.rows = rows,
+                     .classes = model->classes,
+                     .members = model->members,
+                     .domains = domains,
+                     .data = predictions};
+    if (rows > 0)
+        cst_model_domains_tell(context, model, NULL, &view);
+    if (is_whole(model, present))
+        return cst_predict_with(context, model, -1, &view, true, true, out);
+    cst_room room;
+    const float **given = cst_alloc(context, (size_t)model->members, sizeof *given);
+    cst_status status = cst_room_make(context, model, &room);
+    if (!given)
+        status = CST_ERROR_MEMORY;
+    CST_TRY(cst_room_fill(context, &room, present));
+    if (status == CST_OK) {
+        pick_present(&room, predictions, given);
+        cst_room_tell(context, &room);
+        view.members = room.model.members;
+        view.data = given;
+        status = cst_predict_with(context, &room.model, -1, &view, true, true, out);
+    }
+    cst_room_free(context, &room);
+    cst_free(context, given);
+    return status;
+}
+
+cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
+                                     const float *const *predictions, const uint8_t *present,
+                                     int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_present: context and model are required");
+    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
+    if (status != CST_OK)
+        return status;
+    return cst_why(context, predict_present(context, model, predictions, present, NULL, rows, out));
+}
+
+cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
+                                     const float *const *predictions, const uint8_t *present,
+                                     const char *const *domains, int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_domains: context and model are required");
+    cst_domains *made = NULL;
+    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
+    if (status == CST_OK && domains && rows > 0)
+        status = cst_domains_make(context, domains, rows, "domains", &made);
+    CST_TRY(predict_present(context, model, predictions, present, made, rows, out));
+    cst_domains_free(context, made);
+    return cst_why(context, status);
+}
+
+cst_status cst_model_predict(cst_context *context, const cst_model *model,
+                             const float *const *predictions, int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict: context and model are required");
+    cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
+    if (status != CST_OK)
+        return status;
+    return cst_why(context, predict_present(context, model, predictions, NULL, NULL, rows, out));
+}
+
+/* ---- without allocation: memory made once per thread ---- */
+
+struct cst_predictor {
+    cst_mark mark;
+    cst_context *own; /* for error messages; nobody else's */
+    double *blend;    /* [learners] */
+    cst_view view;    /* of no rows: shapes only */
+    cst_predict_job job;
+    cst_predict_scratch scratch;
+    cst_room room;       /* for calls without some of the members */
+    const float **given; /* [members]: the pointers of those present */
+};
+
+cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    if (!out || !model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_predictor_create: context, predictor and model are required");
+    cst_predictor *made = cst_alloc(context, 1, sizeof *made);
+    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
+    if (made)
+        made->mark = CST_MARK_PREDICTOR;
+    CST_TRY(cst_context_child(&made->own, context, true));
+    CST_TRY(cst_predict_blend(context, model, -1, &made->blend));
+    if (status == CST_OK) {
+        made->view =
+            (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
+        made->job = (cst_predict_job){
+            .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
+        made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
+        cst_predict_plan(&made->job);
+        status = cst_predict_scratch_make(context, &made->job, &made->scratch);
+    }
+    CST_TRY(cst_room_make(context, model, &made->room));
+    if (status == CST_OK) {
+        made->given = cst_alloc(context, (size_t)model->members, sizeof *made->given);
+        status = made->given ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        *out = made;
+    else
+        cst_predictor_free(context, made);
+    return cst_why(context, status);
+}
+
+void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return;
+    cst_mark_freed(&predictor->mark);
+    cst_predict_scratch_free(context, &predictor->scratch);
+    cst_room_free(context, &predictor->room);
+    cst_free(context, predictor->given);
+    cst_free(context, predictor->blend);
+    cst_context_free(predictor->own);
+    cst_free(context, predictor);
+}
+
+/* Through the model of those present, in the memory that was made for all. */
+static cst_status predict_part(cst_predictor *predictor, const float *const *predictions,
+                               const uint8_t *present, int64_t rows, float *out) {
+    cst_room *room = &predictor->room;
+    cst_status status = cst_room_fill(predictor->own, room, present);
+    if (status != CST_OK)
+        return status;
+    cst_view view = predictor->view;
+    cst_predict_job job = predictor->job;
+    cst_predict_scratch scratch = predictor->scratch;
+    view.members = room->model.members;
+    job.model = &room->model;
+    job.view = &view;
+    job.gated = false;
+    job.out = out;
+    scratch.scaled = NULL;
+    pick_present(room, predictions, predictor->given);
+    return cst_predict_chunks(predictor->own, &job, &scratch, predictor->given, 0, rows);
+}
+
+static cst_status predict_prepared(cst_predictor *predictor, const char *call,
+                                   const float *const *predictions, const uint8_t *present,
+                                   int64_t rows, float *out) {
+    cst_predict_job *job = &predictor->job;
+    CST_CHECK(predictor->own, job->model, MODEL, "model");
+    cst_status status =
+        check_arguments(predictor->own, call, job->model, predictions, present, rows, out);
+    if (status != CST_OK)
+        return status;
+    if (!is_whole(job->model, present))
+        return predict_part(predictor, predictions, present, rows, out);
+    job->out = out;
+    return cst_predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
+}
+
+cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    const cst_model *model = predictor->job.model;
+    CST_CHECK(predictor->own, model, MODEL, "model");
+    predictor->job.domain =
+        domain && model->domains
+            ? cst_domain_find(model->domains->names, model->domains->count, domain)
+            : -1;
+    return CST_OK;
+}
+
+cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
+                                 int64_t rows, float *out) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
+    return predict_prepared(predictor, __func__, predictions, NULL, rows, out);
+}
+
+cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *const *predictions,
+                                         const uint8_t *present, int64_t rows, float *out) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    return predict_prepared(predictor, __func__, predictions, present, rows, out);
+}
+
+const char *cst_predictor_error(const cst_predictor *predictor) {
+    return CST_ALIVE(predictor, PREDICTOR) ? cst_last_error(predictor->own) : "";
+}

@@ -18,7 +18,7 @@ static void check_names(cst_reader *r, size_t at, const cst_model *model) {
                 cst_reader_refuse(r, at, "a member that came back is one of the stack's");
 }
 
-void cst_adapted_read(cst_reader *r, cst_model *model) {
+void cst_adapted_get(cst_reader *r, cst_model *model) {
     size_t first = r->at;
     const uint8_t *bytes = cst_reader_take(r, 8);
     uint64_t rows = bytes ? cst_load_u64(bytes) : 0;

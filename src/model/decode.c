@@ -676,8 +676,9 @@ static void get_payload(cst_reader *r, cst_model *model, cst_section section, si
         [CST_SECTION_LEARNERS] = get_learners,
         [CST_SECTION_FUSION] = get_fusion,
         [CST_SECTION_DOMAINS] = get_domains,
-        [CST_SECTION_ADAPTED] = cst_adapted_read,
+        [CST_SECTION_ADAPTED] = cst_adapted_get,
         [CST_SECTION_REFITS] = get_refits,
+        [CST_SECTION_NOVELTY] = cst_novelty_get,
         [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;

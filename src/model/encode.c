@@ -254,6 +254,35 @@ static void put_refits(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_table(cst_buffer *w, const cst_novelty_table *table) {
+    put_u32(w, (uint32_t)table->rows);
+    put_u32(w, (uint32_t)table->fine);
+    for (int32_t j = 0; j < table->knots; j++)
+        put_u32(w, table->key[j]);
+}
+
+static void put_novelty(cst_buffer *w, const cst_model *model) {
+    const cst_novelty *novelty = model->novelty;
+    size_t size = (size_t)novelty->size;
+    put_u32(w, (uint32_t)novelty->rows);
+    put_u32(w, (uint32_t)novelty->others);
+    for (int32_t k = 0; k < novelty->others; k++)
+        put_string(w, novelty->other_names[k]);
+    put_u32(w, (uint32_t)size);
+    for (size_t j = 0; j < size; j++)
+        put_u32(w, (uint32_t)novelty->place[j]);
+    put_f64s(w, novelty->mean, size);
+    for (size_t i = 0; i < size; i++)
+        put_f64s(w, novelty->covariance + i * size, i + 1);
+    put_table(w, &novelty->spread);
+    put_table(w, &novelty->distance);
+    put_u32(w, (uint32_t)novelty->tables);
+    for (int32_t t = 0; t < novelty->tables; t++)
+        put_table(w, &novelty->score[t]);
+    for (int32_t c = 0; c < novelty->classes; c++)
+        put_u32(w, (uint32_t)novelty->table_of[c]);
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -364,6 +393,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->adapted != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
+    case CST_SECTION_NOVELTY:
+        return model->novelty != NULL;
     default:
         return true;
     }
@@ -371,14 +402,14 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted, [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty, [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

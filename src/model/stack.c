@@ -115,6 +115,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);
+    cst_novelty_free(context, model->novelty);
     cst_free(context, model);
 }
 

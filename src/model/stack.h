@@ -13,6 +13,7 @@
 #include "learners/probability.h"
 #include "model/adapted.h"
 #include "model/network.h"
+#include "novelty/novelty.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -134,6 +135,7 @@ struct cst_model {
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
+    cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

@@ -14,6 +14,7 @@
 #include "model/adapted.h"
 #include "model/network.h"
 #include "novelty/novelty.h"
+#include "novelty/watch.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -136,6 +137,7 @@ struct cst_model {
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
+    cst_watch *watch;          /* what the monitor compares rows with; NULL: no monitor */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

@@ -69,8 +69,8 @@ void cst_watch_place(const cst_watch *watch, int32_t *table_of, int32_t *group_o
 }
 
 int cst_watch_bin(const cst_watch *watch, int32_t table, int statistic, float value) {
-    const float *edge = watch->edge + ((size_t)table * CST_WATCH_STATISTICS + (size_t)statistic) *
-                                          CST_WATCH_EDGES;
+    const float *edge =
+        watch->edge + ((size_t)table * CST_WATCH_STATISTICS + (size_t)statistic) * CST_WATCH_EDGES;
     int bin = 0;
     while (bin < CST_WATCH_EDGES && !(value > edge[bin]))
         bin++;
@@ -188,8 +188,8 @@ static void fit_tables(const cst_watch_rows *rows, const int32_t *table_of, bool
                     values[used++] = rows->statistic[i * CST_WATCH_STATISTICS + s];
             watch->table_rows[t] = used;
             fit_edges(values, used,
-                      watch->edge + ((size_t)t * CST_WATCH_STATISTICS + (size_t)s) *
-                                        CST_WATCH_EDGES);
+                      watch->edge +
+                          ((size_t)t * CST_WATCH_STATISTICS + (size_t)s) * CST_WATCH_EDGES);
         }
 }
 
@@ -234,8 +234,8 @@ static cst_status plan(cst_context *context, const cst_view *view, const float *
     cst_watch sizes = {.classes = classes, .members = view->members};
     sizes.tables = 1 + choose_classes(r->count, classes, CST_WATCH_CLASS_MIN,
                                       CST_WATCH_TABLES_MAX - 1, r->chosen, r->tables);
-    sizes.groups = 1 + choose_classes(r->count, classes, 0, CST_WATCH_GROUPS_MAX - 1, r->chosen,
-                                      r->groups);
+    sizes.groups =
+        1 + choose_classes(r->count, classes, 0, CST_WATCH_GROUPS_MAX - 1, r->chosen, r->groups);
     cst_status status = cst_watch_alloc(context, &sizes, out);
     if (status == CST_OK) {
         memcpy((*out)->table_class, r->tables, (size_t)(sizes.tables - 1) * sizeof *r->tables);

@@ -9,12 +9,12 @@
 #include "pool/view.h"
 
 enum {
-    CST_WATCH_ROWS_MIN = 50,     /* rows of the fit that every member predicted */
-    CST_WATCH_ROWS_MAX = 32768,  /* rows of the fit that are looked at */
-    CST_WATCH_CLASS_MIN = 100,   /* rows of a class with thresholds of its own */
-    CST_WATCH_TABLES_MAX = 64,   /* sets of thresholds */
-    CST_WATCH_GROUPS_MAX = 32,   /* classes that are counted by themselves, and the rest */
-    CST_WATCH_EDGES = 10,        /* thresholds of a statistic */
+    CST_WATCH_ROWS_MIN = 50,    /* rows of the fit that every member predicted */
+    CST_WATCH_ROWS_MAX = 32768, /* rows of the fit that are looked at */
+    CST_WATCH_CLASS_MIN = 100,  /* rows of a class with thresholds of its own */
+    CST_WATCH_TABLES_MAX = 64,  /* sets of thresholds */
+    CST_WATCH_GROUPS_MAX = 32,  /* classes that are counted by themselves, and the rest */
+    CST_WATCH_EDGES = 10,       /* thresholds of a statistic */
     CST_WATCH_BINS = CST_WATCH_EDGES + 1
 };
 

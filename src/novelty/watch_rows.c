@@ -117,8 +117,7 @@ static cst_status measure_entropies(cst_context *worker, const job *j, int32_t f
     int32_t place[LOGS];
     for (int32_t l = 0; l < size; l++)
         place[l] = from + l;
-    cst_status status =
-        cst_novelty_measure(worker, view, place, size, first, count, &s->novelty);
+    cst_status status = cst_novelty_measure(worker, view, place, size, first, count, &s->novelty);
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         for (int32_t l = 0; l < size; l++) {
             double value = (double)s->novelty.logs[i * size + l];
@@ -163,9 +162,9 @@ static cst_status measure_block(cst_context *worker, void *user, int64_t block, 
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
         status = measure_classes(worker, j, k, first, count, &s, sum);
     for (int32_t k = 0; status == CST_OK && k < view->members; k += LOGS)
-        status = measure_entropies(worker, j, k,
-                                   view->members - k < LOGS ? view->members - k : LOGS, first,
-                                   count, &s, sum);
+        status =
+            measure_entropies(worker, j, k, view->members - k < LOGS ? view->members - k : LOGS,
+                              first, count, &s, sum);
     if (status == CST_OK)
         finish_rows(j, first, count, &s);
     scratch_free(worker, &s);

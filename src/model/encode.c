@@ -217,6 +217,18 @@ static void put_domains(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_adapted(cst_buffer *w, const cst_model *model) {
+    const cst_adapted *adapted = model->adapted;
+    put_u64(w, (uint64_t)adapted->rows);
+    put_u32(w, (uint32_t)adapted->extra);
+    for (int32_t k = 0; k < adapted->extra; k++)
+        put_string(w, adapted->names[k]);
+    put_f64s(w, adapted->mix, (size_t)adapted->members);
+    put_f64(w, adapted->scale);
+    put_f64s(w, adapted->weights, (size_t)adapted->members);
+    put_f64s(w, adapted->bias, (size_t)model->classes);
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -367,6 +379,12 @@ static bool complete(const cst_model *model) {
     whole = whole && is_whole(model, &model->calibrator);
     if (whole && model->domains)
         whole = model->domains->count > 0 && model->domains->classes == model->classes;
+    const cst_adapted *adapted = model->adapted;
+    if (whole && adapted)
+        whole = adapted->classes == model->classes &&
+                adapted->members == model->members + adapted->extra;
+    for (int32_t k = 0; whole && adapted && k < adapted->extra; k++)
+        whole = adapted->names[k];
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -401,6 +419,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion != NULL;
     case CST_SECTION_DOMAINS:
         return model->domains != NULL;
+    case CST_SECTION_ADAPTED:
+        return model->adapted != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
     case CST_SECTION_NOVELTY:
@@ -414,21 +434,14 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,
-        [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,
-        [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,
-        [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,
-        [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,
-        [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,
-        [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty,
-        [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CONFUSION] = put_confusion,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

@@ -61,4 +61,7 @@ void cst_confusion_get(cst_reader *r, cst_model *model);
 /* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
 void *cst_reader_room(cst_reader *r, size_t count, size_t size, size_t least, const char *what);
 
+/* Section ADPT, into model->adapted. In adapted_read.c. */
+void cst_adapted_get(cst_reader *r, cst_model *model);
+
 #endif

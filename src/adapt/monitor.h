@@ -24,8 +24,9 @@ typedef struct cst_drift {
 /* One member, or the stack. */
 typedef struct cst_member_drift {
     cst_drift entropy;
-    cst_drift shares; /* value: half the sum of |share - share of the fit| over the groups; fit: 0 */
-    int32_t most;     /* class whose share changed most; -1: those counted together */
+    cst_drift
+        shares;   /* value: half the sum of |share - share of the fit| over the groups; fit: 0 */
+    int32_t most; /* class whose share changed most; -1: those counted together */
     double most_share;
     double most_fit;
     cst_drift apart;   /* not of the stack */

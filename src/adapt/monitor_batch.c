@@ -78,8 +78,7 @@ cst_status cst_monitor_measure(cst_context *context, const cst_monitor *monitor,
                                const cst_view *view, const int32_t *labels, cst_watch_rows *rows,
                                cst_monitor_result *result) {
     const cst_watch *watch = monitor->model->watch;
-    float *stack =
-        cst_alloc(context, (size_t)view->rows * (size_t)view->classes, sizeof *stack);
+    float *stack = cst_alloc(context, (size_t)view->rows * (size_t)view->classes, sizeof *stack);
     cst_status status = stack ? CST_OK : CST_ERROR_MEMORY;
     result->drift = cst_alloc(context, (size_t)view->members + 1, sizeof *result->drift);
     if (!result->drift)

@@ -39,19 +39,28 @@ static cst_drift mean_drift(double value, double n, double fit, double deviation
     return drift;
 }
 
-/* A share of n rows against one of N, with a correction for continuity. */
+static double deviance(double observed, double expected) {
+    return observed > 0 ? 2 * observed * log(observed / expected) : 0;
+}
+
+/* A share of n rows against one of N: likelihood ratio, with a correction for continuity. */
 static cst_drift share_drift(double count, double n, double fit_count, double fit_n) {
     cst_drift drift = untested(n > 0 ? count / n : NAN, fit_n > 0 ? fit_count / fit_n : NAN);
     if (n < ROWS_MIN || fit_n < 1)
         return drift;
     double pooled = (count + fit_count) / (n + fit_n);
+    double expected = pooled * n;
+    double gap = fabs(count - expected) - 0.5;
     drift.se = sqrt(pooled * (1 - pooled) * (1 / n + 1 / fit_n));
-    if (drift.se > 0) {
-        double gap = fabs(drift.value - drift.fit) - 0.5 * (1 / n + 1 / fit_n);
-        double low = pooled * n < (1 - pooled) * n ? pooled * n : (1 - pooled) * n;
-        double z = (gap > 0 ? gap : 0) / drift.se;
-        /* Of few rows the normal tail is too short; the factor is that of a Poisson tail. */
-        drift.p = two_sided(low < EXPECTED ? z / sqrt(1 + z / (3 * sqrt(low))) : z);
+    if (!(drift.se > 0))
+        return drift;
+    drift.p = 1;
+    if (gap > 0) {
+        double a = expected + (count > expected ? gap : -gap);
+        double b = count + fit_count - a;
+        double chi = deviance(a, expected) + deviance(n - a, n - expected) +
+                     deviance(b, pooled * fit_n) + deviance(fit_n - b, (1 - pooled) * fit_n);
+        drift.p = two_sided(sqrt(chi > 0 ? chi : 0));
     }
     return drift;
 }
@@ -121,10 +130,9 @@ void cst_monitor_compare(const cst_watch *watch, const cst_watch_rows *rows,
         drift->apart = drift->missing = untested(NAN, NAN);
         if (k < members) {
             drift->apart = share_drift((double)rows->apart[k], n, (double)watch->apart[k], fit_n);
-            drift->missing = share_drift((double)(rows->rows - rows->predicted[k]),
-                                         (double)rows->rows,
-                                         (double)(watch->rows - watch->predicted[k]),
-                                         (double)watch->rows);
+            drift->missing =
+                share_drift((double)(rows->rows - rows->predicted[k]), (double)rows->rows,
+                            (double)(watch->rows - watch->predicted[k]), (double)watch->rows);
         }
         count_test(&drift->entropy, &tests);
         count_test(&drift->shares, &tests);

@@ -73,8 +73,8 @@ static void move_capital(cst_evidence *evidence) {
     double n = (double)evidence->rows;
     double left = sqrt((START_ROWS + n) / (START_ROWS + n + 1));
     double start = evidence->waiting * (1 - left);
-    double share = (SHIFT * sum_bets(evidence) + start) /
-                   (CST_WATCH_STATISTICS * CST_EVIDENCE_BETS);
+    double share =
+        (SHIFT * sum_bets(evidence) + start) / (CST_WATCH_STATISTICS * CST_EVIDENCE_BETS);
     evidence->waiting -= start;
     for (int s = 0; s < CST_WATCH_STATISTICS; s++)
         for (int e = 0; e < CST_EVIDENCE_BETS; e++)
@@ -90,9 +90,8 @@ static double share_of(const cst_watch *watch) {
 }
 
 /* Multiplies the bets on one statistic by what they say of a row in `bin`. */
-static void settle(double rows, double share,
-                   const double (*density)[CST_WATCH_BINS], int bin, int64_t *seen,
-                   double *capital) {
+static void settle(double rows, double share, const double (*density)[CST_WATCH_BINS], int bin,
+                   int64_t *seen, double *capital) {
     double cumulative[CST_WATCH_BINS];
     double sum = 0;
     double before = 0;

@@ -21,8 +21,8 @@ typedef struct cst_evidence {
     int64_t rows;
     double waiting; /* capital that no bet has yet */
     double capital[CST_WATCH_STATISTICS][CST_EVIDENCE_BETS];
-    double peak;   /* the largest value so far, at least 1 */
-    int64_t *seen; /* [tables][statistics][bins] */
+    double peak;                                       /* the largest value so far, at least 1 */
+    int64_t *seen;                                     /* [tables][statistics][bins] */
     double density[CST_EVIDENCE_BETS][CST_WATCH_BINS]; /* what each bet says of each bin */
 } cst_evidence;
 

@@ -94,16 +94,14 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-int64_t cst_watch_choose(const cst_view *kept, int64_t *chosen) {
-    int64_t count = kept->rows < CST_WATCH_ROWS_MAX ? kept->rows : CST_WATCH_ROWS_MAX;
+void cst_watch_choose(int64_t rows, int64_t count, int64_t *chosen) {
     cst_rng rng;
     cst_rng_init(&rng, 0, CST_STREAM_NOVELTY, 1);
     for (int64_t i = 0; i < count; i++) {
-        int64_t from = kept->rows / count * i + kept->rows % count * i / count;
-        int64_t to = kept->rows / count * (i + 1) + kept->rows % count * (i + 1) / count;
+        int64_t from = rows / count * i + rows % count * i / count;
+        int64_t to = rows / count * (i + 1) + rows % count * (i + 1) / count;
         chosen[i] = from + (to - from > 1 ? cst_rng_below(&rng, to - from) : 0);
     }
-    return count;
 }
 
 /* The cut that as many rows are above as are right. sorted: descending. */

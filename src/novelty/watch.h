@@ -84,9 +84,8 @@ cst_status cst_watch_measure(cst_context *context, const cst_view *kept, const f
                              int32_t groups, const int32_t *group_of, cst_watch_rows *out);
 void cst_watch_rows_free(cst_context *context, cst_watch_rows *rows);
 
-/* The rows of a view that a fit looks at: chosen [rows of the view or CST_WATCH_ROWS_MAX].
- * Returns how many. */
-int64_t cst_watch_choose(const cst_view *kept, int64_t *chosen);
+/* The rows of a view that a fit looks at, `count` of them, at least 1: chosen [count]. */
+void cst_watch_choose(int64_t rows, int64_t count, int64_t *chosen);
 
 /* From the chosen rows, with their labels. stack: [rows][classes]. *out is NULL, without an error,
  * where fewer than CST_WATCH_ROWS_MIN were predicted by every member. */

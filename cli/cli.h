@@ -76,8 +76,8 @@ struct cli_call {
 };
 
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG,
-    CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_MONITOR, CLI_FOLDS, CLI_SOUP, CLI_SWA,
+    CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
 /* ---- start.c ---- */
 
@@ -281,7 +281,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 struct stat;
 
-enum { CLI_OUTFILES = 3 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 4 }; /* options that name a file to write, of one command at most */
 
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);

@@ -12,6 +12,7 @@
 #include <corestack/folds.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
+#include <corestack/monitor.h>
 #include <corestack/options.h>
 #include <corestack/pool.h>
 #include <corestack/profile.h>

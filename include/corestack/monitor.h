@@ -1,6 +1,6 @@
 /*
- * A monitor of a fitted stack: whether batches of rows without labels look like the rows of the fit,
- * how its members drift, and what accuracy can be expected. Classification only.
+ * A monitor of a fitted stack: whether batches of rows without labels look like the rows of the
+ * fit, how its members drift, and what accuracy can be expected. Classification only.
  * docs/prediction.md#monitor.
  */
 #ifndef CORESTACK_MONITOR_H

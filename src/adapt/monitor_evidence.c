@@ -90,7 +90,7 @@ static double share_of(const cst_watch *watch) {
 }
 
 /* Multiplies the bets on one statistic by what they say of a row in `bin`. */
-static void settle(double rows, double share, const double (*density)[CST_WATCH_BINS], int bin,
+static void settle(double rows, double share, double (*density)[CST_WATCH_BINS], int bin,
                    int64_t *seen, double *capital) {
     double cumulative[CST_WATCH_BINS];
     double sum = 0;

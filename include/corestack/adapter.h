@@ -104,8 +104,8 @@ typedef struct cst_online_options {
  * *predictions: [rows][classes], belongs to the caller (cst_free); NULL: not wanted. *report (NULL:
  * not wanted) belongs to the caller (cst_report_free); docs/json.md#online. */
 CST_API cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
-                              const cst_online_options *options, float **predictions,
-                              int64_t *rows, cst_report **report);
+                              const cst_online_options *options, float **predictions, int64_t *rows,
+                              cst_report **report);
 
 #ifdef __cplusplus
 }

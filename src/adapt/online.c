@@ -101,8 +101,9 @@ static cst_status make_rows(cst_context *context, cst_adapter *a) {
     size_t width = cst_online_width(a);
     size_t floats = 0;
     if (!cst_size_mul((size_t)a->capacity, width, &floats))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d members and %d classes are too "
-                                                  "many to keep",
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%lld rows of %d members and %d classes are too "
+                        "many to keep",
                         (long long)a->capacity, (int)a->members, (int)a->classes);
     a->slot = cst_alloc(context, (size_t)a->capacity, sizeof *a->slot);
     a->record = cst_alloc(context, floats, sizeof *a->record);
@@ -184,8 +185,8 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
                         "automatic)",
                         (long long)pending, PENDING_MAX);
     if (model->task != CST_TASK_CLASSIFICATION)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "online adaptation is not supported for %s", cst_task_name(model->task));
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
+                        cst_task_name(model->task));
     const char *const *given = names ? names : (const char *const *)model->member_names;
     return cst_why(context, cst_online_make(context, model, given, names ? members : model->members,
                                             pending, out));
@@ -201,8 +202,8 @@ void cst_adapter_free(cst_context *context, cst_adapter *a) {
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
         cst_newton_free(context, &a->newton[i]);
     cst_newton_free(context, &a->average);
-    void *owned[] = {a->names,  a->place, a->share, a->loss, a->likelihood, a->slot, a->record,
-                     a->row,    a->given, a->logs,  a->mean, a->mean_log,   a->mixed};
+    void *owned[] = {a->names, a->place, a->share, a->loss, a->likelihood, a->slot, a->record,
+                     a->row,   a->given, a->logs,  a->mean, a->mean_log,   a->mixed};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         cst_free(context, owned[i]);
     cst_free(context, a);
@@ -282,8 +283,8 @@ static void predict(cst_adapter *a, float *record) {
         for (size_t k = 0; k < members; k++)
             sum += a->share[CST_ONLINE_SINGLES + k] * (double)record[k * classes + c];
         shared[c] = (float)sum;
-        sum = a->mixture[0] * (double)stack[c] +
-              a->mixture[CST_ONLINE_MIXED - 1] * (double)shared[c];
+        sum =
+            a->mixture[0] * (double)stack[c] + a->mixture[CST_ONLINE_MIXED - 1] * (double)shared[c];
         for (size_t i = 0; i < CST_ONLINE_NEWTONS; i++)
             sum += a->mixture[1 + i] * (double)newton[i * classes + c];
         shared[classes + c] = (float)sum;
@@ -300,7 +301,8 @@ cst_status cst_online_observe(cst_context *context, cst_adapter *a, const float 
         return status;
     for (int32_t j = 0; j < a->model->members; j++)
         a->given[j] = a->row + (size_t)a->place[j] * classes;
-    status = cst_predictor_predict(a->predictor, a->given, 1, a->row + (size_t)a->members * classes);
+    status =
+        cst_predictor_predict(a->predictor, a->given, 1, a->row + (size_t)a->members * classes);
     if (status != CST_OK)
         return cst_fail(context, status, "%s", cst_predictor_error(a->predictor));
     predict(a, a->row);
@@ -349,8 +351,8 @@ cst_status cst_adapter_observe(cst_context *context, cst_adapter *adapter,
             row[k] = predictions[k] + (size_t)i * classes;
         status = cst_online_observe(context, adapter, row, i);
         if (status == CST_OK)
-            memcpy(out + (size_t)i * classes,
-                   adapter->row + cst_online_width(adapter) - classes, classes * sizeof *out);
+            memcpy(out + (size_t)i * classes, adapter->row + cst_online_width(adapter) - classes,
+                   classes * sizeof *out);
     }
     if (status == CST_OK)
         *ticket = first;
@@ -486,18 +488,18 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
     double rows = adapter->labelled > 0 ? (double)adapter->labelled : NAN;
     int32_t best = cst_online_best(adapter);
     double shared = adapter->mixture[CST_ONLINE_MIXED - 1];
-    *out = (cst_adapter_state){
-        .observed = adapter->next,
-        .labelled = adapter->labelled,
-        .waiting = adapter->waiting,
-        .dropped = adapter->dropped,
-        .loss = adapter->adapter_loss / rows,
-        .stack_loss = adapter->loss[0] / rows,
-        .average_loss = adapter->loss[1] / rows,
-        .best_member_loss = best < 0 ? NAN : adapter->loss[CST_ONLINE_SINGLES + best] / rows,
-        .best_member = best,
-        .stack_share = adapter->mixture[0] + shared * adapter->share[0],
-        .average_share = shared * (adapter->share[1] + adapter->share[2])};
+    *out = (cst_adapter_state){.observed = adapter->next,
+                               .labelled = adapter->labelled,
+                               .waiting = adapter->waiting,
+                               .dropped = adapter->dropped,
+                               .loss = adapter->adapter_loss / rows,
+                               .stack_loss = adapter->loss[0] / rows,
+                               .average_loss = adapter->loss[1] / rows,
+                               .best_member_loss =
+                                   best < 0 ? NAN : adapter->loss[CST_ONLINE_SINGLES + best] / rows,
+                               .best_member = best,
+                               .stack_share = adapter->mixture[0] + shared * adapter->share[0],
+                               .average_share = shared * (adapter->share[1] + adapter->share[2])};
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
         out->newton_share += adapter->mixture[1 + i];
     for (int32_t k = 0; k < adapter->members; k++)

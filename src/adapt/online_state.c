@@ -253,8 +253,8 @@ static cst_status decode(cst_reader *r, const cst_model *model, cst_adapter **ou
         cst_reader_refuse(r, r->at - 8, "no rows are kept");
     cst_adapter *made = NULL;
     cst_status status = r->status;
-    CST_TRY(cst_online_make(r->context, model, (const char *const *)names, members, capacity,
-                            &made));
+    CST_TRY(
+        cst_online_make(r->context, model, (const char *const *)names, members, capacity, &made));
     if (status == CST_OK && made->model_hash != hash)
         status = cst_fail(r->context, CST_ERROR_MISMATCH,
                           "%s: is the state of another model; give the model that it was started "
@@ -284,8 +284,8 @@ cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_m
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_load: model, path and the result are required");
     if (model->task != CST_TASK_CLASSIFICATION)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "online adaptation is not supported for %s", cst_task_name(model->task));
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
+                        cst_task_name(model->task));
     cst_bytes *source = NULL;
     const unsigned char *bytes = NULL;
     cst_status status = cst_bytes_open_file(context, &source, path);

@@ -217,6 +217,18 @@ static void put_domains(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_adapted(cst_buffer *w, const cst_model *model) {
+    const cst_adapted *adapted = model->adapted;
+    put_u64(w, (uint64_t)adapted->rows);
+    put_u32(w, (uint32_t)adapted->extra);
+    for (int32_t k = 0; k < adapted->extra; k++)
+        put_string(w, adapted->names[k]);
+    put_f64s(w, adapted->mix, (size_t)adapted->members);
+    put_f64(w, adapted->scale);
+    put_f64s(w, adapted->weights, (size_t)adapted->members);
+    put_f64s(w, adapted->bias, (size_t)model->classes);
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -239,6 +251,65 @@ static void put_refits(cst_buffer *w, const cst_model *model) {
         put_f64s(w, refit->center, k);
         put_f64s(w, refit->rest, (size_t)refit->biases);
         put_f64s(w, refit->tilt, (size_t)refit->biases * k);
+    }
+}
+
+static void put_table(cst_buffer *w, const cst_novelty_table *table) {
+    put_u32(w, (uint32_t)table->rows);
+    put_u32(w, (uint32_t)table->fine);
+    for (int32_t j = 0; j < table->knots; j++)
+        put_u32(w, table->key[j]);
+}
+
+static void put_novelty(cst_buffer *w, const cst_model *model) {
+    const cst_novelty *novelty = model->novelty;
+    size_t size = (size_t)novelty->size;
+    put_u32(w, (uint32_t)novelty->rows);
+    put_u32(w, (uint32_t)novelty->others);
+    for (int32_t k = 0; k < novelty->others; k++)
+        put_string(w, novelty->other_names[k]);
+    put_u32(w, (uint32_t)size);
+    for (size_t j = 0; j < size; j++)
+        put_u32(w, (uint32_t)novelty->place[j]);
+    put_f64s(w, novelty->mean, size);
+    for (size_t i = 0; i < size; i++)
+        put_f64s(w, novelty->covariance + i * size, i + 1);
+    put_table(w, &novelty->spread);
+    put_table(w, &novelty->distance);
+    put_u32(w, (uint32_t)novelty->tables);
+    for (int32_t t = 0; t < novelty->tables; t++)
+        put_table(w, &novelty->score[t]);
+    for (int32_t c = 0; c < novelty->classes; c++)
+        put_u32(w, (uint32_t)novelty->table_of[c]);
+}
+
+/* Seven bits in each byte, the low ones first; the top bit says that more follow. */
+static void put_count(cst_buffer *w, int32_t count) {
+    uint32_t left = (uint32_t)count;
+    do {
+        uint8_t byte = (uint8_t)(left & 0x7F);
+        left >>= 7;
+        byte |= left > 0 ? 0x80 : 0;
+        cst_buffer_add(w, &byte, 1);
+    } while (left > 0);
+}
+
+static void put_confusion(cst_buffer *w, const cst_model *model) {
+    const cst_confusion *confusion = model->confusion;
+    size_t classes = (size_t)confusion->classes;
+    put_f32s(w, confusion->edge, CST_CONFUSION_BINS - 1);
+    put_f32s(w, confusion->share, classes);
+    for (size_t i = 0; i < classes * CST_CONFUSION_BINS; i++)
+        put_count(w, confusion->bin[i]);
+    put_count(w, confusion->first[classes]);
+    for (size_t c = 0; c < classes; c++) {
+        int32_t before = -1;
+        put_count(w, confusion->first[c + 1] - confusion->first[c]);
+        for (int32_t e = confusion->first[c]; e < confusion->first[c + 1]; e++) {
+            put_count(w, confusion->predicted[e] - before - 1);
+            put_count(w, confusion->count[e]);
+            before = confusion->predicted[e];
+        }
     }
 }
 
@@ -308,6 +379,12 @@ static bool complete(const cst_model *model) {
     whole = whole && is_whole(model, &model->calibrator);
     if (whole && model->domains)
         whole = model->domains->count > 0 && model->domains->classes == model->classes;
+    const cst_adapted *adapted = model->adapted;
+    if (whole && adapted)
+        whole = adapted->classes == model->classes &&
+                adapted->members == model->members + adapted->extra;
+    for (int32_t k = 0; whole && adapted && k < adapted->extra; k++)
+        whole = adapted->names[k];
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -342,8 +419,14 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion != NULL;
     case CST_SECTION_DOMAINS:
         return model->domains != NULL;
+    case CST_SECTION_ADAPTED:
+        return model->adapted != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
+    case CST_SECTION_NOVELTY:
+        return model->novelty != NULL;
+    case CST_SECTION_CONFUSION:
+        return model->confusion != NULL;
     default:
         return true;
     }
@@ -351,13 +434,15 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_REFITS] = put_refits,   [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

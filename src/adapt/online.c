@@ -46,30 +46,30 @@ static cst_status check_names(cst_context *context, const cst_model *model,
         for (int32_t j = 0; j < k; j++)
             if (strcmp(names[j], names[k]) == 0)
                 return cst_fail(context, CST_ERROR_INPUT, "member '%s' is named twice", names[k]);
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
+    for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
         bool found = false;
         for (int32_t j = 0; j < members; j++)
-            found = found || strcmp(names[j], model->member_names[k]) == 0;
+            found = found || strcmp(names[j], cst_model_input_name(model, k)) == 0;
         if (!found)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "the model needs member '%s', which is not among the %d members of "
                             "the adapter",
-                            model->member_names[k], (int)members);
+                            cst_model_input_name(model, k), (int)members);
     }
     return status;
 }
 
 static cst_status copy_names(cst_context *context, cst_adapter *a, const char *const *names) {
     a->names = cst_alloc(context, (size_t)a->members, sizeof *a->names);
-    a->place = cst_alloc(context, (size_t)a->model->members, sizeof *a->place);
+    a->place = cst_alloc(context, (size_t)cst_model_inputs(a->model), sizeof *a->place);
     if (!a->names || !a->place)
         return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < a->members; k++) {
         a->names[k] = cst_strdup(context, names[k]);
         if (!a->names[k])
             return CST_ERROR_MEMORY;
-        for (int32_t j = 0; j < a->model->members; j++)
-            if (strcmp(a->model->member_names[j], names[k]) == 0)
+        for (int32_t j = 0; j < cst_model_inputs(a->model); j++)
+            if (strcmp(cst_model_input_name(a->model, j), names[k]) == 0)
                 a->place[j] = k;
     }
     return CST_OK;
@@ -108,7 +108,7 @@ static cst_status make_rows(cst_context *context, cst_adapter *a) {
     a->slot = cst_alloc(context, (size_t)a->capacity, sizeof *a->slot);
     a->record = cst_alloc(context, floats, sizeof *a->record);
     a->row = cst_alloc(context, width, sizeof *a->row);
-    a->given = cst_alloc(context, (size_t)a->model->members, sizeof *a->given);
+    a->given = cst_alloc(context, (size_t)cst_model_inputs(a->model), sizeof *a->given);
     a->logs = cst_alloc(context, (size_t)(a->members + 1) * classes, sizeof *a->logs);
     a->mean = cst_alloc(context, classes, sizeof *a->mean);
     a->mean_log = cst_alloc(context, classes, sizeof *a->mean_log);
@@ -187,9 +187,16 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
                         cst_task_name(model->task));
-    const char *const *given = names ? names : (const char *const *)model->member_names;
-    return cst_why(context, cst_online_make(context, model, given, names ? members : model->members,
-                                            pending, out));
+    if (names)
+        return cst_why(context, cst_online_make(context, model, names, members, pending, out));
+    members = cst_model_inputs(model);
+    const char **own = cst_alloc(context, (size_t)members, sizeof *own);
+    for (int32_t k = 0; own && k < members; k++)
+        own[k] = cst_model_input_name(model, k);
+    cst_status status =
+        own ? cst_online_make(context, model, own, members, pending, out) : CST_ERROR_MEMORY;
+    cst_free(context, own);
+    return cst_why(context, status);
 }
 
 void cst_adapter_free(cst_context *context, cst_adapter *a) {
@@ -299,7 +306,7 @@ cst_status cst_online_observe(cst_context *context, cst_adapter *a, const float 
         status = take_row(context, a, k, predictions[k], place, a->row + (size_t)k * classes);
     if (status != CST_OK)
         return status;
-    for (int32_t j = 0; j < a->model->members; j++)
+    for (int32_t j = 0; j < cst_model_inputs(a->model); j++)
         a->given[j] = a->row + (size_t)a->place[j] * classes;
     status =
         cst_predictor_predict(a->predictor, a->given, 1, a->row + (size_t)a->members * classes);

@@ -395,7 +395,8 @@ static void a_split_is_a_stream(void **state) {
         if (due >= 0 && due % 4 != 1)
             assert_int_equal(cst_adapter_label(context, adapter, due, due * 3 % 5), CST_OK);
     }
-    assert_memory_equal(found[0], by_hand, sizeof by_hand);
+    for (int i = 0; i < CELLS; i++) /* a pool divides every row by its sum */
+        assert_close((double)found[0][i], (double)by_hand[i], 1e-6);
     cst_adapter_free(context, adapter);
     for (int i = 0; i < 3; i++) {
         cst_free(context, found[i]);

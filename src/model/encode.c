@@ -217,6 +217,18 @@ static void put_domains(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_adapted(cst_buffer *w, const cst_model *model) {
+    const cst_adapted *adapted = model->adapted;
+    put_u64(w, (uint64_t)adapted->rows);
+    put_u32(w, (uint32_t)adapted->extra);
+    for (int32_t k = 0; k < adapted->extra; k++)
+        put_string(w, adapted->names[k]);
+    put_f64s(w, adapted->mix, (size_t)adapted->members);
+    put_f64(w, adapted->scale);
+    put_f64s(w, adapted->weights, (size_t)adapted->members);
+    put_f64s(w, adapted->bias, (size_t)model->classes);
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -269,6 +281,36 @@ static void put_novelty(cst_buffer *w, const cst_model *model) {
         put_table(w, &novelty->score[t]);
     for (int32_t c = 0; c < novelty->classes; c++)
         put_u32(w, (uint32_t)novelty->table_of[c]);
+}
+
+/* Seven bits in each byte, the low ones first; the top bit says that more follow. */
+static void put_count(cst_buffer *w, int32_t count) {
+    uint32_t left = (uint32_t)count;
+    do {
+        uint8_t byte = (uint8_t)(left & 0x7F);
+        left >>= 7;
+        byte |= left > 0 ? 0x80 : 0;
+        cst_buffer_add(w, &byte, 1);
+    } while (left > 0);
+}
+
+static void put_confusion(cst_buffer *w, const cst_model *model) {
+    const cst_confusion *confusion = model->confusion;
+    size_t classes = (size_t)confusion->classes;
+    put_f32s(w, confusion->edge, CST_CONFUSION_BINS - 1);
+    put_f32s(w, confusion->share, classes);
+    for (size_t i = 0; i < classes * CST_CONFUSION_BINS; i++)
+        put_count(w, confusion->bin[i]);
+    put_count(w, confusion->first[classes]);
+    for (size_t c = 0; c < classes; c++) {
+        int32_t before = -1;
+        put_count(w, confusion->first[c + 1] - confusion->first[c]);
+        for (int32_t e = confusion->first[c]; e < confusion->first[c + 1]; e++) {
+            put_count(w, confusion->predicted[e] - before - 1);
+            put_count(w, confusion->count[e]);
+            before = confusion->predicted[e];
+        }
+    }
 }
 
 static void put_settings(cst_buffer *w, const cst_model *model) {
@@ -337,6 +379,12 @@ static bool complete(const cst_model *model) {
     whole = whole && is_whole(model, &model->calibrator);
     if (whole && model->domains)
         whole = model->domains->count > 0 && model->domains->classes == model->classes;
+    const cst_adapted *adapted = model->adapted;
+    if (whole && adapted)
+        whole = adapted->classes == model->classes &&
+                adapted->members == model->members + adapted->extra;
+    for (int32_t k = 0; whole && adapted && k < adapted->extra; k++)
+        whole = adapted->names[k];
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -371,10 +419,14 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion != NULL;
     case CST_SECTION_DOMAINS:
         return model->domains != NULL;
+    case CST_SECTION_ADAPTED:
+        return model->adapted != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
     case CST_SECTION_NOVELTY:
         return model->novelty != NULL;
+    case CST_SECTION_CONFUSION:
+        return model->confusion != NULL;
     default:
         return true;
     }
@@ -388,7 +440,8 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
         [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
         [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_REFITS] = put_refits,     [CST_SECTION_NOVELTY] = put_novelty,
+        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CONFUSION] = put_confusion,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

@@ -73,7 +73,9 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
                           int64_t conditions, int64_t batch, cst_guard_report **out) {
     cst_status status = report_make(context, view->rows, conditions, batch, out);
     test_job job = {.novelty = model->novelty, .report = *out};
-    CST_TRY(cst_novelty_levels(context, model->novelty, view, (*out)->level));
+    cst_view kept = *view; /* without members that came back in an adaptation */
+    kept.members = model->members;
+    CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
     CST_TRY(cst_parallel_for(context, (*out)->count, test_batch, &job));
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
         (*out)->fired += (*out)->batch[b].fired;
@@ -243,22 +245,31 @@ static cst_status check_others(cst_context *context, const cst_model *model,
     return CST_OK;
 }
 
+bool cst_guard_is_input(const cst_model *model, int32_t other) {
+    for (int32_t k = model->members; k < cst_model_members(model); k++)
+        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
+            return true;
+    return false;
+}
+
 static cst_status guard_arrays(cst_context *context, const cst_model *model,
                                const float *const *predictions, const uint8_t *present,
                                const float *const *others, int64_t rows, const cst_guard *guard,
                                float *out, cst_guard_report **report) {
-    size_t most = (size_t)model->members + (size_t)model->novelty->others;
+    int32_t inputs = cst_model_members(model);
+    size_t most = (size_t)inputs + (size_t)model->novelty->others;
     const float **data = cst_alloc(context, most, sizeof *data);
     if (!data)
         return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < model->members; k++)
+    for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
-    cst_view view = {
-        .rows = rows, .classes = model->classes, .members = model->members, .data = data};
+    cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
     cst_status status = cst_guard_test(context, model, &view, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
-            data[model->members + k] = others[k];
+            if (cst_guard_is_input(model, k))
+                continue;
+            data[inputs + k] = others[k];
             (*report)->others += others[k] != NULL;
         }
         view.members = (int32_t)most;
@@ -287,11 +298,11 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_guard: model, predictions, rows >= 0, a batch >= 0 and an "
                         "output are required");
-    for (int32_t k = 0; rows > 0 && k < model->members; k++)
+    for (int32_t k = 0; rows > 0 && k < cst_model_members(model); k++)
         if (!predictions[k] && (!present || present[k]))
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_model_guard: the predictions of member %d, '%s', are missing",
-                            (int)k, model->member_names[k]);
+                            (int)k, cst_model_member_name(model, k));
     if (guard->mode == CST_GUARD_OFF || !model->novelty || rows == 0)
         return CST_OK;
     cst_guard_report *made = NULL;

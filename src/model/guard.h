@@ -38,6 +38,9 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
                            const char *split, const cst_view *view, const cst_guard *guard,
                            float *out, cst_guard_report **report);
 
+/* Whether a member that the fit left out came back in an adaptation. */
+bool cst_guard_is_input(const cst_model *model, int32_t other);
+
 /* Says what was found in a split, or in arrays (NULL). */
 void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
                     cst_guard_mode mode, const cst_guard_report *report);

@@ -30,17 +30,19 @@ static cst_status find_all(cst_context *context, const cst_model *model, cst_poo
     cst_status status = CST_OK;
     double flops = 0;
     double latency = 0;
-    for (int32_t k = 0; k < model->members; k++) {
-        positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+    for (int32_t k = 0; k < view->members; k++) {
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
         report->members += view->data[k] != NULL;
     }
     for (int32_t k = 0; status == CST_OK && k < model->novelty->others; k++) {
         int32_t position = cst_pool_member_index(pool, model->novelty->other_names[k]);
         bool there = false;
+        if (cst_guard_is_input(model, k))
+            continue;
         status = load_other(context, pool, split, position, &there);
         if (!there)
             continue;
-        positions[model->members + report->others++] = position;
+        positions[view->members + report->others++] = position;
         flops += cst_pool_member_flops(pool, position);
         latency += cst_pool_member_latency_ms(pool, position);
     }
@@ -55,13 +57,13 @@ static cst_status find_all(cst_context *context, const cst_model *model, cst_poo
 static cst_status lean(cst_context *context, const cst_model *model, cst_pool *pool,
                        const char *split, const cst_view *view, float *out,
                        cst_guard_report *report) {
-    size_t most = (size_t)model->members + (size_t)model->novelty->others;
+    size_t most = (size_t)view->members + (size_t)model->novelty->others;
     int32_t *positions = cst_alloc(context, most, sizeof *positions);
     const float **pointers = cst_alloc(context, most, sizeof *pointers);
     cst_view all = {0};
     cst_status status = positions && pointers ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(find_all(context, model, pool, split, view, positions, report));
-    CST_TRY(cst_pool_view_there(context, pool, split, positions, model->members + report->others,
+    CST_TRY(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
                                 pointers, &all));
     CST_TRY(cst_guard_mix(context, report, &all, out));
     cst_free(context, positions);

@@ -4,12 +4,14 @@
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 
+#include <corestack/adapter.h>
 #include <corestack/bound.h>
 #include <corestack/compare.h>
 #include <corestack/context.h>
 #include <corestack/detection.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>
+#include <corestack/guard.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
 #include <corestack/monitor.h>

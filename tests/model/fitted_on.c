@@ -23,7 +23,7 @@ static void a_model_knows_its_rows(void **state) {
     char *setting[CST_FITTED_ON_SETTINGS] = {NULL};
     size_t count = 0;
     assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(cst_fitted_on_note(context, "half", labels, 4, NULL, setting, &count), CST_OK);
+    assert_int_equal(cst_fitted_on_note(context, CST_FITTED_KEY, "half", labels, 4, NULL, setting, &count), CST_OK);
     assert_int_equal(count, 2);
     assert_string_equal(setting[0], "split=half");
     /* FNV-1a of 2, 0, 1, 1, computed by hand in Python. */

@@ -38,11 +38,13 @@ static int suggest(cli_call *call, const cst_model *model, cst_pool *pool, const
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_value(call, others[i]))
             return cli_fail(call, "--suggest only lists rows: remove %s",
-                            i == 0 ? "-o" : i == 1 ? "--rows" : "--row-labels");
+                            i == 0   ? "-o"
+                            : i == 1 ? "--rows"
+                                     : "--row-labels");
     int64_t *rows = calloc((size_t)count, sizeof *rows);
-    int code = rows ? cli_check(call, cst_adapt_suggest(call->context, model, pool, split, count,
-                                                        rows))
-                    : cli_check(call, CST_ERROR_MEMORY);
+    int code =
+        rows ? cli_check(call, cst_adapt_suggest(call->context, model, pool, split, count, rows))
+             : cli_check(call, CST_ERROR_MEMORY);
     if (code == CLI_OK)
         code = put_rows(call, pool, split, rows, count, &report);
     free(rows);
@@ -52,8 +54,7 @@ static int suggest(cli_call *call, const cst_model *model, cst_pool *pool, const
 /* ---- adaptation ---- */
 
 /* --rows and --row-labels. */
-static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows,
-                     int32_t **labels) {
+static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows, int32_t **labels) {
     const char *from = cli_value(call, "rows");
     const char *classes = cli_value(call, "row-labels");
     int64_t count = 0;
@@ -90,8 +91,7 @@ static int adapt(cli_call *call, const cst_model *model, cst_pool *pool, const c
         code = cli_check_written(call, cst_model_save(context, made, outfile->write_to));
     }
     if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_report_set_string(context, report, "model", call->arguments[0]));
+        code = cli_check(call, cst_report_set_string(context, report, "model", call->arguments[0]));
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(context, report, "out", outfile->path));
     cst_model_free(context, made);

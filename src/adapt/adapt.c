@@ -53,8 +53,8 @@ static cst_status check_fit(cst_context *context, const cst_model *model, cst_po
     cst_seen seen = CST_SEEN_NONE;
     cst_fit_rows fit = cst_fit_rows_of(model, rows->view.index ? NULL : rows->view.labels,
                                        rows->view.index ? 0 : rows->view.rows);
-    cst_status status = cst_rows_seen(context, model, pool, &fit, split, &rows->view, &known,
-                                      &match, &seen);
+    cst_status status =
+        cst_rows_seen(context, model, pool, &fit, split, &rows->view, &known, &match, &seen);
     if (status == CST_OK && (seen == CST_SEEN_ALL || strcmp(fit.split, split) == 0) &&
         (seen != CST_SEEN_NONE || cst_fit_rows_named(&fit, split)))
         status = cst_fail(context, CST_ERROR_INPUT,
@@ -110,13 +110,12 @@ static cst_status put_adapted(cst_context *context, const cst_pool *pool,
     if (!stays)
         return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < members; k++) {
-        stays[k] =
-            k < made->members || fabs(theta[k + 1]) * spread(table, k + 1) >= NEGLIGIBLE;
+        stays[k] = k < made->members || fabs(theta[k + 1]) * spread(table, k + 1) >= NEGLIGIBLE;
         extra += stays[k] && k >= made->members;
     }
     cst_adapted *adapted = NULL;
-    cst_status status = cst_adapted_alloc(context, made->members + extra, extra, made->classes,
-                                          &adapted);
+    cst_status status =
+        cst_adapted_alloc(context, made->members + extra, extra, made->classes, &adapted);
     int32_t at = 0;
     if (status == CST_OK) {
         adapted->scale = theta[0];
@@ -151,8 +150,7 @@ static cst_status extend_costs(cst_context *context, const cst_pool *pool, const
             continue;
         for (int32_t k = made->members; k < cst_model_inputs(made); k++) {
             char number[40] = "-";
-            double value =
-                cost(pool, cst_pool_member_index(pool, cst_model_input_name(made, k)));
+            double value = cost(pool, cst_pool_member_index(pool, cst_model_input_name(made, k)));
             if (isfinite(value))
                 (void)cst_snprintf(number, sizeof number, "%.17g", value);
             char *text = cst_format(context, "%s,%s", made->setting[i], number);
@@ -173,8 +171,8 @@ static cst_status note_rows(cst_context *context, const cst_pool *pool, const ch
     size_t count = 0;
     cst_view kept = rows->view;
     kept.members = made->members;
-    char **settings = cst_alloc(
-        context, made->settings + CST_FITTED_ON_SETTINGS + OWN_SETTINGS, sizeof *settings);
+    char **settings = cst_alloc(context, made->settings + CST_FITTED_ON_SETTINGS + OWN_SETTINGS,
+                                sizeof *settings);
     if (!settings)
         return CST_ERROR_MEMORY;
     memcpy(settings, made->setting, made->settings * sizeof *settings);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const double PRECISION[CST_ADAPT_PRECISIONS] = {3, 10, 30, 100, 300, 1000, 3000, 10000};
-static const double BIAS_SHARE = 0.1;  /* of the weights' precision */
+static const double BIAS_SHARE = 0.1;   /* of the weights' precision */
 static const double PRIOR_CHANGE = 0.1; /* that the stack should change, before any row */
 
 typedef struct choose_job {
@@ -82,8 +82,8 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
     int32_t fold = (int32_t)(task % each);
     cst_adapt_candidate *candidate = &job->choice->candidate[at];
     const double *center = job->centers + (candidate->halfway ? parameters : 0);
-    const cst_adapt_prior prior = {
-        center, candidate->precision, job->choice->biases ? BIAS_SHARE * candidate->precision : 0};
+    const cst_adapt_prior prior = {center, candidate->precision,
+                                   job->choice->biases ? BIAS_SHARE * candidate->precision : 0};
     if (fold == job->choice->folds) {
         double *theta = job->theta + at * parameters;
         memcpy(theta, center, parameters * sizeof *theta);
@@ -184,9 +184,8 @@ cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
     job.theta = cst_alloc(context, CST_ADAPT_CANDIDATES * parameters, sizeof *job.theta);
     job.losses = cst_alloc(context, CST_ADAPT_CANDIDATES * rows, sizeof *job.losses);
     out->theta = cst_alloc(context, parameters, sizeof *out->theta);
-    cst_status status = folds && job.centers && job.theta && job.losses && out->theta
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
+    cst_status status =
+        folds && job.centers && job.theta && job.losses && out->theta ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         job.centers[0] = 1;
         job.centers[parameters] = 0.5;
@@ -199,8 +198,8 @@ cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
         status = mean_loss(context, table, job.centers, &out->stack_loss);
     }
     CST_TRY(deal(context, table, groups, folds, &out->folds));
-    CST_TRY(cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (out->folds + 1), fit_one,
-                             &job));
+    CST_TRY(
+        cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (out->folds + 1), fit_one, &job));
     if (status == CST_OK) {
         weigh(&job);
         status = move(context, &job);

@@ -71,8 +71,8 @@ static cst_status pick(cst_context *context, const cst_model *model, const cst_p
     out->index = cst_alloc(context, (size_t)count, sizeof *out->index);
     out->labels = cst_alloc(context, labels ? (size_t)all : 0, sizeof *out->labels);
     out->own_groups = cst_alloc(context, groups ? (size_t)count : 0, sizeof *out->own_groups);
-    cst_status status = taken && out->index && out->labels && out->own_groups ? CST_OK
-                                                                              : CST_ERROR_MEMORY;
+    cst_status status =
+        taken && out->index && out->labels && out->own_groups ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         if (rows[i] < 0 || rows[i] >= all)
             status = cst_fail(context, CST_ERROR_INPUT,

@@ -9,8 +9,8 @@
 #include "pool/counted.h"
 
 typedef struct cst_adapt_rows {
-    cst_view view;     /* [members], labels where `labelled` */
-    int32_t *position; /* [members]: of each member in the pool */
+    cst_view view;         /* [members], labels where `labelled` */
+    int32_t *position;     /* [members]: of each member in the pool */
     const int64_t *groups; /* [rows] or NULL */
     /* what the view is made of */
     cst_counted counted;

@@ -120,12 +120,12 @@ static cst_status suggest(cst_context *context, const cst_model *model, cst_pool
     s.members = from.view.members < MEMBERS_MAX ? from.view.members : MEMBERS_MAX;
     s.width = (size_t)s.members * (size_t)from.view.classes;
     if (status == CST_OK && count > from.view.rows)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "split '%s' has %lld rows, so %lld cannot be picked", split,
-                          (long long)from.view.rows, (long long)count);
+        status =
+            cst_fail(context, CST_ERROR_INPUT, "split '%s' has %lld rows, so %lld cannot be picked",
+                     split, (long long)from.view.rows, (long long)count);
     if (status == CST_OK && !cst_size_mul(all, s.width, &cells))
-        status = cst_fail(context, CST_ERROR_LIMIT, "split '%s': %zu rows are too many", split,
-                          all);
+        status =
+            cst_fail(context, CST_ERROR_LIMIT, "split '%s': %zu rows are too many", split, all);
     if (status == CST_OK) {
         s.x = cst_alloc(context, cells, sizeof *s.x);
         s.entropy = cst_alloc(context, all, sizeof *s.entropy);
@@ -151,6 +151,5 @@ cst_status cst_adapt_suggest(cst_context *context, const cst_model *model, cst_p
     if (!model || !pool || count < 1 || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt_suggest: model, pool, count >= 1 and rows are required");
-    return cst_why(context,
-                   suggest(context, model, pool, split ? split : "new", count, rows));
+    return cst_why(context, suggest(context, model, pool, split ? split : "new", count, rows));
 }

@@ -118,8 +118,8 @@ cst_status cst_class_open_baselines(cst_context *context, cst_evaluation *e) {
 /* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
  * called, by the rows themselves. */
 static cst_status look_at_rows(cst_context *context, const cst_evaluation *e,
-                               const cst_model *model, const char *key, int32_t t, cst_known_rows *known,
-                               cst_seen *seen, cst_row_match *match) {
+                               const cst_model *model, const char *key, int32_t t,
+                               cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[t];
     cst_fit_rows fit;

@@ -28,8 +28,9 @@ void cst_target_words(const double *targets, size_t count, int32_t *words) {
     }
 }
 
-cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split, const int32_t *labels,
-                              int64_t rows, const cst_view *kept, char **setting, size_t *count) {
+cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
+                              const int32_t *labels, int64_t rows, const cst_view *kept,
+                              char **setting, size_t *count) {
     char print[PRINT_CHARS];
     cst_row_sketch sketch;
     *count = 2;

@@ -14,11 +14,13 @@ enum { CST_FITTED_ON_SETTINGS = 3 };
 #define CST_FITTED_KEY "split"
 #define CST_ADAPTED_KEY "adapt"
 
-/* Fills setting[0..*count-1], with such a key ("split"): the split's name, how many labels it has with a hash of them
+/* Fills setting[0..*count-1], with such a key ("split"): the split's name, how many labels it has
+ * with a hash of them
  * ("split.labels=120:9ae1..."), so that another split of that name is told apart, and, where `kept`
  * is given (the rows with the model's members), a sketch of the rows ("split.rows=..."). */
-cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split, const int32_t *labels,
-                              int64_t rows, const cst_view *kept, char **setting, size_t *count);
+cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
+                              const int32_t *labels, int64_t rows, const cst_view *kept,
+                              char **setting, size_t *count);
 
 /* Targets as labels: the bits of each in two words, the low one first. words: [2 * count]. */
 void cst_target_words(const double *targets, size_t count, int32_t *words);

@@ -43,7 +43,8 @@ void cst_text_folds(cst_page *page, const json_t *root, bool full) {
     cst_page_print(page, "\n");
 }
 
-/* One row to a line, so that other programs can read it: its number, and its id where it has one. */
+/* One row to a line, so that other programs can read it: its number, and its id where it has one.
+ */
 void cst_text_suggest(cst_page *page, const json_t *root, bool full) {
     (void)full;
     const json_t *rows = json_object_get(root, "rows");

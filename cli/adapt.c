@@ -127,7 +127,8 @@ static const cli_option OPTIONS[] = {
     {"output", 'o', "MODEL2", "adapted model to write (normally NAME.cstack)"},
     {"split", 0, "NAME", "split with rows of the new distribution (new; oof for a list of files)"},
     {"rows", 0, "ROWS.npy", "use only these rows of the split, numbered from 0"},
-    {"row-labels", 0, "Y.npy", "classes of those rows, where the split has no labels"},
+    {"row-labels", 0, "Y.npy",
+     "classes of those rows, numbered from 0, where the split has no labels"},
     {"suggest", 0, "N", "list N rows of the split to label first, instead of adapting"},
     {NULL, 0, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /*
  * A fitted stack on new data: adapted with a few labelled rows, and which rows to label.
- * Classification only. docs/method.md, "Under shift"; docs/json.md#adapt.
+ * Classification only. docs/json.md#adapt.
  */
 #ifndef CORESTACK_ADAPT_H
 #define CORESTACK_ADAPT_H

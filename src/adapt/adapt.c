@@ -1,6 +1,6 @@
 /*
  * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
- * docs/method.md, "Under shift".
+ * docs/json.md#adapt.
  */
 #include "adapt/adapt.h"
 #include "la/la.h"
@@ -211,8 +211,10 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
     CST_TRY(cst_adapt_choose(context, &table, rows.groups, &choice));
     CST_TRY(copy_model(context, model, &made));
     if (status == CST_OK && choice.adapted) {
-        cst_novelty_free(context, made->novelty); /* it describes rows unlike the new ones */
+        cst_novelty_free(context, made->novelty); /* both describe rows unlike the new ones */
         made->novelty = NULL;
+        cst_confusion_free(context, made->confusion);
+        made->confusion = NULL;
         status = put_adapted(context, pool, &rows, &table, choice.theta, made);
         CST_TRY(note_rows(context, pool, split, &rows, &table, &choice, made));
         CST_TRY(copy_model(context, made, &result)); /* as a file of it reads */

@@ -1,6 +1,6 @@
 /*
  * How far labelled rows take a stack: candidates of the prior compared by cross-validation, and the
- * evidence that the stack should change at all. docs/method.md, "Under shift".
+ * evidence that the stack should change at all. docs/json.md#adapt.
  */
 #ifndef CST_ADAPT_CHOOSE_H
 #define CST_ADAPT_CHOOSE_H

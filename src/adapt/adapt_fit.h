@@ -1,6 +1,6 @@
 /*
  * One fit of an adaptation: the maximum of the posterior under a Gaussian prior, by Newton's
- * method, and the evidence of the prior by Laplace's method. docs/method.md, "Under shift".
+ * method, and the evidence of the prior by Laplace's method. docs/json.md#adapt.
  */
 #ifndef CST_ADAPT_FIT_H
 #define CST_ADAPT_FIT_H

@@ -1,6 +1,6 @@
 /*
  * What an adaptation is fitted to: for each labelled row and class the logarithms of the stack's
- * and of every member's probability. Before the fit. docs/method.md, "Under shift".
+ * and of every member's probability. Before the fit. docs/json.md#adapt.
  */
 #ifndef CST_ADAPT_TABLE_H
 #define CST_ADAPT_TABLE_H

@@ -148,8 +148,8 @@ const cli_command CLI_ADAPT = {
                "row, numbered from 0, and its id if there is one. Labels are not needed for it.",
     .example = "corestack adapt stack.cstack pool.json --split new --suggest 50\n"
                "corestack adapt stack.cstack pool.json --split new -o adapted.cstack\n"
-               "corestack adapt stack.cstack pool.json --split new --rows rows.npy --row-labels "
-               "y.npy -o adapted.cstack",
+               "corestack adapt stack.cstack pool.json --rows rows.npy --row-labels y.npy -o "
+               "adapted.cstack",
     .options = OPTIONS,
     .takes_pool = true,
     .reports_notices = true,

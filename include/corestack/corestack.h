@@ -5,12 +5,14 @@
 #define CORESTACK_CORESTACK_H
 
 #include <corestack/adapt.h>
+#include <corestack/adapter.h>
 #include <corestack/bound.h>
 #include <corestack/compare.h>
 #include <corestack/context.h>
 #include <corestack/detection.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>
+#include <corestack/guard.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
 #include <corestack/options.h>

@@ -33,6 +33,7 @@ from ._errors import (
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
+from ._monitor import Monitor, monitor
 from ._profile import profile
 from ._report import Report
 from ._stack import Stack
@@ -75,6 +76,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "MismatchError",
+    "Monitor",
     "NumericError",
     "OutOfMemoryError",
     "Report",
@@ -93,6 +95,7 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "monitor",
     "option_table",
     "plot",
     "presets",

@@ -80,7 +80,7 @@ static cst_status tell_part(cst_context *context, const cst_model *model, told *
     part.rows = all.rows = size;
     part.index = all.index = t->index;
     for (int64_t i = 0; i < size; i++) {
-        int64_t at = (int64_t)((double)(first + i) / (double)t->count * (double)rows->rows);
+        int64_t at = (first + i) * rows->rows / t->count;
         t->index[i] = rows->index ? rows->index[at] : at;
     }
     cst_status status = cst_stack_predict(context, model, &part, t->p);

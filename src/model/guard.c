@@ -101,10 +101,6 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
                                                        : CST_OK;
 }
 
-const cst_lean *cst_guard_lean(const cst_model *model) {
-    return model->adapted ? NULL : model->lean;
-}
-
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
                           const float *predicted, int64_t conditions, int64_t batch,
                           cst_guard_report **out) {
@@ -143,6 +139,7 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
                     cst_guard_mode mode, const cst_guard_report *report) {
     char where[256];
     char cost[160] = "";
+    char how[64] = "the stack is less sure of them";
     double unlike = 0;
     double lambda = 0;
     double rows = 0;
@@ -163,11 +160,13 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
     if (report->fired == 0)
         return;
     say_where(split, report, where, sizeof where);
+    if (unlike / rows >= 0.005)
+        (void)cst_snprintf(how, sizeof how, "%.0f%% of their rows or more", 100 * unlike / rows);
     if (mode != CST_GUARD_AUTO) {
         cst_notice(context,
-                   "%s unlike those of the fit (%.0f%% of their rows or more), so the stack may do "
+                   "%s unlike those of the fit (%s), so the stack may do "
                    "worse than the average of all members; the guard acts in mode auto",
-                   where, 100 * unlike / rows);
+                   where, how);
         return;
     }
     if (isfinite(report->cost[0]))
@@ -176,10 +175,9 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
         (void)cst_snprintf(cost + strlen(cost), sizeof cost - strlen(cost), ", %.3g ms a row",
                            report->cost[1]);
     cst_notice(context,
-               "%s unlike those of the fit (%.0f%% of their rows or more): there the average of %d "
+               "%s unlike those of the fit (%s): there the average of %d "
                "members has a mean weight of %.2f (%d of them are not in the stack%s)%s",
-               where, 100 * unlike / rows, (int)report->members, lambda / rows, (int)report->others,
-               cost,
+               where, how, (int)report->members, lambda / rows, (int)report->others, cost,
                report->others < model->novelty->others
                    ? "; predictions of other members of the fit are not there"
                    : "");

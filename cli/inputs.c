@@ -17,7 +17,7 @@ static const struct {
     const char *name;
     const char *shown;
 } OUTPUTS[CLI_OUTFILES] = {
-    {"output", "-o"}, {"variance", "--variance"}, {"intervals", "--intervals"}};
+    {"output", "-o"}, {"variance", "--variance"}, {"intervals", "--intervals"}, {"sets", "--sets"}};
 
 const char *cli_output_shown(const char *name) {
     for (int i = 0; i < CLI_OUTFILES; i++)

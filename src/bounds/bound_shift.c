@@ -63,9 +63,11 @@ static cst_status load_rows(cst_context *context, const cst_bound_work *work, co
         cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows);
     CST_TRY(cst_model_view(context, work->model, work->pool, split, &out->pointers, &out->view));
     if (status == CST_OK && work->model->novelty) {
+        cst_view kept = out->view; /* members that came back are not in the reference */
+        kept.members = work->model->members;
         out->level = cst_alloc(context, (size_t)rows, sizeof *out->level);
         status = out->level
-                     ? cst_novelty_levels(context, work->model->novelty, &out->view, out->level)
+                     ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
                      : CST_ERROR_MEMORY;
     }
     return status;
@@ -239,6 +241,10 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
                         "the batch is split '%s' itself, on which the sets are calibrated; name "
                         "the split of the new rows",
                         split);
+    if (work->shift == CST_BOUND_LABEL && work->model->adapted)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift is not supported for adapted models: what the model stores "
+                        "of its predictions is from before; use the model it was adapted from");
     bool reference = work->shift == CST_BOUND_LABEL ? work->model->confusion != NULL
                                                     : work->model->novelty != NULL;
     if (work->shift != CST_BOUND_UNWEIGHTED && !reference)

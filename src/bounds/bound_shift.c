@@ -6,8 +6,7 @@
 #include "bounds/conformal_shift.h"
 #include "io/npy.h"
 #include "metrics/ranks.h"
-#include "model/stack.h"
-#include "novelty/label_shift.h"
+#include "model/labels.h"
 #include "pool/pool.h"
 
 #include <math.h>
@@ -66,9 +65,8 @@ static cst_status load_rows(cst_context *context, const cst_bound_work *work, co
         cst_view kept = out->view; /* members that came back are not in the reference */
         kept.members = work->model->members;
         out->level = cst_alloc(context, (size_t)rows, sizeof *out->level);
-        status = out->level
-                     ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
-                     : CST_ERROR_MEMORY;
+        status = out->level ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
+                            : CST_ERROR_MEMORY;
     }
     return status;
 }
@@ -241,13 +239,9 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
                         "the batch is split '%s' itself, on which the sets are calibrated; name "
                         "the split of the new rows",
                         split);
-    if (work->shift == CST_BOUND_LABEL && work->model->adapted)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "label shift is not supported for adapted models: what the model stores "
-                        "of its predictions is from before; use the model it was adapted from");
-    bool reference = work->shift == CST_BOUND_LABEL ? work->model->confusion != NULL
-                                                    : work->model->novelty != NULL;
-    if (work->shift != CST_BOUND_UNWEIGHTED && !reference)
+    if (work->shift == CST_BOUND_LABEL)
+        return cst_labels_check(context, work->model);
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "

@@ -48,7 +48,7 @@ static cst_status predict_part(cst_context *context, const cst_model *model, con
     part.rows = size;
     part.index = index;
     for (int64_t i = 0; i < size; i++) {
-        int64_t at = (int64_t)((double)(first + i) / (double)count * (double)rows->rows);
+        int64_t at = (first + i) * rows->rows / count;
         index[i] = rows->index ? rows->index[at] : at;
     }
     cst_status status = cst_stack_predict(context, model, &part, p);

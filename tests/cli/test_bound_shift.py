@@ -17,7 +17,7 @@ def threshold(scores, weights, alpha, own):
     return scores[order][at] if at < len(order) else np.inf
 
 
-class UnderShift(PoolCase):
+class ShiftedPool(PoolCase):
     """A pool whose split `fresh` has other class shares, `odd` other predictions."""
 
     ROWS = 600
@@ -54,6 +54,8 @@ class UnderShift(PoolCase):
         self.manifest["splits"] = self.splits
         self.write_manifest()
 
+
+class UnderShift(ShiftedPool):
     def bound(self, *arguments):
         return self.works("bound", self.model, self.pool, "--json", *arguments).json()
 

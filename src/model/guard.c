@@ -42,15 +42,46 @@ static cst_status report_make(cst_context *context, int64_t rows, int64_t condit
         report->batch[b] =
             (cst_guard_batch){.condition = condition,
                               .first = condition * each + within * size,
-                              .rows = within + 1 < count ? size : each - within * size};
+                              .rows = within + 1 < count ? size : each - within * size,
+                              .z = NAN,
+                              .accuracy = NAN,
+                              .flatten = 1,
+                              .sharpen = 1};
     }
     return CST_OK;
 }
 
 typedef struct test_job {
-    const cst_novelty *novelty;
+    const cst_model *model;
+    const float *out; /* [rows][classes]: the stack's prediction */
     cst_guard_report *report;
 } test_job;
+
+/* Whether the stack is less confident than in the fit, where the model can tell: then, and where
+ * levels say that the batch is unlike the fit, each row leans at least a little. */
+static cst_status test_confidence(cst_context *worker, const test_job *job,
+                                  cst_guard_batch *batch) {
+    const cst_lean *lean = job->model->lean;
+    cst_guard_report *report = job->report;
+    double *lambda = report->lambda + batch->first;
+    int32_t *work = cst_alloc(worker, (size_t)lean->classes, sizeof *work);
+    if (!work)
+        return CST_ERROR_MEMORY;
+    cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL, 0,
+                     NULL, report->stack + batch->first, NULL);
+    cst_lean_side found =
+        cst_lean_look(lean, CST_LEAN_STACK, report->stack + batch->first, batch->rows, work);
+    cst_free(worker, work);
+    batch->z = found.z;
+    batch->accuracy = found.accuracy > 0 ? found.accuracy : 0;
+    batch->fired = batch->fired || found.z < CST_LEAN_Z;
+    batch->lambda = 0;
+    for (int64_t i = 0; batch->fired && i < batch->rows; i++) {
+        lambda[i] = lambda[i] > CST_LEAN_LEAST ? lambda[i] : CST_LEAN_LEAST;
+        batch->lambda += lambda[i] / (double)batch->rows;
+    }
+    return CST_OK;
+}
 
 static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     const test_job *job = user;
@@ -66,13 +97,23 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     batch->pi = found.pi;
     batch->unlike = found.unlike;
     batch->lambda = found.lambda;
-    return CST_OK;
+    return batch->tested && cst_guard_lean(job->model) ? test_confidence(worker, job, batch)
+                                                       : CST_OK;
+}
+
+const cst_lean *cst_guard_lean(const cst_model *model) {
+    return model->adapted ? NULL : model->lean;
 }
 
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          int64_t conditions, int64_t batch, cst_guard_report **out) {
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out) {
     cst_status status = report_make(context, view->rows, conditions, batch, out);
-    test_job job = {.novelty = model->novelty, .report = *out};
+    test_job job = {.model = model, .out = predicted, .report = *out};
+    if (status == CST_OK && cst_guard_lean(model)) {
+        (*out)->stack = cst_alloc(context, (size_t)view->rows, sizeof *(*out)->stack);
+        status = (*out)->stack ? CST_OK : CST_ERROR_MEMORY;
+    }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
     CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
@@ -82,91 +123,6 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
         (*out)->untested += !(*out)->batch[b].tested;
     }
     return status;
-}
-
-/* ---- the average ---- */
-
-typedef struct mix_job {
-    const cst_guard_report *report;
-    const cst_view *all;
-    float *out;
-} mix_job;
-
-typedef struct mix_room {
-    float *copy;   /* [rows][classes] */
-    double *sum;   /* [rows][classes] */
-    double *count; /* [rows] */
-} mix_room;
-
-/* Adds a member's rows. */
-static void add_rows(const cst_view *all, const uint8_t *present, int64_t first, int64_t count,
-                     const float *rows, mix_room *room) {
-    int32_t classes = all->classes;
-    for (int64_t i = 0; i < count; i++) {
-        if (!cst_view_is_there(all, present, first + i))
-            continue;
-        cst_add_scaled_f32(rows + i * classes, classes, 1, room->sum + i * classes);
-        room->count[i]++;
-    }
-}
-
-static bool any_mixed(const double *lambda, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (lambda[i] > 0)
-            return true;
-    return false;
-}
-
-static cst_status mix_rows(cst_context *worker, const mix_job *job, int64_t first, int64_t count,
-                           mix_room *room) {
-    const cst_view *all = job->all;
-    const double *lambda = job->report->lambda + first;
-    int32_t classes = all->classes;
-    if (!any_mixed(lambda, count))
-        return CST_OK;
-    memset(room->sum, 0, (size_t)(count * classes) * sizeof *room->sum);
-    memset(room->count, 0, (size_t)count * sizeof *room->count);
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < all->members; k++) {
-        const float *rows = NULL;
-        if (!all->data[k])
-            continue;
-        status = cst_view_rows(worker, all, k, first, count, room->copy, &rows);
-        if (status == CST_OK)
-            add_rows(all, cst_view_present(all, k), first, count, rows, room);
-    }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        float *row = job->out + (first + i) * classes;
-        double share = room->count[i] > 0 ? lambda[i] / room->count[i] : 0;
-        for (int32_t c = 0; share > 0 && c < classes; c++)
-            row[c] = (float)((1 - lambda[i]) * (double)row[c] + share * room->sum[i * classes + c]);
-    }
-    return status;
-}
-
-static cst_status mix_block(cst_context *worker, void *user, int64_t block) {
-    const mix_job *job = user;
-    int64_t end = cst_block_first(block) + cst_block_size(job->all->rows, block);
-    int64_t most = 4096 / job->all->classes;
-    most = most < 1 ? 1 : most;
-    size_t cells = (size_t)most * (size_t)job->all->classes;
-    mix_room room = {.copy =
-                         cst_alloc(worker, cst_view_copies(job->all) ? cells : 0, sizeof(float)),
-                     .sum = cst_alloc(worker, cells, sizeof(double)),
-                     .count = cst_alloc(worker, (size_t)most, sizeof(double))};
-    cst_status status = room.copy && room.sum && room.count ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = cst_block_first(block); status == CST_OK && at < end; at += most)
-        status = mix_rows(worker, job, at, end - at < most ? end - at : most, &room);
-    cst_free(worker, room.copy);
-    cst_free(worker, room.sum);
-    cst_free(worker, room.count);
-    return status;
-}
-
-cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
-                         float *out) {
-    mix_job job = {.report = report, .all = all, .out = out};
-    return cst_parallel_for(context, cst_block_count(all->rows), mix_block, &job);
 }
 
 /* ---- what is said ---- */
@@ -264,7 +220,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
     cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status = cst_guard_test(context, model, &view, 1, guard->batch, report);
+    cst_status status = cst_guard_test(context, model, &view, out, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
             if (cst_guard_is_input(model, k))
@@ -275,7 +231,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         view.members = (int32_t)most;
         for (size_t k = 0; k < most; k++)
             (*report)->members += data[k] != NULL;
-        status = cst_guard_mix(context, *report, &view, out);
+        status = cst_guard_mix(context, model, *report, &view, out);
     }
     if (status == CST_OK)
         cst_guard_tell(context, model, NULL, guard->mode, *report);

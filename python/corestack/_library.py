@@ -88,6 +88,7 @@ class PoolConfig(Structure):
         ("class_names", POINTER(c_char_p)),
         ("missing", c_int),
         ("domains", c_char_p),
+        ("unlabelled", c_int),
     ]
 
 

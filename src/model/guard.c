@@ -101,10 +101,6 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
                                                        : CST_OK;
 }
 
-const cst_lean *cst_guard_lean(const cst_model *model) {
-    return model->adapted ? NULL : model->lean;
-}
-
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
                           const float *predicted, int64_t conditions, int64_t batch,
                           cst_guard_report **out) {

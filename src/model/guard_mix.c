@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+const cst_lean *cst_guard_lean(const cst_model *model) {
+    return model->adapted ? NULL : model->lean;
+}
+
 typedef struct mix_job {
     const cst_guard_report *report;
     const cst_view *all;

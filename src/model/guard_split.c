@@ -86,7 +86,8 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
     int32_t conditions = cst_pool_conditions(pool, split);
     cst_status status = cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1,
                                        guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0)
+    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
+        (*report)->fired > 0)
         status = lean(context, model, pool, split, view, out, *report);
     if (status == CST_OK)
         cst_guard_tell(context, model, split, guard->mode, *report);

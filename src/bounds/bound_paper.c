@@ -284,7 +284,7 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
                    "reported",
                    work->split);
     } else if (scored || !cst_pool_has_split(work->pool, "oof") ||
-        cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
+               cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
         cst_notice(context,
                    "the PAC-Bayes bound of the paper needs unweighted out-of-fold rows, and the "
                    "pool has no such split 'oof'%s",

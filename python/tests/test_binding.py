@@ -28,6 +28,7 @@ STRUCTS = {
     "cst_segmentation_scores": c.SegmentationScores,
     "cst_evaluate_options": c.EvaluateOptions,
     "cst_bound_options": c.BoundOptions,
+    "cst_adapt_options": c.AdaptOptions,
     "cst_profile_options": c.ProfileOptions,
     "cst_sweep_options": c.SweepOptions,
     "cst_compare_options": c.CompareOptions,

@@ -23,7 +23,7 @@ static const double TEMPERATURE_PRECISION = 10;
 
 /* The share of its weight that an expert gives to all in 100 rows, and the start of the stack. */
 static const double SHARED = 0.05;
-static const double STACK_START = 0.5;
+static const double STACK_START = 0.9;
 
 /* One row costs an expert no more weight than this likelihood. */
 static const double LEAST_LIKELIHOOD = 1e-7;

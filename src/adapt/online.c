@@ -131,9 +131,6 @@ static cst_status hash_model(cst_context *context, const cst_model *model, uint6
 
 cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
                            int32_t members, int64_t capacity, cst_adapter **out) {
-    cst_status status = check_names(context, model, names, members);
-    if (status != CST_OK)
-        return status;
     int64_t width = ((int64_t)members + CST_ONLINE_EXTRA) * model->classes;
     if (members > CST_ONLINE_MEMBERS_MAX || width > RECORD_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
@@ -141,6 +138,9 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
                         "%d members, and %lld numbers per row",
                         (int)members, (int)model->classes, CST_ONLINE_MEMBERS_MAX,
                         (long long)RECORD_MAX);
+    cst_status status = check_names(context, model, names, members);
+    if (status != CST_OK)
+        return status;
     if (capacity == 0) {
         capacity = PENDING_BYTES / (width * (int64_t)sizeof(float));
         capacity = capacity < PENDING_LEAST     ? PENDING_LEAST

@@ -263,15 +263,15 @@ static void adapters(void **state) {
     float *predictions = NULL;
     int64_t count = 0;
     int64_t ticket = 0;
-    float out = 0;
+    float row = 0;
     cst_report *report = NULL;
     cst_adapter_state found;
     REFUSED_ALONE(cst_adapter_create(NULL, &made, NULL, NULL, 0, NULL));
     assert_null(made);
     REFUSED(cst_adapter_create(c, &made, NULL, NULL, 0, NULL));
     REFUSED(cst_adapter_create(c, NULL, NULL, NULL, 0, NULL));
-    REFUSED_ALONE(cst_adapter_observe(NULL, NULL, rows, 1, &out, &ticket));
-    REFUSED(cst_adapter_observe(c, NULL, rows, 1, &out, &ticket));
+    REFUSED_ALONE(cst_adapter_observe(NULL, NULL, rows, 1, &row, &ticket));
+    REFUSED(cst_adapter_observe(c, NULL, rows, 1, &row, &ticket));
     assert_int_equal(ticket, -1);
     REFUSED(cst_adapter_observe(c, NULL, NULL, 1, NULL, NULL));
     REFUSED_ALONE(cst_adapter_label(NULL, NULL, 0, 0));

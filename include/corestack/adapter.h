@@ -1,6 +1,6 @@
 /*
  * A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
- * what the labels teach. Classification only. docs/shift.md.
+ * what the labels teach. Classification only. docs/prediction.md#learning-online.
  */
 #ifndef CORESTACK_ADAPTER_H
 #define CORESTACK_ADAPTER_H

@@ -1,5 +1,6 @@
 /*
- * The online adapter: what it predicts for a row and what it learns of a label. docs/shift.md.
+ * The online adapter: what it predicts for a row and what it learns of a label.
+ * docs/prediction.md#learning-online.
  */
 #include "adapt/online.h"
 

@@ -414,6 +414,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),
+    "cst_model_label_shift": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p, _OUT]),
+    "cst_report_set_label_shift": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "cst_label_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_predict_values_pool": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],

@@ -22,6 +22,7 @@ STRUCTS = {
     "cst_metrics": c.Metrics,
     "cst_reliability_bin": c.ReliabilityBin,
     "cst_guard": c.Guard,
+    "cst_bound_batch": c.BoundBatch,
     "cst_predicted_values": c.PredictedValues,
     "cst_value_metrics": c.ValueMetrics,
     "cst_segmentation_scores": c.SegmentationScores,
@@ -49,7 +50,7 @@ CONSTANTS = {
     "CST_TENSOR_ORDER_SORTED": c.TENSOR_ORDER_SORTED,
     "CST_TENSOR_ORDER_GIVEN": c.TENSOR_ORDER_GIVEN,
 }
-ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order|cst_guard_mode"
+ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order|cst_guard_mode|cst_label_method|cst_bound_weights"
 SCALARS = {
     "int": ctypes.c_int,
     "int32_t": ctypes.c_int32,

@@ -30,6 +30,7 @@ STRUCTS = {
     "cst_bound_options": c.BoundOptions,
     "cst_adapter_options": c.AdapterOptions,
     "cst_adapter_state": c.AdapterState,
+    "cst_adapt_options": c.AdaptOptions,
     "cst_profile_options": c.ProfileOptions,
     "cst_sweep_options": c.SweepOptions,
     "cst_compare_options": c.CompareOptions,

@@ -24,11 +24,6 @@ NONNEGATIVE = "default, non-negative"
 POOLS = ["cifar10", "vision"]
 
 
-def worn_split(document):
-    """Name of the first labelled split of several conditions."""
-    return next((name for name, entry in document["splits"].items() if entry.get("conditions") and common.labelled(entry)), None)
-
-
 def families_of(row):
     return {name: error for name, error in row["families"].items() if not name.endswith("_ci")}
 
@@ -65,7 +60,7 @@ def robust_members(manifest, report, split):
 def measure(options, pools):
     figures, page = {}, {"pools": {}}
     for name, manifest in pools.items():
-        split = worn_split(json.loads(manifest.read_text()))
+        split = common.worn_split(json.loads(manifest.read_text()))
         report, rows = one_pool(options, manifest, split)
         families = list(rows[0]["families"])
         figures[name] = {r["method"]: {k: v for k, v in r.items() if k not in ("severities", "families")} for r in rows}
@@ -91,6 +86,7 @@ def section(figures, page):
              "conditions. The corruptions are simple versions of those of ImageNet-C. "
              f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", "",
             *tables(figures, page), "### Does the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
+            *guarded(common.under_shift()),
             *finding(figures, {n: p["robust"] for n, p in page["pools"].items()}),
             common.conditions(page, ["compare POOL --split corrupted --clean test"])]
 
@@ -126,6 +122,26 @@ def verdict(name, rows):
             f"{100 * ours['paper']:.1f}, its prototype {100 * ours['prototype']:.1f}; `paper` is lower in {len(wins)} of 4 families. "
             f"Lowest mCE: `{best}`, {100 * ours[best]:.1f}; `default`: {100 * ours['default']:.1f}.")
 
+
+
+def guarded(shift):
+    """Errors and NLL by family and severity with the guard and with labels, from the experiment shift."""
+    lines = []
+    for name, f in shift.items():
+        cells = []
+        for method in f["methods"]:
+            cells.append([method, *(f"{100 * values[method][1]:.1f}" for values in f["families"].values()),
+                          *(f"{100 * values[method][1]:.1f}" for values in f["severities"].values()),
+                          *(f"{values[method][0]:.2f}" for values in f["severities"].values())])
+        heads = [*(f"error %, {k}" for k in f["families"]), *(f"error %, severity {k}" for k in f["severities"]),
+                 *(f"NLL at {k}" for k in f["severities"])]
+        for column, _ in enumerate(heads, 1):
+            common.embolden(cells, [float(c[column]) for c in cells], column, False)
+        lines += [f"### {name}, with the guard and with labels", "", *common.table(["method", *heads], cells)]
+    if lines:
+        lines += ["These tables are of `experiments/shift/run.py` ([Under shift](#under-shift)): the guard acts on batches of 200 rows of one condition, and "
+                  "labels are those of random rows of each condition, whose other rows are scored.", ""]
+    return lines
 
 
 def finding(figures, robust):
@@ -168,4 +184,4 @@ def finding(figures, robust):
 
 if __name__ == "__main__":
     common.run(__doc__, "corruptions", "Corruptions", POOLS, measure, section, tables, common.needs(
-        "classification", more=lambda d: None if worn_split(d) else "it has no labelled split with `conditions`"))
+        "classification", more=lambda d: None if common.worn_split(d) else "it has no labelled split with `conditions`"))

@@ -1,0 +1,2 @@
+def measured(options, manifest, split, count): return None
+def sentence(found): return ""

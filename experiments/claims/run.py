@@ -62,6 +62,7 @@ STACKING = "autogluon, stacking layer"
 PAPER = ("best-single", "average", "performance-weighted", "ridge", "greedy", "deep-ensemble+temperature", "soup", "swag", STACKING,
          "prototype", "paper")
 FAMILIES = ("noise", "blur", "weather", "digital")
+GUARDED = ROOT / "experiments" / "shift" / "figures.json"
 
 
 # ---- one function a claim: (title, verdict, sentences, command) -----------------------------------------------------
@@ -199,8 +200,9 @@ def ablation(f):
             "a shared machine; the experiment on lambda* times both rules in turns.", "experiments/ablation/run.py")
 
 
-def guarded(shift, names, text):
+def guarded(names, text):
     """One sentence on methods with the guard, or nothing where they were not measured; text(figures of a pool) for each."""
+    shift = json.loads(GUARDED.read_text()) if GUARDED.exists() else {}
     parts = [f"{n} {text(shift[n])}" for n in names if n in shift]
     return f" With the guard of `predict`, which the paper does not have (experiment shift): {'; '.join(parts)}." if parts else ""
 
@@ -216,7 +218,7 @@ def guarded_targets(f):
                      for t, rows in f["domains"].items())
 
 
-def corruption(f, with_guard):
+def corruption(f):
     met = sum(v["paper"][k] < v["prototype"][k] for v in f.values() for k in ("noise", "blur", "weather", "digital"))
     text = "; ".join(f"{n} `paper` {100 * v['paper']['mce']:.1f}%, `prototype` {100 * v['prototype']['mce']:.1f}%, `average` "
                      f"{100 * v['average']['mce']:.1f}%, `default` {100 * v['default']['mce']:.1f}%" for n, v in f.items())
@@ -224,18 +226,18 @@ def corruption(f, with_guard):
             f"Rule: mean error of a family below the prototype's. Met in {met} of {4 * len(f)} cases. Plain mCE: "
             f"{text}. Lowest of "
             "all methods: " + ", ".join(f"`{min(v, key=lambda m: v[m]['mce'])}` on {n}" for n, v in f.items())
-            + ". `default` can fail under strong shift; [results.md](results.md) explains why." + guarded(with_guard, f, guarded_error),
+            + ". `default` can fail under strong shift; [results.md](results.md) explains why." + guarded(f, guarded_error),
             "experiments/corruptions/run.py")
 
 
-def shift(f, with_guard):
+def shift(f):
     rows = f["vision"]
     targets = ("rotated", "scaled", "translated")
     met = sum(rows["paper"][t] > rows["prototype"][t] for t in targets)
     return ("CoRe-Stack+ gains under every domain shift", verdict(met, 3),
             f"Rule: top-1 above the prototype's on each target. Met on {met} of 3: "
             + "; ".join(f"{t} `paper` {100 * rows['paper'][t]:.1f}, `prototype` {100 * rows['prototype'][t]:.1f}, `average` "
-                        f"{100 * rows['average'][t]:.1f}, `default` {100 * rows['default'][t]:.1f}" for t in targets) + "." + guarded(with_guard, ["vision"], guarded_targets),
+                        f"{100 * rows['average'][t]:.1f}, `default` {100 * rows['default'][t]:.1f}" for t in targets) + "." + guarded(["vision"], guarded_targets),
             "experiments/domain-shift/run.py")
 
 
@@ -441,14 +443,14 @@ def beside_ensembles(corruptions, domains, weight):
     return cases
 
 
-def worn(corruptions, domains, weight, with_guard):
+def worn(corruptions, domains, weight):
     cases = beside_ensembles(corruptions, domains, weight)
     met = {n: (sum(a[k] < b[k] for k in FAMILIES), a["gap"] < b["gap"]) for n, (a, b) in cases.items()}
     return ("Under corruption CoRe-Stack+ has a lower error and degrades less than deep ensembles", verdict(sum(map(sum, met.values())), 5 * len(cases)),
             f"Rule: a lower error in each of four families of corruptions, a smaller gap to clean error. Met in {sum(map(sum, met.values()))} of {5 * len(cases)} cases. "
             + "; ".join(f"{n}: {families} of 4 families, gap {'smaller' if gap else 'larger'} (`paper` and `deep-ensemble`: error {100 * cases[n][0]['mce']:.1f} and {100 * cases[n][1]['mce']:.1f}, gap "
                         f"{100 * cases[n][0]['gap']:.1f} and {100 * cases[n][1]['gap']:.1f})" for n, (families, gap) in met.items())
-            + ". Pools of small networks on Fashion-MNIST." + guarded(with_guard, ["vision"], lambda f: guarded_families(f, corruptions["vision"])),
+            + ". Pools of small networks on Fashion-MNIST." + guarded(["vision"], lambda f: guarded_families(f, corruptions["vision"])),
             "experiments/corruptions/run.py")
 
 
@@ -457,13 +459,13 @@ def guarded_families(f, rows):
     return f"`paper` is below the deep ensemble in {below} of 4 families, {guarded_error(f)}"
 
 
-def shifted(corruptions, domains, weight, with_guard):
+def shifted(corruptions, domains, weight):
     cases = beside_ensembles(corruptions, domains, weight)
     met = sum(a["targets"] > b["targets"] for a, b in cases.values())
     return ("Under domain shift CoRe-Stack+ is more accurate than deep ensembles", verdict(met, len(cases)),
             f"Rule: a higher mean top-1 over three targets. Met on {met} of {len(cases)} pools: "
             + "; ".join(f"{n} {100 * a['targets']:.1f}, `deep-ensemble` {100 * b['targets']:.1f}" for n, (a, b) in cases.items()) + "."
-            + guarded(with_guard, ["vision"], lambda f: f"`paper` {100 - 100 * sum(v['paper, guard'][2] for v in f['domains'].values()) / len(f['domains']):.1f}"),
+            + guarded(["vision"], lambda f: f"`paper` {100 - 100 * sum(v['paper, guard'][2] for v in f['domains'].values()) / len(f['domains']):.1f}"),
             "experiments/domain-shift/run.py")
 
 
@@ -503,9 +505,8 @@ MEASURED = [(("risk", "seeds"), theory.generalises), ("kernel", theory.tempered)
             ("bounds", risk.no_leak), (("clean", "weight-space"), calibrated), ("complexity", theory.few_landmarks), ("complexity", theory.hashing),
             ("kappa", kappa_methods), ("threshold", threshold_flat), ("clean", ordering), ("clean", shrinks), ("clean", pareto), ("clean", neural),
             ("ablation", ablation), ("ablation", gate_conditions), ("ablation", laplace_drops), ("complexity", retained), ("pool-size", rising),
-            (("corruptions", "shift"), corruption), (("corruptions", "domain-shift", "weight-space", "shift"), worn),
-            (("corruptions", "domain-shift", "weight-space", "shift"), shifted),
-            ("dense", dense), (("domain-shift", "shift"), shift), ("long-tail", tail), ("ood", ood), ("weight-space", weight_order), ("weight-space", weight_clean),
+            ("corruptions", corruption), (("corruptions", "domain-shift", "weight-space"), worn), (("corruptions", "domain-shift", "weight-space"), shifted),
+            ("dense", dense), ("domain-shift", shift), ("long-tail", tail), ("ood", ood), ("weight-space", weight_order), ("weight-space", weight_clean),
             ("weight-space", weight_worn), ("weight-space", weight_shift), ("weight-space", weight_ood)]
 VERDICTS = ("held", "held under conditions", "did not hold")
 

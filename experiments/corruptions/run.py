@@ -162,6 +162,11 @@ def finding(figures, robust):
         cifar = {m: f"{100 * r['mce']:.1f}%" for m, r in figures["cifar10"].items()}
         other = (f" `cifar10` does not show this: `default` {cifar['default']}, `average` {cifar['average']}, `prototype` "
                  f"{cifar['prototype']}.")
+    shift = common.under_shift().get("vision")
+    guard = "" if not shift else "; ".join(
+        f"{said} {100 * shift['methods'][m]['error']:.1f}% error, NLL {shift['methods'][m]['nll']:.2f}" for said, m in
+        (("The guard, which `predict` uses by default on files, tests whether a batch looks like the rows of the fit and otherwise leans on the average:", "default, guard"),
+         ("with 50 labelled rows of each condition (`corestack adapt`)", "default, 50 labels"))) + ". "
     return ["### Under strong shift the best stack on clean rows is not the best one", "",
             f"On `vision`, `default` has rank {place} of {len(rows) - 1} methods by NLL on clean test rows. On corrupted rows it has "
             f"{pair('default')}; the plain average has {pair('average')} and the preset `prototype` {pair('prototype')}. The "
@@ -174,11 +179,9 @@ def finding(figures, robust):
                f"{100 * figures['cifar10'][NONNEGATIVE]['mce']:.1f}% error on `cifar10`" if "cifar10" in figures else "")
             + ". They raise the nested NLL on clean rows of nearly every pool ([robustness.md](../docs/robustness.md)), so they are an "
             "option and not the default.", "",
-            "If rows in use may be far from those that were fitted on, compare methods on a shifted split of your own (`corestack "
-            "compare POOL --split SHIFTED`). Without one, the plain average is the cautious choice; `--preset prototype` and "
-            "non-negative weights lie between the two. A temperature fitted on clean rows does not carry over: here it takes the NLL "
-            f"of the average from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. If you have labelled rows of the shift, put some "
-            "of them into `oof`. No choice wins under every shift: in the table of Domain shift the best method differs from target to "
+            f"{guard}[shift.md](../docs/shift.md) says what to do when data change. To choose between methods, compare them on a shifted split of "
+            "your own (`corestack compare POOL --split SHIFTED`). A temperature fitted on clean rows does not carry over: here it takes the NLL "
+            f"of the average from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. No choice wins under every shift: in the table of Domain shift the best method differs from target to "
             "target.", ""]
 
 

@@ -51,7 +51,7 @@ def sections(content):
     return found
 
 
-def thousand_classes(options, classes=1000, members=6, rows=4000):
+def thousand_classes(options, members, classes=1000, rows=4000):
     """Bytes of the model file of random members with many classes, and of its sections."""
     rng = np.random.default_rng(1)
     labels = rng.integers(0, classes, rows)

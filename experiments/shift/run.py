@@ -158,7 +158,7 @@ def measure(options, pools):
     for name, manifest in pools.items():
         figures[name], page["pools"][name] = one_pool(options, name, manifest)
     if options.known:
-        page["thousand"] = costs.thousand_classes(options)
+        page["thousand"] = [costs.thousand_classes(options, members) for members in (6, 14)]
     return figures, page
 
 
@@ -201,11 +201,11 @@ def aims(figures, page):
                     f"{f['monitor']['found']} of {f['monitor']['kinds']}, {met(f['monitor']['found'] >= 0.9 * f['monitor']['kinds'])}"))
     rows.append(row("guard's share of prediction time: below 10%", lambda n, f: "" if not f["time"] else
                     f"{100 * f['time']['share']:.1f}%, {met(f['time']['share'] < 0.1)}"))
-    thousand = page.get("thousand")
     lines = common.table(["aim", *(f"`{n}`" for n in pools)], rows)
-    if thousand:
-        lines[-1:] = ["", f"Model file for C = {thousand['classes']:,} and {thousand['members']} members: {thousand['bytes'] / 1000:.1f} kB, "
-                      f"{thousand['without'] / 1000:.1f} kB without what the guard and the monitor need (aim: below 100 kB; {met(thousand['bytes'] < 100000)}).", ""]
+    files = [f"{t['bytes'] / 1000:.1f} kB with {t['members']} members ({t['without'] / 1000:.1f} kB of them are not for the guard and the monitor), {met(t['bytes'] < 100000)}"
+             for t in page.get("thousand", [])]
+    if files:
+        lines += [f"Model file for 1,000 classes, below 100 kB: {'; '.join(files)}.", ""]
     return lines
 
 

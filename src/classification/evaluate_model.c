@@ -24,7 +24,7 @@ cst_status cst_class_open_model(cst_context *context, cst_evaluation *e, const c
     if (status != CST_OK)
         return status;
     size_t targets = (size_t)s->targets.count;
-    s->positions = cst_alloc(context, (size_t)model->members, sizeof *s->positions);
+    s->positions = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *s->positions);
     s->model_views = cst_alloc(context, targets, sizeof *s->model_views);
     s->counted = cst_alloc(context, targets, sizeof *s->counted);
     return s->positions && s->model_views && s->counted ? CST_OK : CST_ERROR_MEMORY;
@@ -33,7 +33,7 @@ cst_status cst_class_open_model(cst_context *context, cst_evaluation *e, const c
 /* Weights of the members where the blend is one log-linear pool. */
 static cst_status model_weights(cst_context *context, const cst_model *model, cst_entry *out) {
     const cst_learner *pool = cst_model_pool(model);
-    if (model->learners != 1 || !pool || (pool->own && pool->own->scaling))
+    if (model->adapted || model->learners != 1 || !pool || (pool->own && pool->own->scaling))
         return CST_OK;
     out->weights = cst_alloc(context, (size_t)model->members, sizeof *out->weights);
     if (!out->weights)
@@ -72,9 +72,9 @@ static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
         bool strict = !cst_pool_misses(e->pool); /* such rows are left out of the scores */
         status = cst_stack_predict_pool(context, model, e->pool, target->split, strict,
                                         &out->rows[t], &rows); /* loads the members */
-        for (int32_t k = 0; status == CST_OK && k < model->members; k++)
+        for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++)
             s->positions[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
-        CST_TRY(fill_target(context, e, s, model->members, target, out->rows[t]));
+        CST_TRY(fill_target(context, e, s, cst_model_inputs(model), target, out->rows[t]));
         if (status != CST_OK)
             break;
         /* Kept apart: for the baselines the target is filled again, with every member. */

@@ -67,8 +67,8 @@ static cst_status read_costs(cst_context *context, profile *p) {
 /* Of a model's members: the sum, or what the largest has. NaN where one is not known. */
 static double cost_of(const profile *p, const cst_model *model, cost which, bool largest) {
     double total = 0;
-    for (int32_t j = 0; j < model->members; j++) {
-        double mine = p->of[which][cst_pool_member_index(p->pool, model->member_names[j])];
+    for (int32_t j = 0; j < cst_model_inputs(model); j++) {
+        double mine = p->of[which][cst_pool_member_index(p->pool, cst_model_input_name(model, j))];
         if (isnan(mine))
             return NAN;
         total = !largest ? total + mine : mine > total ? mine : total;
@@ -168,7 +168,7 @@ static void put_whole(cst_report *report, json_t *row, const profile *p, const c
     double members = cost_of(p, model, LATENCY, parallel);
     double memory = cost_of(p, model, MEMORY, parallel);
     double latency = members + 1e3 * times->batch.p50 / (double)times->samples;
-    cst_report_integer(report, row, "models", model->members);
+    cst_report_integer(report, row, "models", cst_model_inputs(model));
     cst_report_number(report, row, "flops", flops);
     cst_report_number(report, row, "flops_rel", all > 0 ? flops / all : NAN);
     cst_report_number(report, row, "latency_ms", latency);
@@ -218,8 +218,8 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
         cst_mute(context, false);
     if (status != CST_OK)
         return status;
-    for (int32_t j = 0; j < model->members; j++)
-        p->needed[cst_pool_member_index(p->pool, model->member_names[j])] = true;
+    for (int32_t j = 0; j < cst_model_inputs(model); j++)
+        p->needed[cst_pool_member_index(p->pool, cst_model_input_name(model, j))] = true;
     const char *method = cst_model_value(model, "method");
     const char *preset = cst_model_value(model, "preset");
     char detail[120];
@@ -332,8 +332,8 @@ static void put_members(cst_report *report, const profile *p, const cst_model *m
     for (int32_t k = 0; k < cst_pool_members(p->pool); k++) {
         json_t *member = cst_report_add_object(report, list);
         bool used = false;
-        for (int32_t j = 0; j < model->members; j++)
-            used = used || cst_pool_member_index(p->pool, model->member_names[j]) == k;
+        for (int32_t j = 0; j < cst_model_inputs(model); j++)
+            used = used || cst_pool_member_index(p->pool, cst_model_input_name(model, j)) == k;
         cst_report_string(report, member, "name", cst_pool_member_name(p->pool, k));
         cst_report_flag(report, member, "used", used);
         cst_report_integer(report, member, "passes", cst_pool_member_ensemble(p->pool, k).passes);

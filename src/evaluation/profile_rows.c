@@ -76,25 +76,25 @@ static cst_status open(cst_context *context, cst_pool *pool, const char *split,
     CST_TRY(cst_profile_need_members(context, model, split, &view));
     double row = (double)model->classes * sizeof(float);
     if (status == CST_OK) {
-        int64_t most = cst_profile_affordable(context, row * model->members);
+        int64_t most = cst_profile_affordable(context, row * cst_model_inputs(model));
         int64_t wanted = batch > ROWS ? batch : ROWS;
         most = most < wanted ? most : wanted;
         status = find_rows(context, split, &view, most < view.rows ? most : view.rows, &positions,
                            &out->samples);
     }
     if (status == CST_OK) {
-        calls->rows = cst_alloc(context, (size_t)model->members, sizeof(float *));
-        calls->from = cst_alloc(context, (size_t)model->members, sizeof *calls->from);
+        calls->rows = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof(float *));
+        calls->from = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *calls->from);
         status = calls->rows && calls->from ? CST_OK : CST_ERROR_MEMORY;
     }
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
+    for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
         float *to = cst_alloc(context, (size_t)out->samples * (size_t)model->classes, sizeof *to);
         calls->rows[k] = to;
         status =
             to ? cst_view_gather(context, &view, k, positions, out->samples, to) : CST_ERROR_MEMORY;
     }
     out->batch = batch < out->samples ? batch : out->samples;
-    out->largest_bytes = row * model->members * (double)out->batch;
+    out->largest_bytes = row * cst_model_inputs(model) * (double)out->batch;
     cst_free(context, positions);
     cst_free(context, pointers);
     return status;
@@ -119,7 +119,7 @@ static void release(cst_context *measured, cst_profile_work *work) {
 static cst_status call(cst_context *measured, const cst_profile_work *work, int64_t first,
                        int64_t count) {
     const row_calls *calls = work->data;
-    for (int32_t k = 0; k < work->model->members; k++)
+    for (int32_t k = 0; k < cst_model_inputs(work->model); k++)
         calls->from[k] = calls->rows[k] + (size_t)first * (size_t)work->model->classes;
     if (count > 1)
         return cst_model_predict(measured, work->model, calls->from, count, calls->out);
@@ -131,7 +131,7 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
 
 static void close_rows(cst_context *context, cst_profile_work *work) {
     row_calls *calls = work->data;
-    for (int32_t k = 0; calls && calls->rows && k < work->model->members; k++)
+    for (int32_t k = 0; calls && calls->rows && k < cst_model_inputs(work->model); k++)
         cst_free(context, calls->rows[k]);
     if (calls) {
         cst_free(context, (void *)calls->rows);

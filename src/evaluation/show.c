@@ -30,10 +30,10 @@ static void put_members(cst_report *report, const cst_model *model) {
     const char *flops = cst_model_value(model, "members.flops");
     const char *latency = cst_model_value(model, "members.latency_ms");
     double total[2] = {0, 0};
-    for (int32_t k = 0; k < model->members; k++) {
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         double cost[2] = {next_number(&flops), next_number(&latency)};
         json_t *member = cst_report_add_object(report, list);
-        cst_report_string(report, member, "name", model->member_names[k]);
+        cst_report_string(report, member, "name", cst_model_input_name(model, k));
         cst_report_number(report, member, "weight", cst_model_member_weight(model, k));
         cst_report_number(report, member, "flops", cost[0]);
         cst_report_number(report, member, "latency_ms", cost[1]);

@@ -76,6 +76,7 @@ static cst_status make_fusion(cst_context *context, const cst_model *whole, cst_
 
 cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out) {
     size_t k = (size_t)whole->members;
+    size_t inputs = (size_t)cst_model_inputs(whole);
     size_t columns = whole->values ? (size_t)whole->values->columns : 0;
     size_t width = !whole->refits || columns > k ? columns : k; /* in proportion to the file */
     *out = (cst_room){.whole = whole};
@@ -92,8 +93,8 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
     size_t cells = 0;
     if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%d members are too many", (int)whole->members);
-    out->present = cst_alloc(context, k, sizeof *out->present);
-    out->place = cst_alloc(context, k, sizeof *out->place);
+    out->present = cst_alloc(context, inputs, sizeof *out->present);
+    out->place = cst_alloc(context, inputs, sizeof *out->place);
     out->work = cst_alloc(context, cells, sizeof *out->work);
     model->member_names = cst_alloc(context, k, sizeof *model->member_names);
     model->mix = cst_alloc(context, k, sizeof *model->mix);
@@ -101,13 +102,18 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                             ? CST_OK
                             : CST_ERROR_MEMORY;
     CST_TRY(make_learners(context, whole, model));
+    out->learner = model->learner;
     CST_TRY(make_values(context, whole, out));
     CST_TRY(make_fusion(context, whole, model));
+    if (status == CST_OK && whole->adapted)
+        status = cst_adapted_alloc(context, whole->adapted->members, whole->adapted->extra,
+                                   whole->classes, &out->adapted);
     return status;
 }
 
 void cst_room_free(cst_context *context, cst_room *room) {
     cst_model *model = &room->model;
+    model->learner = room->learner ? room->learner : model->learner;
     cst_free(context, room->present);
     cst_free(context, room->place);
     cst_free(context, room->work);
@@ -129,6 +135,9 @@ void cst_room_free(cst_context *context, cst_room *room) {
     if (model->fusion)
         cst_free(context, model->fusion->weights);
     cst_free(context, model->fusion);
+    if (room->adapted)
+        room->adapted->extra = 0; /* names are borrowed */
+    cst_adapted_free(context, room->adapted);
     *room = (cst_room){0};
 }
 
@@ -453,16 +462,17 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
     cst_model *model = &room->model;
     bool same = model->members > 0;
     int32_t count = 0;
-    for (int32_t k = 0; k < whole->members; k++) {
+    for (int32_t k = 0; k < cst_model_inputs(whole); k++) {
         same = same && room->present[k] == (present[k] != 0);
-        count += present[k] != 0;
+        count += present[k] != 0 && k < whole->members;
     }
     if (same)
         return CST_OK;
     model->members = 0; /* until it is done */
     if (count == 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "every member of the model is absent; at least one is needed");
+                        "every member of the %s is absent; at least one is needed",
+                        whole->adapted ? "stack that was adapted" : "model");
     room->rescaled = false;
     count = 0;
     for (int32_t k = 0; k < whole->members; k++) {
@@ -475,8 +485,21 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
         model->mix[count++] = whole->mix[k];
     }
     model->members = count;
-    model->gate = (cst_gate){.mode = CST_GATE_NONE, .inputs = count};
-    cst_status status = fill_learners(context, room);
+    for (int32_t k = whole->members; k < cst_model_inputs(whole); k++) {
+        room->present[k] = present[k] != 0;
+        if (room->present[k])
+            room->place[count++] = k;
+    }
+    if (whole->adapted)
+        cst_adapted_restrict(whole->adapted, room->present, room->adapted);
+    model->adapted = room->adapted;
+    count = model->members;
+    room->stack_whole = count == whole->members;
+    model->learner = room->stack_whole ? whole->learner : room->learner;
+    model->network = room->stack_whole ? whole->network : NULL;
+    model->gate =
+        room->stack_whole ? whole->gate : (cst_gate){.mode = CST_GATE_NONE, .inputs = count};
+    cst_status status = room->stack_whole ? CST_OK : fill_learners(context, room);
     if (status == CST_OK && model->fusion)
         fill_fusion(room);
     model->values = room->rescaled ? NULL : room->values;
@@ -506,18 +529,18 @@ void cst_absent_tell(cst_context *context, const cst_model *model, const char *s
     enum { NAMED = 3 };
     char names[NAMED * 80] = "";
     int32_t absent = 0;
-    for (int32_t k = 0; k < model->members; k++) {
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         size_t used = strlen(names);
         if (present[k])
             continue;
         if (absent++ < NAMED)
             (void)cst_snprintf(names + used, sizeof names - used, "%s'%.60s'", used ? ", " : "",
-                               model->member_names[k]);
+                               cst_model_input_name(model, k));
     }
     if (absent == 0)
         return;
     cst_notice(context, "split '%s': %d of the model's %d members %s absent (%s%s)%s", split,
-               (int)absent, (int)model->members, absent == 1 ? "is" : "are", names,
+               (int)absent, (int)cst_model_inputs(model), absent == 1 ? "is" : "are", names,
                absent > NAMED ? ", ..." : "",
                model->refits ? "; the weights of the others were computed again" : "");
 }

@@ -47,11 +47,15 @@ void cst_refits_free(cst_context *context, cst_refits *refits);
 /* Memory for a model of fewer members, which borrows names and settings of the whole one. */
 typedef struct cst_room {
     const cst_model *whole;
-    cst_model model;    /* of those present, in their order; members 0: none was made yet */
-    cst_values *values; /* of a regression that has refits; else NULL */
-    uint8_t *present;   /* [K]: for whom it was made */
-    bool rescaled;      /* some weights were scaled, for lack of a refit */
-    int32_t *place;     /* [K]: positions of those present */
+    cst_model model;      /* of those present, in their order; members 0: none was made yet */
+    cst_values *values;   /* of a regression that has refits; else NULL */
+    cst_learner *learner; /* of the room's own: the model's are the whole one's where only members
+                             that came back are absent */
+    bool stack_whole;     /* that is so */
+    cst_adapted *adapted; /* of an adapted model; else NULL */
+    uint8_t *present;     /* [K], and members that came back: for whom it was made */
+    bool rescaled;        /* some weights were scaled, for lack of a refit */
+    int32_t *place;       /* the same: positions of those present */
     double *work;
 } cst_room;
 
@@ -66,7 +70,7 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
 /* Says once that weights were scaled. */
 void cst_room_tell(cst_context *context, const cst_room *room);
 
-/* Says which members of the model have no predictions for a split. present: [K]. */
+/* Says which members of the model have no predictions for a split. present: [cst_model_inputs]. */
 void cst_absent_tell(cst_context *context, const cst_model *model, const char *split,
                      const uint8_t *present);
 

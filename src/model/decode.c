@@ -664,13 +664,22 @@ typedef void (*section_fn)(cst_reader *r, cst_model *model);
 
 static void get_payload(cst_reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
-        [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_VALUES] = get_values,   [CST_SECTION_CALIBRATION] = get_calibration,
-        [CST_SECTION_NETWORK] = get_network, [CST_SECTION_RULE] = get_rule,
-        [CST_SECTION_OWN] = get_owns,        [CST_SECTION_LEARNERS] = get_learners,
-        [CST_SECTION_FUSION] = get_fusion,   [CST_SECTION_DOMAINS] = get_domains,
-        [CST_SECTION_REFITS] = get_refits,   [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_TASK] = get_task,
+        [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes,
+        [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_VALUES] = get_values,
+        [CST_SECTION_CALIBRATION] = get_calibration,
+        [CST_SECTION_NETWORK] = get_network,
+        [CST_SECTION_RULE] = get_rule,
+        [CST_SECTION_OWN] = get_owns,
+        [CST_SECTION_LEARNERS] = get_learners,
+        [CST_SECTION_FUSION] = get_fusion,
+        [CST_SECTION_DOMAINS] = get_domains,
+        [CST_SECTION_ADAPTED] = cst_adapted_get,
+        [CST_SECTION_REFITS] = get_refits,
+        [CST_SECTION_NOVELTY] = cst_novelty_get,
+        [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

@@ -217,6 +217,18 @@ static void put_domains(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_adapted(cst_buffer *w, const cst_model *model) {
+    const cst_adapted *adapted = model->adapted;
+    put_u64(w, (uint64_t)adapted->rows);
+    put_u32(w, (uint32_t)adapted->extra);
+    for (int32_t k = 0; k < adapted->extra; k++)
+        put_string(w, adapted->names[k]);
+    put_f64s(w, adapted->mix, (size_t)adapted->members);
+    put_f64(w, adapted->scale);
+    put_f64s(w, adapted->weights, (size_t)adapted->members);
+    put_f64s(w, adapted->bias, (size_t)model->classes);
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -240,6 +252,35 @@ static void put_refits(cst_buffer *w, const cst_model *model) {
         put_f64s(w, refit->rest, (size_t)refit->biases);
         put_f64s(w, refit->tilt, (size_t)refit->biases * k);
     }
+}
+
+static void put_table(cst_buffer *w, const cst_novelty_table *table) {
+    put_u32(w, (uint32_t)table->rows);
+    put_u32(w, (uint32_t)table->fine);
+    for (int32_t j = 0; j < table->knots; j++)
+        put_u32(w, table->key[j]);
+}
+
+static void put_novelty(cst_buffer *w, const cst_model *model) {
+    const cst_novelty *novelty = model->novelty;
+    size_t size = (size_t)novelty->size;
+    put_u32(w, (uint32_t)novelty->rows);
+    put_u32(w, (uint32_t)novelty->others);
+    for (int32_t k = 0; k < novelty->others; k++)
+        put_string(w, novelty->other_names[k]);
+    put_u32(w, (uint32_t)size);
+    for (size_t j = 0; j < size; j++)
+        put_u32(w, (uint32_t)novelty->place[j]);
+    put_f64s(w, novelty->mean, size);
+    for (size_t i = 0; i < size; i++)
+        put_f64s(w, novelty->covariance + i * size, i + 1);
+    put_table(w, &novelty->spread);
+    put_table(w, &novelty->distance);
+    put_u32(w, (uint32_t)novelty->tables);
+    for (int32_t t = 0; t < novelty->tables; t++)
+        put_table(w, &novelty->score[t]);
+    for (int32_t c = 0; c < novelty->classes; c++)
+        put_u32(w, (uint32_t)novelty->table_of[c]);
 }
 
 static void put_settings(cst_buffer *w, const cst_model *model) {
@@ -308,6 +349,12 @@ static bool complete(const cst_model *model) {
     whole = whole && is_whole(model, &model->calibrator);
     if (whole && model->domains)
         whole = model->domains->count > 0 && model->domains->classes == model->classes;
+    const cst_adapted *adapted = model->adapted;
+    if (whole && adapted)
+        whole = adapted->classes == model->classes &&
+                adapted->members == model->members + adapted->extra;
+    for (int32_t k = 0; whole && adapted && k < adapted->extra; k++)
+        whole = adapted->names[k];
     const cst_fusion *fusion = model->fusion;
     if (whole && fusion)
         whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
@@ -342,8 +389,12 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion != NULL;
     case CST_SECTION_DOMAINS:
         return model->domains != NULL;
+    case CST_SECTION_ADAPTED:
+        return model->adapted != NULL;
     case CST_SECTION_REFITS:
         return model->refits != NULL;
+    case CST_SECTION_NOVELTY:
+        return model->novelty != NULL;
     default:
         return true;
     }
@@ -357,7 +408,8 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
         [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
         [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_REFITS] = put_refits,   [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_ADAPTED] = put_adapted, [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty, [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

@@ -35,7 +35,9 @@ enum {
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
     X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
     X(DOMAINS, "DOMA", CST_MODEL_REQUIRED, 0)                                                      \
+    X(ADAPTED, "ADPT", CST_MODEL_REQUIRED, 0)                                                      \
     X(REFITS, "ABSE", 0, 0)                                                                        \
+    X(NOVELTY, "NOVE", 0, 0)                                                                       \
     X(SETTINGS, "SETT", 0, 1)
 
 #define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,

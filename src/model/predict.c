@@ -31,7 +31,7 @@ static const double SUM_EXACT = 1e-6;
 static cst_status refuse_row(cst_context *worker, const cst_predict_job *job, int32_t member,
                              int64_t row, const float *values, double sum) {
     const cst_model *model = job->model;
-    const char *name = model->member_names[member];
+    const char *name = cst_model_input_name(model, member);
     for (int32_t c = 0; c < model->classes; c++) {
         double value = (double)values[c];
         if (!isfinite(value))
@@ -76,7 +76,7 @@ static cst_status check_rows(cst_context *worker, const cst_predict_job *job,
     int32_t classes = job->model->classes;
     bool values = job->model->task == CST_TASK_REGRESSION;
     for (int64_t i = 0; i < count; i++)
-        for (int32_t k = 0; k < job->model->members; k++) {
+        for (int32_t k = 0; k < cst_model_inputs(job->model); k++) {
             const float *row = s->members[k] + i * classes;
             cst_row_check found = cst_check_row(row, classes);
             double off = fabs(found.sum - 1);
@@ -306,6 +306,8 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
         apply_domains(job, s, first, count, out);
     if (job->calibrate)
         calibrate(job, s, count, out);
+    if (job->adapt)
+        cst_adapted_rows(model->adapted, s->members, count, s->scores, out);
     return CST_OK;
 }
 
@@ -316,7 +318,7 @@ cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
     cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < count; at += job->chunk) {
         int64_t left = count - at;
-        for (int32_t k = 0; k < job->model->members; k++)
+        for (int32_t k = 0; k < cst_model_inputs(job->model); k++)
             s->members[k] = rows[k] + at * job->model->classes;
         status = predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk);
     }
@@ -336,7 +338,7 @@ void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s) {
 
 size_t cst_stack_sample_bytes(const cst_model *model) {
     /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
-    size_t floats = (size_t)model->members * (model->task == CST_TASK_REGRESSION ? 2 : 1);
+    size_t floats = (size_t)cst_model_inputs(model) * (model->task == CST_TASK_REGRESSION ? 2 : 1);
     size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
     if (cst_model_scales(model))
         doubles += 2;
@@ -362,15 +364,16 @@ cst_status cst_predict_scratch_make(cst_context *worker, const cst_predict_job *
     size_t total = 0;
     *s = (cst_predict_scratch){0};
     size_t scaled = cst_model_scales(model) ? cells : 0;
-    if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
+    size_t inputs = (size_t)cst_model_inputs(model);
+    if (!cst_size_mul(place * (size_t)model->classes, inputs, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
         !cst_size_add(total, tile + 2 * pairs + design + network + scaled, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
-                        (int)model->members, (int)model->classes);
+                        (int)inputs, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
         gathered = 0;
-    s->members = cst_alloc(worker, (size_t)model->members, sizeof *s->members);
-    s->batch = cst_alloc(worker, (size_t)model->members, sizeof *s->batch);
+    s->members = cst_alloc(worker, inputs, sizeof *s->members);
+    s->batch = cst_alloc(worker, inputs, sizeof *s->batch);
     s->memory = cst_alloc(worker, total, sizeof *s->memory);
     s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
     s->rescaled = cst_alloc(worker, scaled, sizeof *s->rescaled);
@@ -403,7 +406,7 @@ static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
     cst_status status = cst_predict_scratch_make(worker, job, &s);
     for (; status == CST_OK && first < end; first += job->batch) {
         int64_t count = end - first < job->batch ? end - first : job->batch;
-        for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
+        for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
             float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
             status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
         }
@@ -445,11 +448,11 @@ void cst_predict_plan(cst_predict_job *job) {
 
 static cst_status predict_view(cst_context *context, cst_predict_job *job) {
     const cst_view *view = job->view;
-    if (view->members != job->model->members || view->classes != job->model->classes)
+    if (view->members != cst_model_inputs(job->model) || view->classes != job->model->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "the model has %d members and %d classes, but the data have %d and %d",
-                        (int)job->model->members, (int)job->model->classes, (int)view->members,
-                        (int)view->classes);
+                        (int)cst_model_inputs(job->model), (int)job->model->classes,
+                        (int)view->members, (int)view->classes);
     if (view->rows <= 0)
         return CST_OK;
     cst_predict_plan(job);
@@ -494,6 +497,7 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
                            .report = report,
                            .out = out};
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
+    job.adapt = only < 0 && model->adapted;
     CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
     cst_free(context, places);

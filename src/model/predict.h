@@ -15,6 +15,7 @@ typedef struct cst_predict_job {
     bool gated;            /* some of them reads an aggregator column */
     bool network;          /* the model's network has a weight */
     bool calibrate;        /* the blend goes through the model's calibration map */
+    bool adapt;            /* and then through what the model was adapted with */
     const int32_t *places; /* [domains of the view]: their position in the model's layer, or -1;
                               NULL: rows have no domain of their own */
     int32_t domain;        /* of all rows, without `places`: such a position, or -1 */

@@ -35,8 +35,9 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
 /* Positions of the model's members in the pool. */
 static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
                                 const char *split, int32_t *positions) {
-    for (int32_t k = 0; k < model->members; k++) {
-        positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
+        const char *name = cst_model_input_name(model, k);
+        positions[k] = cst_pool_member_index(pool, name);
         if (cst_pool_misses(pool))
             continue;
         if (positions[k] < 0)
@@ -44,13 +45,13 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
                 context, CST_ERROR_MISMATCH,
                 "the model needs member '%s', which is not in the pool; predict without it "
                 "with --missing allow",
-                model->member_names[k]);
+                name);
         if (!cst_pool_member_has_split(pool, positions[k], split))
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "the model needs member '%s', but the pool has no predictions of it "
                             "for split '%s'; "
                             "predict without it with --missing allow",
-                            model->member_names[k], split);
+                            name, split);
     }
     return CST_OK;
 }
@@ -85,12 +86,13 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     CST_TRY(check_classes(context, model, pool));
     if (status != CST_OK)
         return status;
-    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
-    *pointers = cst_alloc(context, (size_t)model->members, sizeof **pointers);
+    int32_t members = cst_model_inputs(model);
+    int32_t *positions = cst_alloc(context, (size_t)members, sizeof *positions);
+    *pointers = cst_alloc(context, (size_t)members, sizeof **pointers);
     status = positions && *pointers ? match_members(context, model, pool, split, positions)
                                     : CST_ERROR_MEMORY;
-    CST_TRY(load_there(context, pool, split, positions, model->members));
-    CST_TRY(cst_pool_view_there(context, pool, split, positions, model->members, *pointers, out));
+    CST_TRY(load_there(context, pool, split, positions, members));
+    CST_TRY(cst_pool_view_there(context, pool, split, positions, members, *pointers, out));
     cst_free(context, positions);
     return status;
 }

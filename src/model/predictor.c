@@ -13,24 +13,24 @@ static cst_status check_arguments(cst_context *context, const char *call, const 
                         "%s: model, predictions, rows >= 0 and an output are required", call);
     if (!cst_size_fits(rows, model->classes, sizeof *out))
         return cst_fail_size(context, call, rows, model->classes);
-    for (int32_t k = 0; rows > 0 && k < model->members; k++)
+    for (int32_t k = 0; rows > 0 && k < cst_model_inputs(model); k++)
         if (!predictions[k] && (!present || present[k]))
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "%s: the predictions of member %d, '%s', are missing", call, (int)k,
-                            model->member_names[k]);
+                            cst_model_input_name(model, k));
     return CST_OK;
 }
 
 /* Pointers of those present, in their order. */
 static void pick_present(const cst_room *room, const float *const *predictions,
                          const float **given) {
-    for (int32_t i = 0; predictions && i < room->model.members; i++)
+    for (int32_t i = 0; predictions && i < cst_model_inputs(&room->model); i++)
         given[i] = predictions[room->place[i]];
 }
 
 static bool is_whole(const cst_model *model, const uint8_t *present) {
     bool whole = true;
-    for (int32_t k = 0; present && k < model->members; k++)
+    for (int32_t k = 0; present && k < cst_model_inputs(model); k++)
         whole = whole && present[k];
     return whole;
 }
@@ -40,7 +40,7 @@ static cst_status predict_present(cst_context *context, const cst_model *model,
                                   const cst_domains *domains, int64_t rows, float *out) {
     cst_view view = {.rows = rows,
                      .classes = model->classes,
-                     .members = model->members,
+                     .members = cst_model_inputs(model),
                      .domains = domains,
                      .data = predictions};
     if (rows > 0)
@@ -48,7 +48,7 @@ static cst_status predict_present(cst_context *context, const cst_model *model,
     if (is_whole(model, present))
         return cst_predict_with(context, model, -1, &view, true, true, out);
     cst_room room;
-    const float **given = cst_alloc(context, (size_t)model->members, sizeof *given);
+    const float **given = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *given);
     cst_status status = cst_room_make(context, model, &room);
     if (!given)
         status = CST_ERROR_MEMORY;
@@ -56,7 +56,7 @@ static cst_status predict_present(cst_context *context, const cst_model *model,
     if (status == CST_OK) {
         pick_present(&room, predictions, given);
         cst_room_tell(context, &room);
-        view.members = room.model.members;
+        view.members = cst_model_inputs(&room.model);
         view.data = given;
         status = cst_predict_with(context, &room.model, -1, &view, true, true, out);
     }
@@ -142,12 +142,13 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
         made->job = (cst_predict_job){
             .model = model, .view = &made->view, .blend = made->blend, .domain = -1, .check = true};
         made->job.calibrate = model->calibrator.kind != CST_CALIBRATOR_NONE;
+        made->job.adapt = model->adapted != NULL;
         cst_predict_plan(&made->job);
         status = cst_predict_scratch_make(context, &made->job, &made->scratch);
     }
     CST_TRY(cst_room_make(context, model, &made->room));
     if (status == CST_OK) {
-        made->given = cst_alloc(context, (size_t)model->members, sizeof *made->given);
+        made->given = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *made->given);
         status = made->given ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
@@ -179,10 +180,10 @@ static cst_status predict_part(cst_predictor *predictor, const float *const *pre
     cst_view view = predictor->view;
     cst_predict_job job = predictor->job;
     cst_predict_scratch scratch = predictor->scratch;
-    view.members = room->model.members;
+    view.members = cst_model_inputs(&room->model);
     job.model = &room->model;
     job.view = &view;
-    job.gated = false;
+    job.gated = job.gated && room->stack_whole;
     job.out = out;
     scratch.scaled = NULL;
     pick_present(room, predictions, predictor->given);

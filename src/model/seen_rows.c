@@ -129,9 +129,11 @@ cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool 
     *match = (cst_row_match){0};
     *seen = CST_SEEN_NONE;
     uint64_t *hashes = NULL;
+    cst_view kept = *view;
+    kept.members = model->members; /* without those that came back when it was adapted */
     if (cst_view_has_absent(view)) /* what was filled in is not what the fit saw */
         return CST_OK;
-    cst_status status = cst_row_hashes(context, view, &hashes);
+    cst_status status = cst_row_hashes(context, &kept, &hashes);
     if (status == CST_OK)
         *seen = by_sketch(fit, split, hashes, view->rows, match);
     bool look = status == CST_OK && other_name && *seen != CST_SEEN_ALL;

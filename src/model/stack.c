@@ -111,9 +111,11 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
     cst_domain_map_free(context, model->domains);
+    cst_adapted_free(context, model->adapted);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);
+    cst_novelty_free(context, model->novelty);
     cst_free(context, model);
 }
 
@@ -122,7 +124,7 @@ cst_task cst_model_task(const cst_model *model) {
 }
 
 int32_t cst_model_members(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) ? model->members : 0;
+    return CST_ALIVE(model, MODEL) ? cst_model_inputs(model) : 0;
 }
 
 int32_t cst_model_classes(const cst_model *model) {
@@ -130,8 +132,8 @@ int32_t cst_model_classes(const cst_model *model) {
 }
 
 const char *cst_model_member_name(const cst_model *model, int32_t member) {
-    return CST_ALIVE(model, MODEL) && member >= 0 && member < model->members
-               ? model->member_names[member]
+    return CST_ALIVE(model, MODEL) && member >= 0 && member < cst_model_inputs(model)
+               ? cst_model_input_name(model, member)
                : NULL;
 }
 
@@ -162,8 +164,12 @@ double cst_model_member_weight(const cst_model *model, int32_t member) {
     if (!cst_model_member_name(model, member))
         return NAN;
     const cst_learner *pool = cst_model_pool(model);
-    return pool && member < pool->coefficients ? pool->weights[member]
-                                               : linear_weight(model, member);
+    const cst_adapted *adapted = model->adapted;
+    double weight = 0;
+    if (member < model->members)
+        weight = pool && member < pool->coefficients ? pool->weights[member]
+                                                     : linear_weight(model, member);
+    return adapted ? adapted->scale * weight + adapted->weights[member] : weight;
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {

@@ -11,7 +11,9 @@
 #include "calibration/domains.h"
 #include "learners/gate.h"
 #include "learners/probability.h"
+#include "model/adapted.h"
 #include "model/network.h"
+#include "novelty/novelty.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -127,10 +129,13 @@ struct cst_model {
     cst_learner *learner;
     cst_calibrator calibrator; /* of the blend's probabilities; mostly none */
     cst_domain_map *domains;   /* what rows of a domain go through after that; NULL: nothing */
+    cst_adapted *adapted;      /* what the stack goes through last, with members that its learners
+                                  do not read after `members`; NULL: nothing */
     cst_network *network;      /* of a learner of that kind; else NULL */
     cst_fusion *fusion;        /* of detection only */
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
+    cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;
@@ -147,6 +152,14 @@ static inline cst_probability_map cst_learner_map(const cst_model *model,
 }
 static inline const double *cst_learner_mix(const cst_model *model, const cst_learner *learner) {
     return learner->own && learner->own->mix ? learner->own->mix : model->mix;
+}
+/* Members that prediction reads: those of the stack, then those that came back when it was adapted.
+ */
+static inline int32_t cst_model_inputs(const cst_model *model) {
+    return model->adapted ? model->adapted->members : model->members;
+}
+static inline const char *cst_model_input_name(const cst_model *model, int32_t k) {
+    return k < model->members ? model->member_names[k] : model->adapted->names[k - model->members];
 }
 /* The log-linear pool of the model, of several the first; NULL: none. */
 const cst_learner *cst_model_pool(const cst_model *model);

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
+#include "pipeline/reference.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -131,6 +132,7 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                              .samples = source->view.rows};
     cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
     CST_TRY(cst_fit_label(context, &origin, model));
+    CST_TRY(cst_fit_reference(context, pool, source, &rows, kept, model));
     cst_free(context, pointers);
     return status;
 }

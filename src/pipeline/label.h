@@ -28,8 +28,8 @@ typedef struct cst_fit_origin {
  * settings of a model without any. */
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *origin, cst_model *model);
 
-/* The same of a split of rows that are themselves fitted on, loaded in `source`. kept: [members of
- * the model]. */
+/* The same of a split of rows that are themselves fitted on, loaded in `source`, with what the
+ * guard compares batches with. kept: [members of the model]. */
 cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model);

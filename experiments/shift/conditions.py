@@ -110,17 +110,20 @@ def stored(options, manifest, key, compute):
         return dict(arrays)
 
 
-def predicted(options, manifest, split, *words, guard=("--batch", BATCH), fit=()):
-    """[conditions, rows, classes] of the stack's `predict` with these words; the fit has the words of fit."""
+def predicted(options, manifest, split, guard=("--batch", BATCH), fit=(), shuffled=False):
+    """[conditions, rows, classes] of `predict` with the words guard, after a fit with the words fit. Rows come in the order of
+    the files, which may be that of their classes, or in a random one."""
+    order = draws(len(split.labels), 500) if shuffled else slice(None)
+
     def compute():
         model = fitted(options, manifest, *fit)
-        pages = []
+        pages = np.empty((len(split), len(split.labels), count_classes(split)), np.float32)
         for condition in range(len(split)):
             with Pool(split, condition) as pool:
-                pages.append(predict(options, model, pool, *pool.add("rows"), *guard, *words)[0])
-        return {"p": np.stack(pages)}
+                pages[condition, order] = predict(options, model, pool, *pool.add("rows", order), *guard)[0]
+        return {"p": pages}
 
-    return stored(options, manifest, ["predict", split.name, *guard, *words, *fit], compute)["p"]
+    return stored(options, manifest, ["predict", split.name, *guard, *fit, *(["shuffled"] if shuffled else [])], compute)["p"]
 
 
 def draws(rows, draw):

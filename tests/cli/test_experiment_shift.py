@@ -79,11 +79,11 @@ class ShiftExperiment(PoolCase):
         """Condition by condition the tool gives what it gives for the whole split, and the average is that of NumPy."""
         split = conditions.Split(self.place, "worn")
         np.testing.assert_allclose(split.average(), np.mean([np.load(self.path(f"{n}.worn.npy")) for n in NAMES], axis=0), atol=1e-6)
-        found = conditions.predicted(self.options, self.place, split, guard=("--guard", "off"))
+        found = conditions.predicted(self.options, self.place, split, ("--guard", "off"))
         model = conditions.fitted(self.options, self.place)
         self.works("predict", model, self.pool, "--split", "worn", "--guard", "off", "-o", self.path("whole.npy"))
         np.testing.assert_array_equal(found, np.load(self.path("whole.npy")))
-        again = conditions.predicted(argparse.Namespace(**{**vars(self.options), "tool": TOOL}), self.place, split, guard=("--guard", "off"))
+        again = conditions.predicted(argparse.Namespace(**{**vars(self.options), "tool": TOOL}), self.place, split, ("--guard", "off"))
         np.testing.assert_array_equal(found, again)
 
     def test_rows_of_a_choice(self):

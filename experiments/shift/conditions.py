@@ -132,8 +132,8 @@ def draws(rows, draw):
 
 
 def adapted(options, manifest, split, labelled, seeds, *words):
-    """({draw: [conditions, rows, classes]}, [draws, conditions] whether the model was adapted): the stack adapted to
-    `labelled` random rows of each condition, for several draws; the rows that had labels are NaN."""
+    """[draws, conditions, rows, classes]: the stack adapted to `labelled` random rows of each condition, for several draws; the
+    rows that had labels are NaN."""
     def compute():
         model = fitted(options, manifest)
         rows = len(split.labels)
@@ -143,8 +143,9 @@ def adapted(options, manifest, split, labelled, seeds, *words):
                 whole = pool.add("rows")
                 for draw in range(seeds):
                     some = np.sort(draws(rows, draw)[:labelled])
-                    changed = pool.path.parent / "adapted.cstack"
-                    common.run_tool(options, "adapt", model, pool.path, *pool.add("labelled", some), "-o", changed, *words)
+                    changed, numbers = (pool.path.parent / name for name in ("adapted.cstack", "some.npy"))
+                    np.save(numbers, some)
+                    common.run_tool(options, "adapt", model, pool.path, *whole, "--rows", numbers, "-o", changed, *words)
                     found[draw, condition] = predict(options, changed, pool, *whole, "--batch", BATCH)[0]
                     found[draw, condition, some] = np.nan
         return {"p": found}

@@ -48,7 +48,8 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
     CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
     CST_TRY(cst_fit_relabel(context, model, "split.samples", text));
-    CST_TRY(cst_fitted_on_note(context, split, view.labels, view.rows, NULL, noted, &count));
+    CST_TRY(cst_fitted_on_note(context, CST_FITTED_KEY, split, view.labels, view.rows, NULL, noted,
+                               &count));
     for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
         char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
         if (status == CST_OK && equals) {

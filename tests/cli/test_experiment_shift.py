@@ -39,7 +39,7 @@ class ShiftExperiment(PoolCase):
         self.manifest["splits"]["worn"] = {"labels": "worn_labels.npy", "conditions": CONDITIONS}
         self.write_manifest()
         self.place = pathlib.Path(self.pool)
-        self.options = argparse.Namespace(tool=TOOL, seed=0, fresh=False, resamples=0, quick=False, known=False)
+        self.options = argparse.Namespace(tool=TOOL, seed=0, fresh=False, resamples=0, quick=False, known=False, part=None)
 
     def test_scores(self):
         rng = np.random.default_rng(0)

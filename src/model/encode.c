@@ -313,6 +313,19 @@ static void put_confusion(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_lean(cst_buffer *w, const cst_model *model) {
+    const cst_lean *lean = model->lean;
+    size_t classes = (size_t)lean->classes;
+    put_u32(w, (uint32_t)lean->rows);
+    put_f64s(w, lean->accuracy, CST_LEAN_SIDES);
+    put_f64(w, lean->sharpest);
+    for (int side = 0; side < CST_LEAN_SIDES; side++)
+        for (size_t c = 0; c < classes; c++)
+            put_u32(w, (uint32_t)lean->count[side][c]);
+    put_f32s(w, lean->mean, classes);
+    put_f32s(w, lean->variance, classes);
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -427,6 +440,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->novelty != NULL;
     case CST_SECTION_CONFUSION:
         return model->confusion != NULL;
+    case CST_SECTION_LEAN:
+        return model->lean != NULL;
     default:
         return true;
     }
@@ -434,15 +449,15 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CONFUSION] = put_confusion,
-        [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted, [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty, [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_LEAN] = put_lean,       [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

@@ -42,15 +42,46 @@ static cst_status report_make(cst_context *context, int64_t rows, int64_t condit
         report->batch[b] =
             (cst_guard_batch){.condition = condition,
                               .first = condition * each + within * size,
-                              .rows = within + 1 < count ? size : each - within * size};
+                              .rows = within + 1 < count ? size : each - within * size,
+                              .z = NAN,
+                              .accuracy = NAN,
+                              .flatten = 1,
+                              .sharpen = 1};
     }
     return CST_OK;
 }
 
 typedef struct test_job {
-    const cst_novelty *novelty;
+    const cst_model *model;
+    const float *out; /* [rows][classes]: the stack's prediction */
     cst_guard_report *report;
 } test_job;
+
+/* Whether the stack is less confident than in the fit, where the model can tell: then, and where
+ * levels say that the batch is unlike the fit, each row leans at least a little. */
+static cst_status test_confidence(cst_context *worker, const test_job *job,
+                                  cst_guard_batch *batch) {
+    const cst_lean *lean = job->model->lean;
+    cst_guard_report *report = job->report;
+    double *lambda = report->lambda + batch->first;
+    int32_t *work = cst_alloc(worker, (size_t)lean->classes, sizeof *work);
+    if (!work)
+        return CST_ERROR_MEMORY;
+    cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL, 0,
+                     NULL, report->stack + batch->first, NULL);
+    cst_lean_side found =
+        cst_lean_look(lean, CST_LEAN_STACK, report->stack + batch->first, batch->rows, work);
+    cst_free(worker, work);
+    batch->z = found.z;
+    batch->accuracy = found.accuracy > 0 ? found.accuracy : 0;
+    batch->fired = batch->fired || found.z < CST_LEAN_Z;
+    batch->lambda = 0;
+    for (int64_t i = 0; batch->fired && i < batch->rows; i++) {
+        lambda[i] = lambda[i] > CST_LEAN_LEAST ? lambda[i] : CST_LEAN_LEAST;
+        batch->lambda += lambda[i] / (double)batch->rows;
+    }
+    return CST_OK;
+}
 
 static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     const test_job *job = user;
@@ -66,13 +97,19 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     batch->pi = found.pi;
     batch->unlike = found.unlike;
     batch->lambda = found.lambda;
-    return CST_OK;
+    return batch->tested && cst_guard_lean(job->model) ? test_confidence(worker, job, batch)
+                                                       : CST_OK;
 }
 
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          int64_t conditions, int64_t batch, cst_guard_report **out) {
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out) {
     cst_status status = report_make(context, view->rows, conditions, batch, out);
-    test_job job = {.novelty = model->novelty, .report = *out};
+    test_job job = {.model = model, .out = predicted, .report = *out};
+    if (status == CST_OK && cst_guard_lean(model)) {
+        (*out)->stack = cst_alloc(context, (size_t)view->rows, sizeof *(*out)->stack);
+        status = (*out)->stack ? CST_OK : CST_ERROR_MEMORY;
+    }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
     CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
@@ -84,149 +121,103 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     return status;
 }
 
-/* ---- the average ---- */
-
-typedef struct mix_job {
-    const cst_guard_report *report;
-    const cst_view *all;
-    float *out;
-} mix_job;
-
-typedef struct mix_room {
-    float *copy;   /* [rows][classes] */
-    double *sum;   /* [rows][classes] */
-    double *count; /* [rows] */
-} mix_room;
-
-/* Adds a member's rows. */
-static void add_rows(const cst_view *all, const uint8_t *present, int64_t first, int64_t count,
-                     const float *rows, mix_room *room) {
-    int32_t classes = all->classes;
-    for (int64_t i = 0; i < count; i++) {
-        if (!cst_view_is_there(all, present, first + i))
-            continue;
-        cst_add_scaled_f32(rows + i * classes, classes, 1, room->sum + i * classes);
-        room->count[i]++;
-    }
-}
-
-static bool any_mixed(const double *lambda, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (lambda[i] > 0)
+bool cst_guard_is_input(const cst_model *model, int32_t other) {
+    for (int32_t k = model->members; k < cst_model_members(model); k++)
+        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
             return true;
     return false;
 }
 
-static cst_status mix_rows(cst_context *worker, const mix_job *job, int64_t first, int64_t count,
-                           mix_room *room) {
-    const cst_view *all = job->all;
-    const double *lambda = job->report->lambda + first;
-    int32_t classes = all->classes;
-    if (!any_mixed(lambda, count))
-        return CST_OK;
-    memset(room->sum, 0, (size_t)(count * classes) * sizeof *room->sum);
-    memset(room->count, 0, (size_t)count * sizeof *room->count);
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < all->members; k++) {
-        const float *rows = NULL;
-        if (!all->data[k])
-            continue;
-        status = cst_view_rows(worker, all, k, first, count, room->copy, &rows);
-        if (status == CST_OK)
-            add_rows(all, cst_view_present(all, k), first, count, rows, room);
-    }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        float *row = job->out + (first + i) * classes;
-        double share = room->count[i] > 0 ? lambda[i] / room->count[i] : 0;
-        for (int32_t c = 0; share > 0 && c < classes; c++)
-            row[c] = (float)((1 - lambda[i]) * (double)row[c] + share * room->sum[i * classes + c]);
-    }
-    return status;
-}
-
-static cst_status mix_block(cst_context *worker, void *user, int64_t block) {
-    const mix_job *job = user;
-    int64_t end = cst_block_first(block) + cst_block_size(job->all->rows, block);
-    int64_t most = 4096 / job->all->classes;
-    most = most < 1 ? 1 : most;
-    size_t cells = (size_t)most * (size_t)job->all->classes;
-    mix_room room = {.copy =
-                         cst_alloc(worker, cst_view_copies(job->all) ? cells : 0, sizeof(float)),
-                     .sum = cst_alloc(worker, cells, sizeof(double)),
-                     .count = cst_alloc(worker, (size_t)most, sizeof(double))};
-    cst_status status = room.copy && room.sum && room.count ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = cst_block_first(block); status == CST_OK && at < end; at += most)
-        status = mix_rows(worker, job, at, end - at < most ? end - at : most, &room);
-    cst_free(worker, room.copy);
-    cst_free(worker, room.sum);
-    cst_free(worker, room.count);
-    return status;
-}
-
-cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
-                         float *out) {
-    mix_job job = {.report = report, .all = all, .out = out};
-    return cst_parallel_for(context, cst_block_count(all->rows), mix_block, &job);
-}
-
 /* ---- what is said ---- */
 
-/* "split 's': 3 of 8 batches look" or "the rows look", where there is one. */
+/* "split 's': 3 of 8 batches have rows" or "the rows are", where there is one batch. */
 static void say_where(const char *split, const cst_guard_report *report, char *text, size_t size) {
     char where[160] = "";
     if (split)
         (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld batches look", where,
+        (void)cst_snprintf(text, size, "%s%lld of %lld batches have rows", where,
                            (long long)report->fired, (long long)report->count);
     else
-        (void)cst_snprintf(text, size, "%sthe rows look", where);
+        (void)cst_snprintf(text, size, "%sthe rows are", where);
 }
 
-void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
-                    cst_guard_mode mode, const cst_guard_report *report) {
-    char where[256];
-    char cost[160] = "";
-    double unlike = 0;
-    double lambda = 0;
+/* Means over the batches that fired, by their rows. */
+typedef struct fired_mean {
+    double unlike;
+    double lambda;
+} fired_mean;
+
+static fired_mean mean_fired(const cst_guard_report *report) {
+    fired_mean mean = {0};
     double rows = 0;
-    if (report->untested > 0)
-        cst_notice(
-            context,
-            "%s%s%s%lld of %lld batches have fewer than %d rows, which the guard does not test",
-            split ? "split '" : "", split ? split : "", split ? "': " : "",
-            (long long)report->untested, (long long)report->count, (int)CST_NOVELTY_BATCH_MIN);
     for (int64_t b = 0; b < report->count; b++) {
         const cst_guard_batch *batch = &report->batch[b];
         if (!batch->fired)
             continue;
         rows += (double)batch->rows;
-        unlike += batch->unlike * (double)batch->rows;
-        lambda += batch->lambda * (double)batch->rows;
+        mean.unlike += batch->unlike * (double)batch->rows;
+        mean.lambda += batch->lambda * (double)batch->rows;
     }
+    mean.unlike /= rows > 0 ? rows : 1;
+    mean.lambda /= rows > 0 ? rows : 1;
+    return mean;
+}
+
+/* What the members cost that the guard asked for, and whether some are not there. */
+static void say_others(const cst_model *model, const cst_guard_report *report, char *text,
+                       size_t size) {
+    int32_t known = 0;
+    for (int32_t k = 0; k < model->novelty->others; k++)
+        known += !cst_guard_is_input(model, k);
+    *text = 0;
+    if (report->others > 0)
+        (void)cst_snprintf(text, size, "; %d of them are not in the stack", (int)report->others);
+    if (isfinite(report->cost[0]))
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs a row",
+                           report->cost[0]);
+    if (isfinite(report->cost[1]))
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms a row",
+                           report->cost[1]);
+    if (report->others < known)
+        (void)cst_snprintf(text + strlen(text), size - strlen(text),
+                           "; predictions of %d other members of the fit are missing",
+                           (int)(known - report->others));
+}
+
+void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
+                    cst_guard_mode mode, const cst_guard_report *report) {
+    char where[256];
+    char how[128];
+    char others[256];
+    if (report->untested > 0 && mode == CST_GUARD_AUTO)
+        cst_notice(
+            context, "%lld of %lld batches have fewer than %d rows: the guard does not test them",
+            (long long)report->untested, (long long)report->count, (int)CST_NOVELTY_BATCH_MIN);
     if (report->fired == 0)
         return;
+    fired_mean mean = mean_fired(report);
     say_where(split, report, where, sizeof where);
-    if (mode != CST_GUARD_AUTO) {
+    if (mean.unlike < 0.005)
+        (void)cst_snprintf(how, sizeof how, "the stack is less sure of them");
+    else
+        (void)cst_snprintf(how, sizeof how, "at least %.0f%% of them", 100 * mean.unlike);
+    say_others(model, report, others, sizeof others);
+    if (model->adapted)
         cst_notice(context,
-                   "%s unlike those of the fit (%.0f%% of their rows or more), so the stack may do "
-                   "worse than the average of all members; the guard acts in mode auto",
-                   where, 100 * unlike / rows);
-        return;
-    }
-    if (isfinite(report->cost[0]))
-        (void)cst_snprintf(cost, sizeof cost, ", %.3g FLOPs a row", report->cost[0]);
-    if (isfinite(report->cost[1]))
-        (void)cst_snprintf(cost + strlen(cost), sizeof cost - strlen(cost), ", %.3g ms a row",
-                           report->cost[1]);
-    cst_notice(context,
-               "%s unlike those of the fit (%.0f%% of their rows or more): there the average of %d "
-               "members has a mean weight of %.2f (%d of them are not in the stack%s)%s",
-               where, 100 * unlike / rows, (int)report->members, lambda / rows, (int)report->others,
-               cost,
-               report->others < model->novelty->others
-                   ? "; predictions of other members of the fit are not there"
-                   : "");
+                   "%s unlike those of the fit (%s); the guard does not change predictions of an "
+                   "adapted model",
+                   where, how);
+    else if (mode == CST_GUARD_AUTO)
+        cst_notice(context,
+                   "%s unlike those of the fit (%s): there the average of %d members takes part, "
+                   "with a mean weight of %.2f%s",
+                   where, how, (int)report->members, mean.lambda, others);
+    else
+        cst_notice(context,
+                   "%s unlike those of the fit (%s), so the average of all members may do better "
+                   "there; the guard lets it take part in mode auto",
+                   where, how);
 }
 
 /* ---- arrays ---- */
@@ -245,13 +236,6 @@ static cst_status check_others(cst_context *context, const cst_model *model,
     return CST_OK;
 }
 
-bool cst_guard_is_input(const cst_model *model, int32_t other) {
-    for (int32_t k = model->members; k < cst_model_members(model); k++)
-        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
-            return true;
-    return false;
-}
-
 static cst_status guard_arrays(cst_context *context, const cst_model *model,
                                const float *const *predictions, const uint8_t *present,
                                const float *const *others, int64_t rows, const cst_guard *guard,
@@ -264,8 +248,9 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
     cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status = cst_guard_test(context, model, &view, 1, guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
+    cst_status status = cst_guard_test(context, model, &view, out, 1, guard->batch, report);
+    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
+        (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
             if (cst_guard_is_input(model, k))
                 continue;
@@ -275,7 +260,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         view.members = (int32_t)most;
         for (size_t k = 0; k < most; k++)
             (*report)->members += data[k] != NULL;
-        status = cst_guard_mix(context, *report, &view, out);
+        status = cst_guard_mix(context, model, *report, &view, out);
     }
     if (status == CST_OK)
         cst_guard_tell(context, model, NULL, guard->mode, *report);

@@ -16,6 +16,7 @@ struct cst_guard_report {
     cst_guard_batch *batch; /* [count] */
     double *level;          /* [rows] */
     double *lambda;         /* [rows] */
+    cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean */
     int64_t fired;
     int64_t untested;
     int32_t members; /* of the average */
@@ -23,15 +24,19 @@ struct cst_guard_report {
     double cost[2];  /* of those: FLOPs, milliseconds */
 };
 
-/* Measures the rows of a view of the model's members, in batches. conditions: at least 1, of as
- * many rows each. */
+/* How batches lean on the average; NULL: by the rows' levels alone. */
+const cst_lean *cst_guard_lean(const cst_model *model);
+
+/* Measures the rows of a view of the model's members, in batches. predicted: [rows][classes], the
+ * stack's prediction. conditions: at least 1, of as many rows each. */
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          int64_t conditions, int64_t batch, cst_guard_report **out);
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out);
 
 /* Mixes the rows of batches that fired with the average of a view of all members; `out` has the
  * stack's prediction of every row. */
-cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
-                         float *out);
+cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
+                         const cst_view *all, float *out);
 
 /* Guards the prediction of a split, loaded as `view`. *report: NULL where nothing was tested. */
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -19,6 +19,10 @@ const char *cst_model_other_name(const cst_model *model, int32_t other) {
                                                          : NULL;
 }
 
+const cst_lean *cst_guard_lean(const cst_model *model) {
+    return model->adapted ? NULL : model->lean;
+}
+
 int64_t cst_guard_report_batches(const cst_guard_report *report) {
     return CST_ALIVE(report, GUARD) ? report->count : 0;
 }
@@ -66,5 +70,6 @@ void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
     cst_free(context, report->batch);
     cst_free(context, report->level);
     cst_free(context, report->lambda);
+    cst_free(context, report->stack);
     cst_free(context, report);
 }

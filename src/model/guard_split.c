@@ -65,7 +65,7 @@ static cst_status lean(cst_context *context, const cst_model *model, cst_pool *p
     CST_TRY(find_all(context, model, pool, split, view, positions, report));
     CST_TRY(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
                                 pointers, &all));
-    CST_TRY(cst_guard_mix(context, report, &all, out));
+    CST_TRY(cst_guard_mix(context, model, report, &all, out));
     cst_free(context, positions);
     cst_free(context, pointers);
     return status;
@@ -84,9 +84,10 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
     if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;
     int32_t conditions = cst_pool_conditions(pool, split);
-    cst_status status =
-        cst_guard_test(context, model, view, conditions > 0 ? conditions : 1, guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0)
+    cst_status status = cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1,
+                                       guard->batch, report);
+    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
+        (*report)->fired > 0)
         status = lean(context, model, pool, split, view, out, *report);
     if (status == CST_OK)
         cst_guard_tell(context, model, split, guard->mode, *report);

@@ -14,6 +14,7 @@
 #include "model/adapted.h"
 #include "model/network.h"
 #include "novelty/label_shift.h"
+#include "novelty/lean.h"
 #include "novelty/novelty.h"
 #include "pool/view.h"
 
@@ -138,6 +139,7 @@ struct cst_model {
                                   members are absent; NULL in files without */
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     cst_confusion *confusion;  /* what class shares of a batch are estimated with; or NULL */
+    cst_lean *lean; /* how a batch that has fired leans on the average; NULL: by its levels alone */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

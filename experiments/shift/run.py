@@ -39,7 +39,7 @@ WORSE_AIM = 0.15
 
 def more_options(parser):
     parser.add_argument("--draws", type=int, default=3, metavar="N", help="random choices of the rows that get labels (3)")
-    parser.add_argument("--streams", type=int, default=1000, metavar="N", help="clean streams for false alarms of the monitor (1000)")
+    parser.add_argument("--streams", type=int, default=1000, metavar="N", help="clean streams for false alarms of the monitor (1000; 0: no monitor)")
     parser.add_argument("--repeats", type=int, default=20, metavar="N", help="orders of the clean rows, cut into batches (20)")
     parser.add_argument("--part", action="append", choices=[*parts.known(), "all"], metavar="NAME",
                         help=f"run this script too and leave the tables as they are, or all of them ({', '.join(parts.known())})")

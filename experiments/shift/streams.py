@@ -41,7 +41,9 @@ def early(options, split, model):
 
 
 def measured(options, manifest, split, count):
-    """A kind counts as found if each of its severities from SEVERE on raises the alarm in most draws."""
+    """A kind counts as found if each of its severities from SEVERE on raises the alarm in most draws. Nothing for 0 streams."""
+    if not count:
+        return None
     model = conditions.fitted(options, manifest)
 
     def compute():

@@ -205,6 +205,16 @@ class BoundOptions(Structure):
     ]
 
 
+class BoundBatch(Structure):
+    """cst_bound_batch"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("weights", c_int),
+        ("sets", c_char_p),
+    ]
+
+
 class CompareOptions(Structure):
     """cst_compare_options"""
 
@@ -336,6 +346,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_evaluate_stack": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(EvaluateOptions), _OUT]),
     "cst_bound": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), _OUT]),
+    "cst_bound_shifted": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), POINTER(BoundBatch), _OUT],
+    ),
     "cst_evaluate_detections": (_STATUS, [c_void_p, c_char_p, c_char_p, c_int32, c_uint64, _OUT]),
     "cst_segmentation_evaluate_file": (
         _STATUS,

@@ -19,10 +19,6 @@ const char *cst_model_other_name(const cst_model *model, int32_t other) {
                                                          : NULL;
 }
 
-const cst_lean *cst_guard_lean(const cst_model *model) {
-    return model->adapted ? NULL : model->lean;
-}
-
 int64_t cst_guard_report_batches(const cst_guard_report *report) {
     return CST_ALIVE(report, GUARD) ? report->count : 0;
 }

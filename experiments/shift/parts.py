@@ -1,44 +1,42 @@
-"""The scripts of single parts: each measures the pools that it is given and writes Markdown, which the section shows."""
+"""The scripts of single parts. Each measures the pools that it is given and prints Markdown, which is kept as NAME.md beside it."""
+import os
 import pathlib
-import re
 import subprocess
 import sys
-import time
 
 import common
 
 HERE = pathlib.Path(__file__).resolve().parent
-TITLES = {
-    "rules": "Rules for the guard",
-    "adapt": "Learning from a few labels, and which rows to label",
-    "online": "Learning online",
-    "label_shift": "Label shift",
-    "coverage": "Coverage of prediction sets",
-    "monitor": "The monitor",
-    "dense": "Segmentation and detection",
+# What each is about, whether it takes folders (else manifests), and its other words.
+PARTS = {
+    "rules": ("rules for the guard and their rivals", True, True),
+    "adapt": ("a few labels, picked at random or by `--suggest`", False, False),
+    "online": ("`corestack online` on streams", True, True),
+    "label_shift": ("`--label-shift` where only class shares change, and elsewhere", False, True),
+    "coverage": ("coverage of prediction sets", False, True),
+    "monitor": ("the monitor: alarms, and the error of the expected accuracy", False, True),
+    "dense": ("the guard of segmentations and detections", False, True),
 }
 
 
 def known():
-    return [name for name in TITLES if (HERE / f"{name}.py").exists()]
+    return [name for name in PARTS if (HERE / f"{name}.py").exists()]
 
 
-def measured(options, name, manifests):
-    """{title, text, seconds, version, date}: what the script wrote."""
+def measure(options, name, manifests):
+    """Runs a script and keeps what it prints."""
     print(f"experiments/shift/{name}.py", file=sys.stderr, flush=True)
-    start = time.monotonic()
-    done = subprocess.run([sys.executable, HERE / f"{name}.py", "--tool", options.tool, *map(str, manifests)], stdout=subprocess.PIPE, text=True, check=False)
+    _, folders, tool = PARTS[name]
+    words = [str(m.parent if folders else m) for m in manifests] + (["--tool", options.tool] if tool else [])
+    library = {"CORESTACK_LIBRARY": str(pathlib.Path(options.tool).with_name("libcorestack.so"))}
+    done = subprocess.run([sys.executable, HERE / f"{name}.py", *words], stdout=subprocess.PIPE, text=True, check=False, env={**library, **os.environ})
     if done.returncode != 0:
         raise common.ToolError(f"experiments/shift/{name}.py: exit {done.returncode}")
-    return {"text": done.stdout, "seconds": round(time.monotonic() - start), **common.measured_with(options)}
+    text = done.stdout.strip()
+    (HERE / f"{name}.md").write_text(text + "\n" if text.startswith("# ") else f"# {PARTS[name][0]}: {name}.py\n\n{text}\n")
 
 
-def lines(stored):
-    """The subsections of what is stored; headings of the scripts are one level lower."""
-    found = []
-    for name, title in TITLES.items():
-        if name in stored:
-            part = stored[name]
-            text = re.sub(r"^#+ ", "#### ", part["text"].strip(), flags=re.M)
-            found += [f"### {title}", "", f"`experiments/shift/{name}.py`, {part['seconds']} s; {part['version']} on {part['date']}.", "", *text.split("\n"), ""]
-    return found
+def links():
+    """One sentence with the pages that there are."""
+    pages = [f"[{title}](shift/{name}.md)" for name, (title, _, _) in PARTS.items() if (HERE / f"{name}.md").exists()]
+    return [f"More tables: {'; '.join(pages)}.", ""] if pages else []

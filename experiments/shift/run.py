@@ -2,7 +2,7 @@
 """Under shift: the guard, adaptation and the monitor against the average and the stack without them, condition by condition.
 
     experiments/shift/run.py [--pools DIR]... [--only POOL]... [--draws N] [--quick]
-    experiments/shift/run.py [--pools DIR]... --part all         # what the scripts of the parts say, below the tables
+    experiments/shift/run.py [--pools DIR]... --part all         # the pages of single parts, beside this script
 """
 import json
 import pathlib
@@ -42,7 +42,7 @@ def more_options(parser):
     parser.add_argument("--streams", type=int, default=1000, metavar="N", help="clean streams for false alarms of the monitor (1000; 0: no monitor)")
     parser.add_argument("--repeats", type=int, default=20, metavar="N", help="orders of the clean rows, cut into batches (20)")
     parser.add_argument("--part", action="append", choices=[*parts.known(), "all"], metavar="NAME",
-                        help=f"run this script too and leave the tables as they are, or all of them ({', '.join(parts.known())})")
+                        help=f"run this script instead, which writes a page beside this one, or all of them ({', '.join(parts.known())})")
     parser.add_argument("--quick", action="store_true", help="one draw, few streams and batches: to see that all works")
 
 
@@ -159,13 +159,11 @@ def one_pool(options, name, manifest):
 
 
 def measure(options, pools):
-    stored = {key: common.read_json(pathlib.Path(__file__).parent / f"{key}.json") for key in ("figures", "page")}
     if options.known and options.part:
-        figures, page = stored["figures"], {"pools": {}, "parts": {}, **stored["page"]}
         for name in parts.known():
             if name in options.part or "all" in options.part:
-                page["parts"][name] = parts.measured(options, name, pools.values())
-        return figures, page
+                parts.measure(options, name, pools.values())
+        return tuple(common.read_json(pathlib.Path(__file__).parent / f"{key}.json") for key in ("figures", "page"))
     if options.quick:
         options.draws, options.streams, options.repeats = 1, 20, 2
     figures, page = {}, {"pools": {}}
@@ -173,7 +171,6 @@ def measure(options, pools):
         figures[name], page["pools"][name] = one_pool(options, name, manifest)
     if options.known:
         page["thousand"] = [costs.thousand_classes(options, members) for members in (6, 14)]
-        page["parts"] = stored["page"].get("parts", {})
     return figures, page
 
 
@@ -276,7 +273,7 @@ def section(figures, page):
             f"defaults; `{STACK}` is the same model with `--guard off`. ± is one standard error over images, of paired differences too; each image "
             "counts with all its conditions. \"yes\" means that the aim is met; a difference is within noise if it is at most two standard errors. "
             "The rules were chosen on `oof` rows, on clean test batches and on every second kind of corruption in alphabetical order; \"kinds held out\" "
-            "are the other kinds.", "", *aims(figures, page), *tables(figures, page), *parts.lines(page.get("parts", {})),
+            "are the other kinds.", "", *aims(figures, page), *tables(figures, page), *parts.links(),
             common.conditions(page, [f"predict MODEL POOL --batch {BATCH}", "adapt MODEL POOL --split labelled -o MODEL2"], resamples=False)]
 
 

@@ -256,6 +256,17 @@ class ProfileOptions(Structure):
     ]
 
 
+class AdaptOptions(Structure):
+    """cst_adapt_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("rows", POINTER(c_int64)),
+        ("labels", POINTER(c_int32)),
+        ("row_count", c_int64),
+    ]
+
+
 class SweepOptions(Structure):
     """cst_sweep_options"""
 
@@ -358,6 +369,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_adapt": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(AdaptOptions), _OUT, _OUT]),
+    "cst_adapt_suggest": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
@@ -388,6 +401,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),
+    "cst_model_label_shift": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p, _OUT]),
+    "cst_report_set_label_shift": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "cst_label_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_predict_values_pool": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],

@@ -209,8 +209,8 @@ def guarded(names, text):
 
 def guarded_error(f):
     rows = f["methods"]
-    return (f"`paper` {100 * rows['paper, guard']['error']:.1f}%, `default` {100 * rows['default, guard']['error']:.1f}%, `average` "
-            f"{100 * rows['average']['error']:.1f}%")
+    return (f"`paper` {100 * rows['paper, guard']['error']:.1f}%, `default` {100 * rows['default, guard']['error']:.1f}% "
+            f"(`average` {100 * rows['average']['error']:.1f}%)")
 
 
 def guarded_targets(f):

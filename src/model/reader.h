@@ -39,6 +39,9 @@ uint32_t cst_reader_u32(cst_reader *r);
 /* A count or code from `least` to `most`. */
 int32_t cst_reader_int(cst_reader *r, const char *what, int32_t least, int32_t most);
 
+/* A count of seven bits in each byte, the low ones first, from 0 to `most`. In confusion_get.c. */
+int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most);
+
 /* A double from `least` to `most`, which are finite; NaN and infinities are refused. */
 double cst_reader_f64(cst_reader *r, const char *what, double least, double most);
 
@@ -57,6 +60,8 @@ void cst_reader_different(cst_reader *r, size_t at, char *const *strings, size_t
 void cst_novelty_get(cst_reader *r, cst_model *model);
 /* Section CONF, in confusion_get.c. */
 void cst_confusion_get(cst_reader *r, cst_model *model);
+/* Section MONI, in watch_get.c. */
+void cst_watch_get(cst_reader *r, cst_model *model);
 
 /* Section LEAN, in lean_get.c. */
 void cst_lean_get(cst_reader *r, cst_model *model);

@@ -260,7 +260,9 @@ static const char *const UNSIZED[] = {
     /* Need a model of a regression: in tests/regression/regression.c. */
     "cst_model_predict_values", "cst_model_intervals",
     /* As many rows as a split has at most: in tests/adapt/adapt.c. */
-    "cst_adapt_suggest", NULL};
+    "cst_adapt_suggest",
+    /* As many rows as the report of a guard: in tests/model/labels.c. */
+    "cst_model_label_shift", "cst_label_report_batch", "cst_label_report_share", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

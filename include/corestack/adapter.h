@@ -55,7 +55,7 @@ CST_API cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter,
  * any stream the share of labels outside their set approaches alpha. Sets are full until there are
  * 1/alpha labels. CST_ERROR_INPUT for the tickets that cst_adapter_label refuses. */
 CST_API cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket,
-                                   unsigned char *set, int32_t *size);
+                                   uint8_t *set, int32_t *size);
 
 /* What an adapter has seen. Losses are means of -log p(label) in nats, p being clipped to at least
  * 1e-15, over the rows with a label, each as it was predicted when it came; NaN without rows. */

@@ -512,8 +512,8 @@ cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t
     return CST_OK;
 }
 
-cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket,
-                           unsigned char *set, int32_t *size) {
+cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket, uint8_t *set,
+                           int32_t *size) {
     CST_ENTER(context);
     CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter || !set)

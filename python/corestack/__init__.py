@@ -30,6 +30,7 @@ from ._errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from ._adapt import adapt, suggest
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
@@ -82,6 +83,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "ablate",
+    "adapt",
     "bound",
     "cka",
     "compare",
@@ -98,6 +100,7 @@ __all__ = [
     "presets",
     "profile",
     "soup",
+    "suggest",
     "swa",
     "swag_fit",
     "swag_sample",

@@ -205,6 +205,16 @@ class BoundOptions(Structure):
     ]
 
 
+class BoundBatch(Structure):
+    """cst_bound_batch"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("weights", c_int),
+        ("sets", c_char_p),
+    ]
+
+
 class CompareOptions(Structure):
     """cst_compare_options"""
 
@@ -243,6 +253,17 @@ class ProfileOptions(Structure):
         ("seconds", c_double),
         ("parallel", c_int),
         ("seed", c_uint64),
+    ]
+
+
+class AdaptOptions(Structure):
+    """cst_adapt_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("rows", POINTER(c_int64)),
+        ("labels", POINTER(c_int32)),
+        ("row_count", c_int64),
     ]
 
 
@@ -336,6 +357,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_evaluate_stack": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(EvaluateOptions), _OUT]),
     "cst_bound": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), _OUT]),
+    "cst_bound_shifted": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), POINTER(BoundBatch), _OUT],
+    ),
     "cst_evaluate_detections": (_STATUS, [c_void_p, c_char_p, c_char_p, c_int32, c_uint64, _OUT]),
     "cst_segmentation_evaluate_file": (
         _STATUS,
@@ -344,6 +369,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_adapt": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(AdaptOptions), _OUT, _OUT]),
+    "cst_adapt_suggest": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
@@ -374,6 +401,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),
+    "cst_model_label_shift": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p, _OUT]),
+    "cst_report_set_label_shift": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "cst_label_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_predict_values_pool": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],

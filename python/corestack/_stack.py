@@ -287,6 +287,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -309,6 +310,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -331,6 +333,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -355,6 +358,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -377,6 +381,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: bool = False,
         return_report: bool = False,
         out: Optional[Path] = None,
@@ -401,6 +406,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: bool = False,
         return_report: bool = False,
         out: Optional[Path] = None,
@@ -423,6 +429,8 @@ class Stack:
         guard: what to do with a batch of 50 rows or more that looks unlike the rows of the fit: "warn" (logger corestack),
         "off", or "auto": the average of all members takes part in it, so that rows depend on the others of their batch.
         batch: its rows, in their order; by default all, or each condition. return_report: return (probabilities, Report).
+        label_shift: "em" or "bbse" estimates the class shares of each batch without labels, and corrects the probabilities
+        where tests find that only these have changed; the Report has the shares.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
@@ -431,9 +439,9 @@ class Stack:
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
-        guarded = Guard(guard, batch)
+        guarded = Guard(guard, batch, label_shift)
         if guarded.given and self.task != "classification":
-            raise UnsupportedError(f"guard and batch: are not supported for {self.task}")
+            raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
@@ -570,6 +578,9 @@ class Stack:
         alpha: float = 0.1,
         seed: int = 0,
         leakage: bool = False,
+        batch_split: Optional[str] = None,
+        shift: str = "none",
+        sets: Optional[Path] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -581,6 +592,10 @@ class Stack:
         members, with the PAC-Bayes bound of the paper on split "oof". alpha: allowed miss rate of the prediction sets.
         seed: seed for splitting the rows in half and for randomised sets. leakage: for the path of a pool, also look for
         leaks between split "oof" and this one.
+
+        batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
+        (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
+        file to write these sets to, [rows, classes], 1 where a class is in the set.
         """
         split = predicted_split(preds, split)
         files = _arrays.is_path(preds) or _arrays.are_paths(preds)
@@ -588,6 +603,13 @@ class Stack:
             raise ArgumentError("y: labels are required to count errors")
         if leakage and not files:
             raise ArgumentError("leakage: needs the path of a pool with several splits")
+        kinds = {"none": 0, "covariate": 1, "label": 2}
+        if not isinstance(shift, str) or shift not in kinds:
+            raise ArgumentError(f"shift: {shift!r} is not 'none', 'covariate' or 'label'")
+        if batch_split is None and (shift != "none" or sets is not None):
+            raise ArgumentError("shift and sets: need batch_split, the split of the new rows")
+        if batch_split is not None and not files:
+            raise ArgumentError("batch_split: needs the path of a pool with several splits")
         shares = {"delta": _values.real(delta, "delta"), "alpha": _values.real(alpha, "alpha")}
         for name, share in shares.items():
             if not 0 < share < 1:
@@ -597,7 +619,14 @@ class Stack:
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )
-            return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
+            if batch_split is None:
+                return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
+            batch = c.BoundBatch(
+                split=_values.text_or_none(batch_split, "batch_split"),
+                weights=kinds[shift],
+                sets=None if sets is None else _values.path(sets, "sets"),
+            )
+            return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:

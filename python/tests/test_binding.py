@@ -28,6 +28,8 @@ STRUCTS = {
     "cst_segmentation_scores": c.SegmentationScores,
     "cst_evaluate_options": c.EvaluateOptions,
     "cst_bound_options": c.BoundOptions,
+    "cst_adapter_options": c.AdapterOptions,
+    "cst_adapter_state": c.AdapterState,
     "cst_adapt_options": c.AdaptOptions,
     "cst_profile_options": c.ProfileOptions,
     "cst_sweep_options": c.SweepOptions,

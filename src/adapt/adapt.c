@@ -223,8 +223,8 @@ static cst_status open_unlabeled(cst_context *context, const cst_model *model, c
     if (!model->confusion)
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
-            "rows without labels need the class shares of the fit, which the model does "
-            "not have; fit it again with this version, or leave them out");
+            "rows without labels need the class shares of the fit, which files of older "
+            "versions and models fitted on few rows do not have; leave the rows out");
     cst_status status =
         cst_adapt_rows_open(context, model, pool, split, NULL, NULL, 0, false, &out->rows);
     bool same = status == CST_OK && out->rows.view.members == labelled->view.members;

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import io, metrics, plot
+from ._adapter import Adapter, AdapterState
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -63,6 +64,8 @@ else:
 load = Stack.load
 
 __all__ = [
+    "Adapter",
+    "AdapterState",
     "ArgumentError",
     "ArrayTypeError",
     "BusyError",

@@ -66,6 +66,7 @@ complete -c corestack -n "__fish_seen_subcommand_from monitor" -l alpha -x -d "p
 complete -c corestack -n "__fish_seen_subcommand_from monitor" -l in-order -d "rows of a batch are in time order"
 complete -c corestack -n "__fish_seen_subcommand_from adapt" -l rows -r -F -d "rows of the split to use"
 complete -c corestack -n "__fish_seen_subcommand_from adapt" -l row-labels -r -F -d "classes of those rows"
+complete -c corestack -n "__fish_seen_subcommand_from adapt" -l unlabeled -x -d "split with more rows, without labels"
 complete -c corestack -n "__fish_seen_subcommand_from adapt" -l suggest -x -d "list rows to label first"
 complete -c corestack -n "__fish_seen_subcommand_from compare" -l splits -x -d "repetitions with other seeds"
 complete -c corestack -n "__fish_seen_subcommand_from compare" -l holdout -x -d "share of split oof to hold out at random"

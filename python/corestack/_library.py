@@ -292,6 +292,7 @@ class AdaptOptions(Structure):
         ("rows", POINTER(c_int64)),
         ("labels", POINTER(c_int32)),
         ("row_count", c_int64),
+        ("unlabeled", c_char_p),
     ]
 
 

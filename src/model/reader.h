@@ -53,8 +53,9 @@ char *cst_reader_string(cst_reader *r, const char *what, size_t index);
 void cst_reader_different(cst_reader *r, size_t at, char *const *strings, size_t count,
                           const char *what);
 
-/* Section NOVE, in novelty_get.c. */
+/* Sections NOVE and NOVI, in novelty_get.c. */
 void cst_novelty_get(cst_reader *r, cst_model *model);
+void cst_cases_get(cst_reader *r, cst_model *model);
 
 /* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
 void *cst_reader_room(cst_reader *r, size_t count, size_t size, size_t least, const char *what);

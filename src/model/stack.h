@@ -13,6 +13,7 @@
 #include "learners/probability.h"
 #include "model/adapted.h"
 #include "model/network.h"
+#include "novelty/cases.h"
 #include "novelty/novelty.h"
 #include "pool/view.h"
 
@@ -136,6 +137,7 @@ struct cst_model {
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
+    cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

@@ -14,6 +14,7 @@
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/orders.h"
+#include "segmentation/reference.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,6 +153,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
     cst_options_free(context, inner);
     CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     CST_TRY(cst_map_relabel(context, f->pool, f->split, f->options, *model));
+    CST_TRY(cst_map_reference(context, f->pool, f->split, *model));
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include <corestack/detection.h>
 #include <corestack/files.h>
+#include <corestack/guard.h>
 #include <corestack/regression.h>
 #include <corestack/report.h>
 #include <corestack/segmentation.h>
@@ -28,7 +29,9 @@ typedef struct prediction {
     int64_t cases; /* of a segmentation; else 0 */
     bool boxes;    /* of detection: images are in `rows` */
     int64_t detections;
-    char *columns; /* what the columns of a table are, in words; or NULL */
+    cst_guard guard;
+    cst_guard_report *found; /* what the guard found; NULL: nothing was tested */
+    char *columns;           /* what the columns of a table are, in words; or NULL */
 } prediction;
 
 static int report(cli_call *call, const prediction *p) {
@@ -54,6 +57,9 @@ static int report(cli_call *call, const prediction *p) {
         status = cst_report_set_integer(context, document, "cases", p->cases);
     if (status == CST_OK && p->cases > 0)
         status = cst_report_set_string(context, document, "format", format ? format : "maps");
+    if (status == CST_OK && cst_model_task(p->model) == CST_TASK_CLASSIFICATION &&
+        p->guard.mode != CST_GUARD_OFF)
+        status = cst_report_set_guard(context, document, p->guard.mode, p->found);
     return cli_end_report(call, document, cli_check(call, status));
 }
 
@@ -239,8 +245,9 @@ static int write_rows(cli_call *call, prediction *p) {
                         "-o %s: split '%s' has several conditions, which do not fit into a table; "
                         "write a .npy file",
                         p->outfile.path, p->split);
-    code = cli_check(call, cst_model_predict_pool(call->context, p->model, p->pool, p->split,
-                                                  &p->probabilities, &p->rows));
+    code = cli_check(call,
+                     cst_model_predict_guarded(call->context, p->model, p->pool, p->split,
+                                               &p->guard, &p->probabilities, &p->rows, &p->found));
     if (code == CLI_OK && as_csv(p))
         return write_csv(call, p);
     return code == CLI_OK ? write_npy(call, p) : code;
@@ -412,12 +419,45 @@ static int open_all(cli_call *call, prediction *p) {
     return code == CLI_OK ? check_doubt(call, p) : code;
 }
 
+/* --guard and --batch. */
+static int read_guard(cli_call *call, cst_guard *out) {
+    static const char *const names[] = {"off", "warn", "auto"};
+    const char *given = cli_value(call, "guard");
+    long long batch = 0;
+    *out = (cst_guard){.mode = CST_GUARD_AUTO};
+    for (int m = 0; given && m <= CST_GUARD_AUTO; m++)
+        if (strcmp(given, names[m]) == 0) {
+            out->mode = (cst_guard_mode)m;
+            given = NULL;
+        }
+    if (given)
+        return cli_fail(call, "option --guard: '%s' is not auto, warn or off", given);
+    int code = cli_integer(call, "batch", 1, CLI_WHOLE_MAX, &batch);
+    if (code == CLI_OK && batch > 0 && out->mode == CST_GUARD_OFF)
+        return cli_fail(call, "option --batch is for the guard, which is off: remove one of them");
+    out->batch = batch;
+    return code;
+}
+
+/* Only classes have it. */
+static int check_guard(cli_call *call, const prediction *p) {
+    cst_task task = cst_model_task(p->model);
+    if (task != CST_TASK_CLASSIFICATION && (cli_value(call, "guard") || cli_value(call, "batch")))
+        return cli_fail(call, "options --guard and --batch are not supported for %s",
+                        cst_task_name(task));
+    return CLI_OK;
+}
+
 static int run(cli_call *call) {
     prediction p = {0};
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack predict --help`");
     p.split = cli_split(call, 1, "test");
-    int code = open_all(call, &p);
+    int code = read_guard(call, &p.guard);
+    if (code == CLI_OK)
+        code = open_all(call, &p);
+    if (code == CLI_OK)
+        code = check_guard(call, &p);
     bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     bool boxes = p.pool && cst_pool_task(p.pool) == CST_TASK_DETECTION;
     if (code == CLI_OK && (maps || boxes) && (cli_value(call, "like") || cli_value(call, "column")))
@@ -432,6 +472,7 @@ static int run(cli_call *call) {
     const cli_outfile outfiles[CLI_OUTFILES] = {p.variance, p.intervals, p.outfile};
     code = cli_close_outfiles(call, outfiles, CLI_OUTFILES, code);
     free(p.columns);
+    cst_guard_report_free(call->context, p.found);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
     cst_model_free(call->context, p.model);
@@ -455,6 +496,12 @@ static const cli_option OPTIONS[] = {
      "ids and their order"},
     {"column", 0, "NAME",
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
+    {"guard", 0, "MODE",
+     "classification: what to do with batches that look unlike the rows of the fit: auto (the "
+     "average of all members takes part; default), warn or off"},
+    {"batch", 0, "N",
+     "rows of a batch of the guard, in the order of the file (all rows, or each condition of the "
+     "split)"},
     {"split", 0, "NAME", "split to predict (test; oof for a list of files)"},
     {NULL, 0, NULL, NULL},
 };

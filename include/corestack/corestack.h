@@ -10,6 +10,7 @@
 #include <corestack/detection.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>
+#include <corestack/guard.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
 #include <corestack/options.h>

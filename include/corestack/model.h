@@ -145,7 +145,9 @@ CST_API void cst_predictor_free(cst_context *context, cst_predictor *predictor);
 /* Loads the members that the model needs from a split and predicts. Members are matched by name:
  * other members of the pool are ignored, a missing member is an error that names it. The number of
  * classes, and their names if both have names, must agree. *out: [rows][classes], belongs to the
- * caller (cst_free); *rows counts the rows of all conditions, one condition after the other. */
+ * caller (cst_free); *rows counts the rows of all conditions, one condition after the other. A
+ * notice tells of rows that look unlike those of the fit; cst_model_predict_guarded
+ * (corestack/guard.h) can act on them. */
 CST_API cst_status cst_model_predict_pool(cst_context *context, const cst_model *model,
                                           cst_pool *pool, const char *split, float **out,
                                           int64_t *rows);

@@ -117,6 +117,7 @@ typedef uint64_t cst_mark;
 #define CST_MARK_TENSORS 0x43535454454e5331u
 #define CST_MARK_TENSOR_WRITER 0x4353545457524931u
 #define CST_MARK_CHECKPOINTS 0x435354434b505431u
+#define CST_MARK_GUARD 0x4353544752445231u
 #define CST_MARK_FREED 0xdeadc0dedeadc0deu
 
 /* Writes FREED where the compiler may not leave it out. */

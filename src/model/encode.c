@@ -295,6 +295,36 @@ static void put_cases(cst_buffer *w, const cst_model *model) {
     }
 }
 
+/* Seven bits in each byte, the low ones first; the top bit says that more follow. */
+static void put_count(cst_buffer *w, int32_t count) {
+    uint32_t left = (uint32_t)count;
+    do {
+        uint8_t byte = (uint8_t)(left & 0x7F);
+        left >>= 7;
+        byte |= left > 0 ? 0x80 : 0;
+        cst_buffer_add(w, &byte, 1);
+    } while (left > 0);
+}
+
+static void put_confusion(cst_buffer *w, const cst_model *model) {
+    const cst_confusion *confusion = model->confusion;
+    size_t classes = (size_t)confusion->classes;
+    put_f32s(w, confusion->edge, CST_CONFUSION_BINS - 1);
+    put_f32s(w, confusion->share, classes);
+    for (size_t i = 0; i < classes * CST_CONFUSION_BINS; i++)
+        put_count(w, confusion->bin[i]);
+    put_count(w, confusion->first[classes]);
+    for (size_t c = 0; c < classes; c++) {
+        int32_t before = -1;
+        put_count(w, confusion->first[c + 1] - confusion->first[c]);
+        for (int32_t e = confusion->first[c]; e < confusion->first[c + 1]; e++) {
+            put_count(w, confusion->predicted[e] - before - 1);
+            put_count(w, confusion->count[e]);
+            before = confusion->predicted[e];
+        }
+    }
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -323,7 +353,8 @@ static bool is_whole(const cst_model *model, const cst_calibrator *map) {
     return map->kind != CST_CALIBRATOR_ISOTONIC || (map->classes == model->classes && map->steps);
 }
 
-/* Whether every array the writer reads is there. What the numbers may be is the reader's to say. */
+/* Whether every array the writer reads is there. What the numbers may be is the reader's to
+ * say. */
 static bool complete(const cst_model *model) {
     const cst_gate *gate = &model->gate;
     bool whole = model->members > 0 && model->classes > 0 && model->learners > 0 &&
@@ -409,6 +440,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->novelty != NULL;
     case CST_SECTION_CASES:
         return model->cases != NULL;
+    case CST_SECTION_CONFUSION:
+        return model->confusion != NULL;
     default:
         return true;
     }
@@ -416,14 +449,23 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CASES] = put_cases,
+        [CST_SECTION_TASK] = put_task,
+        [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,
+        [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,
+        [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,
+        [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,
+        [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,
+        [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,
+        [CST_SECTION_CASES] = put_cases,
+        [CST_SECTION_CONFUSION] = put_confusion,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

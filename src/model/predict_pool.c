@@ -4,6 +4,7 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
 #include "model/absent.h"
+#include "model/guard.h"
 #include "pool/pool.h"
 
 #include <string.h>
@@ -125,8 +126,11 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
     return status;
 }
 
-cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
-                                  const char *split, bool strict, float **out, int64_t *rows) {
+/* guard: NULL: no guard; report: NULL: it is not asked for. */
+static cst_status predict_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                                const char *split, bool strict, const cst_guard *guard, float **out,
+                                int64_t *rows, cst_guard_report **report) {
+    cst_guard_report *found = NULL;
     cst_view view = {0};
     float *result = NULL;
     const float **pointers = NULL;
@@ -145,14 +149,48 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
     CST_TRY(cst_model_view_tell(context, model, split, &view));
     if (status == CST_OK)
         cst_model_domains_tell(context, model, split, &view);
+    if (status == CST_OK && guard)
+        status = cst_guard_split(context, model, pool, split, &view, guard, result, &found);
     if (status == CST_OK) {
         *out = result;
         *rows = view.rows;
         result = NULL;
     }
+    if (status == CST_OK && report) {
+        *report = found;
+        found = NULL;
+    }
+    cst_guard_report_free(context, found);
     cst_free(context, result);
     cst_free(context, pointers);
     return status;
+}
+
+cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, bool strict, float **out, int64_t *rows) {
+    return predict_split(context, model, pool, split, strict, NULL, out, rows, NULL);
+}
+
+static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
+
+cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model, cst_pool *pool,
+                                     const char *split, const cst_guard *guard, float **out,
+                                     int64_t *rows, cst_guard_report **report) {
+    if (out)
+        *out = NULL;
+    if (rows)
+        *rows = 0;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!model || !pool || !split || !out || !rows || (guard && guard->batch < 0))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_guarded: model, pool, split, outputs and a batch >= 0 "
+                        "are required");
+    return cst_why(context, predict_split(context, model, pool, split, true,
+                                          guard ? guard : &DEFAULT_GUARD, out, rows, report));
 }
 
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -167,5 +205,6 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: model, pool, split and outputs are required");
-    return cst_why(context, cst_stack_predict_pool(context, model, pool, split, true, out, rows));
+    return cst_why(
+        context, predict_split(context, model, pool, split, true, &DEFAULT_GUARD, out, rows, NULL));
 }

@@ -117,6 +117,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_refits_free(context, model->refits);
     cst_novelty_free(context, model->novelty);
     cst_novelty_cases_free(context, model->cases);
+    cst_confusion_free(context, model->confusion);
     cst_free(context, model);
 }
 

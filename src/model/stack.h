@@ -14,6 +14,7 @@
 #include "model/adapted.h"
 #include "model/network.h"
 #include "novelty/cases.h"
+#include "novelty/label_shift.h"
 #include "novelty/novelty.h"
 #include "pool/view.h"
 
@@ -138,6 +139,7 @@ struct cst_model {
                                   members are absent; NULL in files without */
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
+    cst_confusion *confusion; /* what class shares of a batch are estimated with; or NULL */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

@@ -4,7 +4,6 @@
 #include "novelty/label_shift.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 cst_status cst_confusion_alloc(cst_context *context, int32_t classes, int32_t entries,
                                cst_confusion **out) {
@@ -52,20 +51,14 @@ int cst_confusion_bin(const cst_confusion *confusion, float confidence) {
     return bin;
 }
 
-static int32_t top_of(const float *row, int32_t classes) {
+cst_confusion_row cst_confusion_row_of(const float *p, int32_t classes, int32_t label) {
     int32_t top = 0;
     for (int32_t c = 1; c < classes; c++)
-        top = row[c] > row[top] ? c : top;
-    return top;
+        top = p[c] > p[top] ? c : top;
+    return (cst_confusion_row){.label = label, .predicted = top, .confidence = p[top]};
 }
 
-static int ascending(const void *a, const void *b) {
-    float x = *(const float *)a;
-    float y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-/* A row by what is counted: ordered by class and prediction. */
+/* Rows of a class for which another is predicted. */
 typedef struct pair {
     int32_t label;
     int32_t predicted;
@@ -73,10 +66,22 @@ typedef struct pair {
 } pair;
 
 static int by_class(const void *a, const void *b) {
-    const pair *x = a;
-    const pair *y = b;
+    const cst_confusion_row *x = a;
+    const cst_confusion_row *y = b;
     if (x->label != y->label)
         return x->label < y->label ? -1 : 1;
+    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
+}
+
+static int by_confidence(const void *a, const void *b) {
+    const cst_confusion_row *x = a;
+    const cst_confusion_row *y = b;
+    return (x->confidence > y->confidence) - (x->confidence < y->confidence);
+}
+
+static int by_predicted(const void *a, const void *b) {
+    const pair *x = a;
+    const pair *y = b;
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
@@ -86,69 +91,56 @@ static int by_count(const void *a, const void *b) {
     const pair *y = b;
     if (x->count != y->count)
         return x->count > y->count ? -1 : 1;
-    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
+    return by_predicted(a, b);
 }
 
-/* pairs [rows], ordered by class: becomes one for each combination, the most frequent of each class
- * and no more than `most`. Returns how many are left. */
-static int32_t merge(pair *pairs, int64_t rows, int32_t most) {
+/* rows [count], ordered by class: one pair for each combination, the most frequent of each class
+ * and no more than `most`. Returns how many there are. */
+static int32_t make_pairs(const cst_confusion_row *rows, int64_t count, int32_t most, pair *pairs) {
     int32_t kept = 0;
     int64_t at = 0;
-    while (at < rows) {
-        int32_t label = pairs[at].label;
-        int64_t start = at;
-        int64_t distinct = at; /* merged ones are from `start` to here */
-        for (; at < rows && pairs[at].label == label; at++) {
-            if (distinct > start && pairs[distinct - 1].predicted == pairs[at].predicted)
-                pairs[distinct - 1].count++;
+    while (at < count) {
+        int32_t label = rows[at].label;
+        pair *own = pairs + kept;
+        int32_t distinct = 0;
+        for (; at < count && rows[at].label == label; at++) {
+            if (distinct > 0 && own[distinct - 1].predicted == rows[at].predicted)
+                own[distinct - 1].count++;
             else
-                pairs[distinct++] = pairs[at];
+                own[distinct++] = (pair){label, rows[at].predicted, 1};
         }
-        size_t count = (size_t)(distinct - start);
-        qsort(pairs + start, count, sizeof *pairs, by_count);
-        count = count < (size_t)most ? count : (size_t)most;
-        qsort(pairs + start, count, sizeof *pairs, by_class);
-        memmove(pairs + kept, pairs + start, count * sizeof *pairs);
-        kept += (int32_t)count;
+        qsort(own, (size_t)distinct, sizeof *own, by_count);
+        distinct = distinct < most ? distinct : most;
+        qsort(own, (size_t)distinct, sizeof *own, by_predicted);
+        kept += distinct;
     }
     return kept;
 }
 
-static void put_bins(const float *p, const int32_t *labels, int64_t rows, cst_confusion *made) {
-    for (int64_t i = 0; i < rows; i++) {
-        const float *row = p + i * made->classes;
-        int bin = cst_confusion_bin(made, row[top_of(row, made->classes)]);
-        made->bin[(size_t)labels[i] * CST_CONFUSION_BINS + (size_t)bin]++;
-    }
-}
-
-cst_status cst_confusion_fit(cst_context *context, const float *p, const int32_t *labels,
-                             int64_t rows, int32_t classes, const double *share,
-                             cst_confusion **out) {
+cst_status cst_confusion_fit(cst_context *context, cst_confusion_row *rows, int64_t count,
+                             int32_t classes, const double *share, cst_confusion **out) {
     *out = NULL;
-    if (rows < CST_CONFUSION_ROWS_MIN || classes < 2 || rows > INT32_MAX)
+    if (count < CST_CONFUSION_ROWS_MIN || count > INT32_MAX || classes < 2 ||
+        classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
-    pair *pairs = cst_alloc(context, (size_t)rows, sizeof *pairs);
-    float *confidence = cst_alloc(context, (size_t)rows, sizeof *confidence);
+    pair *pairs = cst_alloc(context, (size_t)count, sizeof *pairs);
     cst_confusion *made = NULL;
-    cst_status status = pairs && confidence ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
-        int32_t top = top_of(p + i * classes, classes);
-        pairs[i] = (pair){.label = labels[i], .predicted = top, .count = 1};
-        confidence[i] = p[i * classes + top];
-    }
-    CST_TRY(cst_sort(context, pairs, (size_t)rows, sizeof *pairs, by_class));
-    CST_TRY(cst_sort(context, confidence, (size_t)rows, sizeof *confidence, ascending));
+    cst_status status = pairs ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_class));
     int32_t most = CST_CONFUSION_ENTRIES / classes;
-    most = most < 2 ? 2 : most > classes ? classes : most;
-    int32_t entries = status == CST_OK ? merge(pairs, rows, most) : 0;
+    most = classes > CST_CONFUSION_CLASSES_MAX ? 0 : most < 2 ? 2 : most > classes ? classes : most;
+    int32_t entries = status == CST_OK ? make_pairs(rows, count, most, pairs) : 0;
     CST_TRY(cst_confusion_alloc(context, classes, entries, &made));
+    CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_confidence));
     if (status == CST_OK) {
-        made->rows = rows;
-        memcpy(made->share, share, (size_t)classes * sizeof *share);
+        for (int32_t c = 0; c < classes; c++)
+            made->share[c] = (float)share[c];
         for (int b = 1; b < CST_CONFUSION_BINS; b++)
-            made->edge[b - 1] = confidence[rows * b / CST_CONFUSION_BINS];
-        put_bins(p, labels, rows, made);
+            made->edge[b - 1] = rows[count * b / CST_CONFUSION_BINS].confidence;
+        for (int64_t i = 0; i < count; i++) {
+            int bin = cst_confusion_bin(made, rows[i].confidence);
+            made->bin[(size_t)rows[i].label * CST_CONFUSION_BINS + (size_t)bin]++;
+        }
         for (int32_t e = 0; e < entries; e++) {
             made->first[pairs[e].label + 1]++;
             made->predicted[e] = pairs[e].predicted;
@@ -156,10 +148,12 @@ cst_status cst_confusion_fit(cst_context *context, const float *p, const int32_t
         }
         for (int32_t c = 0; c < classes; c++)
             made->first[c + 1] += made->first[c];
+    } else {
+        cst_confusion_free(context, made);
+        made = NULL;
     }
     *out = made;
     cst_free(context, pairs);
-    cst_free(context, confidence);
     return status;
 }
 

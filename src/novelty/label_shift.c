@@ -95,7 +95,7 @@ static int64_t rows_of_parity(int64_t rows, int parity) {
 
 static void set_ratio(const cst_confusion *confusion, const double *share, double *ratio) {
     for (int32_t c = 0; c < confusion->classes; c++)
-        ratio[c] = confusion->share[c] > 0 ? share[c] / confusion->share[c] : 1;
+        ratio[c] = confusion->share[c] > 0 ? share[c] / (double)confusion->share[c] : 1;
 }
 
 /* ---- EM ---- */
@@ -116,7 +116,9 @@ cst_status cst_label_em(cst_context *context, const cst_confusion *confusion, co
             cst_reduce_blocks(context, cst_block_count(rows), classes, expect_block, &job, sum);
         double total = 0;
         for (size_t c = 0; c < classes; c++) {
-            sum[c] = confusion->share[c] > 0 ? ratio[c] * sum[c] + prior * confusion->share[c] : 0;
+            sum[c] = confusion->share[c] > 0
+                         ? ratio[c] * sum[c] + prior * (double)confusion->share[c]
+                         : 0;
             total += sum[c];
         }
         moved = 0;
@@ -143,16 +145,17 @@ static cst_status information(cst_context *context, const cst_confusion *confusi
             const float *row = job->p + (cst_block_first(b) + i) * job->classes;
             double total = likelihood(job, row);
             for (size_t c = 0; c < classes; c++)
-                g[(size_t)i * classes + c] = total > 0 && confusion->share[c] > 0
-                                                 ? (double)row[c] / confusion->share[c] / total
-                                                 : 0;
+                g[(size_t)i * classes + c] =
+                    total > 0 && confusion->share[c] > 0
+                        ? (double)row[c] / (double)confusion->share[c] / total
+                        : 0;
         }
         status = cst_syrk_f64(context, (int64_t)classes, count, 1, g, (int64_t)classes, b > 0,
                               matrix, (int64_t)classes);
     }
     for (size_t c = 0; status == CST_OK && c < classes; c++)
         matrix[c * classes + c] +=
-            share[c] > 0 ? prior * confusion->share[c] / (share[c] * share[c]) : 1e12;
+            share[c] > 0 ? prior * (double)confusion->share[c] / (share[c] * share[c]) : 1e12;
     cst_free(context, g);
     return status;
 }
@@ -205,8 +208,8 @@ static void draw_in(const cst_confusion *confusion, double rows, double prior, d
         total += share[c];
     }
     for (int32_t c = 0; c < confusion->classes; c++)
-        share[c] = ((total > 0 ? share[c] / total : confusion->share[c]) * rows +
-                    prior * confusion->share[c]) /
+        share[c] = ((total > 0 ? share[c] / total : (double)confusion->share[c]) * rows +
+                    prior * (double)confusion->share[c]) /
                    (rows + prior);
 }
 
@@ -216,7 +219,8 @@ static cst_status drawn_shares(cst_context *context, const cst_confusion *confus
                                double *share) {
     double prior = (double)confusion->classes;
     if (method == CST_LABEL_EM) {
-        memcpy(share, confusion->share, (size_t)confusion->classes * sizeof *share);
+        for (int32_t c = 0; c < confusion->classes; c++)
+            share[c] = (double)confusion->share[c];
         return cst_label_em(context, confusion, p, rows, parity, prior, share);
     }
     cst_status status = cst_label_bbse(context, confusion, p, rows, parity, share, NULL);

@@ -10,19 +10,20 @@
 #include "base/base.h"
 
 enum {
-    CST_CONFUSION_BINS = 8,          /* of the confidence */
-    CST_CONFUSION_ROWS_MIN = 200,    /* rows of the fit, at least */
-    CST_CONFUSION_ENTRIES = 8192,    /* predicted classes that are kept, over all classes */
-    CST_CONFUSION_CLASSES_MAX = 2048 /* for BBSE, which solves for all classes at once */
+    CST_CONFUSION_BINS = 8,           /* of the confidence */
+    CST_CONFUSION_ROWS_MIN = 200,     /* rows of the fit, at least */
+    CST_CONFUSION_ENTRIES = 8192,     /* predicted classes that are kept, over all classes */
+    CST_CONFUSION_CLASSES_MAX = 2048, /* for BBSE, which solves for all classes at once: with more,
+                                         no predicted classes are kept */
+    CST_CONFUSION_SHARES_MAX = 16384
 };
 
 /* What a fit knows of its stack's predictions, by the true class: which classes are predicted, and
  * how confident they are (the largest probability). */
 typedef struct cst_confusion {
     int32_t classes;
-    int64_t rows;
     float edge[CST_CONFUSION_BINS - 1]; /* ascending; a bin contains its lower edge */
-    double *share;                      /* [classes] of the rows of the fit, by their weights */
+    float *share;                       /* [classes] of the rows of the fit, by their weights */
     int32_t *bin;                       /* [classes][CST_CONFUSION_BINS]: rows */
     int32_t *first;     /* [classes + 1]: entries of class c are first[c] to first[c + 1] - 1 */
     int32_t *predicted; /* [first[classes]]: ascending within a class */
@@ -31,11 +32,21 @@ typedef struct cst_confusion {
                            not listed for it */
 } cst_confusion;
 
-/* p: [rows][classes], of the stack; labels [rows]; share [classes], of all rows of the fit. *out is
- * NULL, without an error, where there are fewer than CST_CONFUSION_ROWS_MIN rows. */
-cst_status cst_confusion_fit(cst_context *context, const float *p, const int32_t *labels,
-                             int64_t rows, int32_t classes, const double *share,
-                             cst_confusion **out);
+/* What is counted of a row: the class that is predicted, and its probability. */
+typedef struct cst_confusion_row {
+    int32_t label;
+    int32_t predicted;
+    float confidence;
+} cst_confusion_row;
+
+/* Of a row p [classes]; of equal probabilities the first counts. */
+cst_confusion_row cst_confusion_row_of(const float *p, int32_t classes, int32_t label);
+
+/* rows [count], in another order afterwards; share [classes], of all rows of the fit. *out is NULL,
+ * without an error, where there are fewer than CST_CONFUSION_ROWS_MIN rows, or more than
+ * CST_CONFUSION_SHARES_MAX classes. */
+cst_status cst_confusion_fit(cst_context *context, cst_confusion_row *rows, int64_t count,
+                             int32_t classes, const double *share, cst_confusion **out);
 /* Room for `classes` and `entries`, all 0. */
 cst_status cst_confusion_alloc(cst_context *context, int32_t classes, int32_t entries,
                                cst_confusion **out);

@@ -5,6 +5,28 @@
 #include "report/scores.h"
 #include "report/text.h"
 
+/* Batches that the guard found unlike the fit: the first of them. */
+static void print_guard(cst_page *page, const json_t *guard) {
+    enum { SHOWN = 10 };
+    const json_t *batches = json_object_get(guard, "batches");
+    size_t fired = 0;
+    size_t index = 0;
+    const json_t *batch = NULL;
+    json_array_foreach(batches, index, batch) {
+        if (!json_is_true(json_object_get(batch, "fired")) || fired++ >= SHOWN)
+            continue;
+        double first = cst_json_number(batch, "first");
+        cst_page_print(page, "  rows %.0f to %.0f", first,
+                       first + cst_json_number(batch, "rows") - 1);
+        if (json_object_get(batch, "condition"))
+            cst_page_print(page, ", condition %.0f", cst_json_number(batch, "condition"));
+        cst_page_print(page, ": %.0f%% unlike the fit, mean weight of the average %.2f\n",
+                       100 * cst_json_number(batch, "unlike"), cst_json_number(batch, "lambda"));
+    }
+    if (fired > SHOWN)
+        cst_page_print(page, "  and %zu more batches; --json lists them all\n", fired - SHOWN);
+}
+
 void cst_text_predict(cst_page *page, const json_t *root, bool full) {
     (void)full;
     const char *out = cst_json_text(root, "out");
@@ -21,14 +43,14 @@ void cst_text_predict(cst_page *page, const json_t *root, bool full) {
         return;
     }
     const char *columns = cst_json_string(root, "columns");
-    if (columns) {
-        cst_page_print(page, "%s: %.0f rows; %s\n", out, cst_json_number(root, "samples"), columns);
-        return;
-    }
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    cst_page_print(page, "%s: %.0f samples x %.0f %s, float32 %s\n", out,
-                   cst_json_number(root, "samples"), cst_json_number(root, "classes"),
-                   values ? "outputs" : "classes", values ? "values" : "probabilities");
+    if (columns)
+        cst_page_print(page, "%s: %.0f rows; %s\n", out, cst_json_number(root, "samples"), columns);
+    else
+        cst_page_print(page, "%s: %.0f samples x %.0f %s, float32 %s\n", out,
+                       cst_json_number(root, "samples"), cst_json_number(root, "classes"),
+                       values ? "outputs" : "classes", values ? "values" : "probabilities");
+    print_guard(page, json_object_get(root, "guard"));
 }
 
 void cst_text_folds(cst_page *page, const json_t *root, bool full) {

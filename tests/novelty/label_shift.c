@@ -12,10 +12,20 @@
 
 enum { C = LS_CLASSES };
 
-static cst_confusion *fixture(cst_context *context) {
+/* The reference of rows p of the stack. */
+static cst_confusion *made_of(cst_context *context, const float *p, const int32_t *labels,
+                              int64_t rows, int32_t classes, const double *share) {
     cst_confusion *made = NULL;
-    assert_int_equal(cst_confusion_fit(context, LS_P, LS_LABELS, LS_REFERENCE, C, LS_SHARE, &made),
-                     CST_OK);
+    cst_confusion_row *counted = calloc((size_t)rows, sizeof *counted);
+    for (int64_t i = 0; i < rows; i++)
+        counted[i] = cst_confusion_row_of(p + i * classes, classes, labels[i]);
+    assert_int_equal(cst_confusion_fit(context, counted, rows, classes, share, &made), CST_OK);
+    free(counted);
+    return made;
+}
+
+static cst_confusion *fixture(cst_context *context) {
+    cst_confusion *made = made_of(context, LS_P, LS_LABELS, LS_REFERENCE, C, LS_SHARE);
     assert_non_null(made);
     return made;
 }
@@ -119,9 +129,7 @@ static void simulated_worlds(void **state) {
             cst_confusion *made = NULL;
             cst_label_shift shift;
             draw(&rng, even, 1.5, REFERENCE, &reference);
-            assert_int_equal(
-                cst_confusion_fit(*state, reference.p, reference.labels, REFERENCE, C, even, &made),
-                CST_OK);
+            made = made_of(*state, reference.p, reference.labels, REFERENCE, C, even);
             draw(&rng, even, 1.5, ROWS, &batch);
             assert_int_equal(cst_label_shift_estimate(*state, made, (cst_label_method)method,
                                                       batch.p, ROWS, &shift),
@@ -184,9 +192,9 @@ static void one_class_and_constant_rows(void **state) {
             double sum = 0;
             for (int c = 0; c < C; c++) {
                 assert_true(isfinite(found.share[c]) && isfinite(found.ratio[c]));
-                sum += found.ratio[c] * made->share[c];
+                sum += found.ratio[c] * (double)made->share[c];
             }
-            assert_close(sum, 1, 1e-9);
+            assert_close(sum, 1, 1e-6);
             if (kind == 0 && method == CST_LABEL_EM)
                 assert_true(found.share[2] > 0.95);
             assert_int_equal(cst_label_shift_apply(*state, &found, p, ROWS), CST_OK);
@@ -220,7 +228,7 @@ static void singular_confusions(void **state) {
                 p[i * 3 + c] = c == told ? 0.8F : 0.1F;
             share[labels[i]] += 1.0 / ROWS;
         }
-        assert_int_equal(cst_confusion_fit(*state, p, labels, ROWS, 3, share, &made), CST_OK);
+        made = made_of(*state, p, labels, ROWS, 3, share);
         cst_status status = cst_label_bbse(*state, made, p, ROWS, -1, got, NULL);
         assert_int_equal(status, kind == 2 ? CST_OK : CST_ERROR_NUMERIC);
         if (kind == 0)
@@ -240,10 +248,7 @@ static void singular_confusions(void **state) {
 }
 
 static void few_rows_of_a_fit_give_no_reference(void **state) {
-    cst_confusion *made = *state;
-    assert_int_equal(
-        cst_confusion_fit(*state, LS_P, LS_LABELS, CST_CONFUSION_ROWS_MIN - 1, C, LS_SHARE, &made),
-        CST_OK);
+    cst_confusion *made = made_of(*state, LS_P, LS_LABELS, CST_CONFUSION_ROWS_MIN - 1, C, LS_SHARE);
     assert_null(made);
 }
 
@@ -260,7 +265,7 @@ static void many_classes_are_bounded(void **state) {
         share[labels[i]] += 1.0 / ROWS;
         p[(size_t)i * CLASSES + (size_t)(labels[i] + (i % 2 ? i % 63 : 0)) % CLASSES] = 1;
     }
-    assert_int_equal(cst_confusion_fit(*state, p, labels, ROWS, CLASSES, share, &made), CST_OK);
+    made = made_of(*state, p, labels, ROWS, CLASSES, share);
     assert_int_equal(made->first[1], CST_CONFUSION_ENTRIES / CLASSES);
     cst_confusion_matrix(made, matrix);
     for (int j = 0; j < CLASSES; j++) {

@@ -1,0 +1,117 @@
+/*
+ * The guard: whether a batch of rows looks like the rows that a model was fitted on, tested without
+ * labels. Where it does not, the prediction can lean on the average of all members, as far as the
+ * batch differs. docs/prediction.md#guard.
+ */
+#ifndef CORESTACK_GUARD_H
+#define CORESTACK_GUARD_H
+
+#include <corestack/model.h>
+#include <corestack/report.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the guard does with a batch that looks unlike the rows of the fit. With CST_GUARD_OFF and
+ * CST_GUARD_WARN, the prediction of a row depends on nothing but the row. */
+typedef enum cst_guard_mode {
+    CST_GUARD_OFF = 0,  /* nothing: batches are not tested */
+    CST_GUARD_WARN = 1, /* a notice */
+    CST_GUARD_AUTO = 2  /* a notice, and the average of all members takes part */
+} cst_guard_mode;
+
+/* How rows are guarded; {CST_GUARD_WARN, 0} is the default. */
+typedef struct cst_guard {
+    cst_guard_mode mode;
+    int64_t batch; /* rows of a batch, in their order; a last one of fewer than 50 rows is joined to
+                      the one before. 0: all rows, of a split with conditions those of each one.
+                      Batches of fewer than 50 rows are not tested. */
+} cst_guard;
+
+/* What the guard found in one batch. */
+typedef struct cst_guard_batch {
+    int64_t condition; /* of the split; 0 without conditions */
+    int64_t first;     /* first row, counted over all conditions */
+    int64_t rows;
+    int tested;    /* 0: it has fewer than 50 rows */
+    int fired;     /* 1: it looks unlike the rows of the fit */
+    double pi;     /* upper bound of the share of rows that are like those of the fit; 1: no sign of
+                      others */
+    double unlike; /* 1 - pi */
+    double lambda; /* mean weight of the average in its rows */
+} cst_guard_batch;
+
+/* What the guard found in all batches of a prediction. */
+typedef struct cst_guard_report cst_guard_report;
+
+/* Returns 1 if the model stores what the guard compares batches with: models of classification and
+ * segmentation that were fitted on 200 rows or more by a version that has the guard. */
+CST_API int cst_model_has_guard(const cst_model *model);
+
+/* Returns the number of members that the fit left out of the model. */
+CST_API int32_t cst_model_others(const cst_model *model);
+
+/* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */
+CST_API const char *cst_model_other_name(const cst_model *model, int32_t other);
+
+/* Predicts like cst_model_predict_pool, guarded. If the guard acts, members that the model leaves
+ * out are loaded, where the pool has them. guard: NULL for the default. *out: [rows][classes],
+ * belongs to the caller (cst_free). report: may be NULL; *report belongs to the caller
+ * (cst_guard_report_free), and is NULL if nothing was tested (mode off, no reference in the model).
+ */
+CST_API cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model,
+                                             cst_pool *pool, const char *split,
+                                             const cst_guard *guard, float **out, int64_t *rows,
+                                             cst_guard_report **report);
+
+/* Guards a prediction of arrays, after cst_model_predict or one of its kind. predictions [members]
+ * of [rows][classes] and present: as for cst_model_predict_present. others: NULL, or [others] of
+ * [rows][classes], NULL for those that are not there. out: [rows][classes], the prediction, changed
+ * in rows where the guard acts. report: as above. CST_ERROR_INPUT for numbers of `others` that are
+ * no probabilities. */
+CST_API cst_status cst_model_guard(cst_context *context, const cst_model *model,
+                                   const float *const *predictions, const uint8_t *present,
+                                   const float *const *others, int64_t rows, const cst_guard *guard,
+                                   float *out, cst_guard_report **report);
+
+/* Returns the number of batches; 0 for NULL. */
+CST_API int64_t cst_guard_report_batches(const cst_guard_report *report);
+
+/* Returns the number of batches that look unlike the rows of the fit. */
+CST_API int64_t cst_guard_report_fired(const cst_guard_report *report);
+
+/* Writes what was found in batch `batch` (0..batches-1) to *out. */
+CST_API cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *report,
+                                          int64_t batch, cst_guard_batch *out);
+
+/* Returns how many members the average was of; 0 if it took no part. */
+CST_API int32_t cst_guard_report_members(const cst_guard_report *report);
+
+/* Returns how many of these members the model leaves out: what the guard asked for. */
+CST_API int32_t cst_guard_report_others(const cst_guard_report *report);
+
+/* Returns what one prediction of those costs, in FLOPs (which 0) or milliseconds (1), as the
+ * manifest gives it; NaN if it does not. */
+CST_API double cst_guard_report_cost(const cst_guard_report *report, int which);
+
+/* Returns the level of each row [rows], in (0, 1]: rows like those of the fit have levels that are
+ * spread evenly, rows unlike them small ones. Borrowed. */
+CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
+
+/* Returns the weight of the average in each row [rows], 0 to 1; what it would be in mode warn.
+ * Borrowed. */
+CST_API const double *cst_guard_report_lambdas(const cst_guard_report *report);
+
+/* Sets the key "guard" of a report of the command "predict" to what was found; report: NULL where
+ * nothing was tested. docs/json.md. */
+CST_API cst_status cst_report_set_guard(cst_context *context, cst_report *document,
+                                        cst_guard_mode mode, const cst_guard_report *report);
+
+/* Frees a report; NULL is accepted. */
+CST_API void cst_guard_report_free(cst_context *context, cst_guard_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

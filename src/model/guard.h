@@ -1,0 +1,48 @@
+/*
+ * The guard inside the library: batches of a prediction are tested, and mixed with the average of
+ * all members. After prediction. corestack/guard.h, novelty/novelty.h.
+ */
+#ifndef CST_MODEL_GUARD_H
+#define CST_MODEL_GUARD_H
+
+#include "model/stack.h"
+
+#include <corestack/guard.h>
+
+struct cst_guard_report {
+    cst_mark mark;
+    int64_t rows;
+    int64_t count;          /* batches */
+    cst_guard_batch *batch; /* [count] */
+    double *level;          /* [rows] */
+    double *lambda;         /* [rows] */
+    int64_t fired;
+    int64_t untested;
+    int32_t members; /* of the average */
+    int32_t others;  /* of them, those that the model leaves out */
+    double cost[2];  /* of those: FLOPs, milliseconds */
+};
+
+/* Measures the rows of a view of the model's members, in batches. conditions: at least 1, of as
+ * many rows each. */
+cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
+                          int64_t conditions, int64_t batch, cst_guard_report **out);
+
+/* Mixes the rows of batches that fired with the average of a view of all members; `out` has the
+ * stack's prediction of every row. */
+cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
+                         float *out);
+
+/* Guards the prediction of a split, loaded as `view`. *report: NULL where nothing was tested. */
+cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                           const char *split, const cst_view *view, const cst_guard *guard,
+                           float *out, cst_guard_report **report);
+
+/* Whether a member that the fit left out came back in an adaptation. */
+bool cst_guard_is_input(const cst_model *model, int32_t other);
+
+/* Says what was found in a split, or in arrays (NULL). */
+void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
+                    cst_guard_mode mode, const cst_guard_report *report);
+
+#endif

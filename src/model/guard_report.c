@@ -1,0 +1,70 @@
+/*
+ * What the guard found, as callers read it, and what a model knows of the members it leaves out.
+ * corestack/guard.h.
+ */
+#include "model/guard.h"
+
+#include <math.h>
+
+int cst_model_has_guard(const cst_model *model) {
+    return CST_ALIVE(model, MODEL) && model->novelty;
+}
+
+int32_t cst_model_others(const cst_model *model) {
+    return cst_model_has_guard(model) ? model->novelty->others : 0;
+}
+
+const char *cst_model_other_name(const cst_model *model, int32_t other) {
+    return other >= 0 && other < cst_model_others(model) ? model->novelty->other_names[other]
+                                                         : NULL;
+}
+
+int64_t cst_guard_report_batches(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->count : 0;
+}
+
+int64_t cst_guard_report_fired(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->fired : 0;
+}
+
+cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *report,
+                                  int64_t batch, cst_guard_batch *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, GUARD, "report");
+    if (!report || !out || batch < 0 || batch >= report->count)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_guard_report_batch: a report, one of its batches and an output are "
+                        "required");
+    *out = report->batch[batch];
+    return CST_OK;
+}
+
+int32_t cst_guard_report_members(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->members : 0;
+}
+
+int32_t cst_guard_report_others(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->others : 0;
+}
+
+double cst_guard_report_cost(const cst_guard_report *report, int which) {
+    return CST_ALIVE(report, GUARD) && which >= 0 && which < 2 ? report->cost[which] : NAN;
+}
+
+const double *cst_guard_report_levels(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->level : NULL;
+}
+
+const double *cst_guard_report_lambdas(const cst_guard_report *report) {
+    return CST_ALIVE(report, GUARD) ? report->lambda : NULL;
+}
+
+void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
+    if (!CST_ALIVE(report, GUARD))
+        return;
+    cst_mark_freed(&report->mark);
+    cst_free(context, report->batch);
+    cst_free(context, report->level);
+    cst_free(context, report->lambda);
+    cst_free(context, report);
+}

@@ -20,19 +20,29 @@ static int64_t batches_of(int64_t rows, int64_t batch) {
            (rest >= CST_NOVELTY_BATCH_MIN || (rest > 0 && batch < CST_NOVELTY_BATCH_MIN));
 }
 
-static cst_status report_make(cst_context *context, int64_t rows, int64_t conditions, int64_t batch,
+bool cst_guard_known(const cst_model *model) {
+    return model->novelty && (model->task != CST_TASK_SEGMENTATION || model->cases);
+}
+
+/* cases: of a pool; NULL: batches are of that size. */
+static cst_status report_make(cst_context *context, bool by_case, int64_t rows,
+                              const cst_cases *cases, int64_t conditions, int64_t batch,
                               cst_guard_report **out) {
     int64_t each = rows / conditions;
-    int64_t count = batches_of(each, batch);
+    int64_t count = cases ? cases->count : batches_of(each, batch);
     cst_guard_report *report = cst_alloc(context, 1, sizeof *report);
     *out = report;
     if (!report)
         return CST_ERROR_MEMORY;
-    *report = (cst_guard_report){
-        .mark = CST_MARK_GUARD, .rows = rows, .count = conditions * count, .cost = {NAN, NAN}};
+    *report = (cst_guard_report){.mark = CST_MARK_GUARD,
+                                 .rows = rows,
+                                 .count = conditions * count,
+                                 .cases = by_case,
+                                 .cost = {NAN, NAN}};
+    size_t levels = (size_t)(by_case ? report->count : rows);
     report->batch = cst_alloc(context, (size_t)report->count, sizeof *report->batch);
-    report->level = cst_alloc(context, (size_t)rows, sizeof *report->level);
-    report->lambda = cst_alloc(context, (size_t)rows, sizeof *report->lambda);
+    report->level = cst_alloc(context, levels, sizeof *report->level);
+    report->lambda = cst_alloc(context, levels, sizeof *report->lambda);
     if (!report->batch || !report->level || !report->lambda)
         return CST_ERROR_MEMORY;
     int64_t size = count > 1 ? batch : each;
@@ -43,14 +53,41 @@ static cst_status report_make(cst_context *context, int64_t rows, int64_t condit
             (cst_guard_batch){.condition = condition,
                               .first = condition * each + within * size,
                               .rows = within + 1 < count ? size : each - within * size};
+        if (cases)
+            report->batch[b] = (cst_guard_batch){.first = cases->first[b],
+                                                 .rows = cases->first[b + 1] - cases->first[b]};
+    }
+    if (cases && !(report->name = cst_alloc(context, (size_t)count, sizeof *report->name)))
+        return CST_ERROR_MEMORY;
+    for (int64_t b = 0; cases && b < count; b++) {
+        char number[CST_CASE_CHARS];
+        report->name[b] = cst_strdup(context, cst_case_name(cases, b, number));
+        if (!report->name[b])
+            return CST_ERROR_MEMORY;
     }
     return CST_OK;
 }
 
 typedef struct test_job {
-    const cst_novelty *novelty;
+    const cst_model *model;
+    const cst_view *view;
     cst_guard_report *report;
 } test_job;
+
+static cst_status test_case(cst_context *worker, void *user, int64_t task) {
+    const test_job *job = user;
+    const cst_model *model = job->model;
+    cst_guard_report *report = job->report;
+    cst_guard_batch *batch = &report->batch[task];
+    double *numbers = cst_alloc(worker, (size_t)cst_case_numbers(model->novelty), sizeof *numbers);
+    cst_status status = numbers ? cst_case_measure(worker, model->novelty, job->view, batch->first,
+                                                   batch->rows, numbers)
+                                : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        report->level[task] = cst_case_level(model->cases, numbers);
+    cst_free(worker, numbers);
+    return status;
+}
 
 static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     const test_job *job = user;
@@ -69,14 +106,31 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
+static void judge_cases(cst_guard_report *report) {
+    cst_cases_lambda(report->level, report->count, report->lambda);
+    for (int64_t b = 0; b < report->count; b++) {
+        cst_guard_batch *batch = &report->batch[b];
+        batch->tested = 1;
+        batch->lambda = report->lambda[b];
+        batch->fired = batch->lambda > 0;
+        batch->unlike = batch->lambda;
+        batch->pi = 1 - batch->unlike;
+    }
+}
+
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          int64_t conditions, int64_t batch, cst_guard_report **out) {
-    cst_status status = report_make(context, view->rows, conditions, batch, out);
-    test_job job = {.novelty = model->novelty, .report = *out};
+                          const cst_cases *cases, int64_t conditions, int64_t batch,
+                          cst_guard_report **out) {
+    bool by_case = model->task == CST_TASK_SEGMENTATION;
+    cst_status status = report_make(context, by_case, view->rows, cases, conditions, batch, out);
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
-    CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
-    CST_TRY(cst_parallel_for(context, (*out)->count, test_batch, &job));
+    test_job job = {.model = model, .view = &kept, .report = *out};
+    if (status == CST_OK && !by_case)
+        status = cst_novelty_levels(context, model->novelty, &kept, (*out)->level);
+    CST_TRY(cst_parallel_for(context, (*out)->count, by_case ? test_case : test_batch, &job));
+    if (status == CST_OK && by_case)
+        judge_cases(*out);
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
         (*out)->fired += (*out)->batch[b].fired;
         (*out)->untested += !(*out)->batch[b].tested;
@@ -89,13 +143,31 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
 typedef struct mix_job {
     const cst_guard_report *report;
     const cst_view *all;
+    int64_t first; /* row of the first of `out` */
+    int64_t count;
     float *out;
 } mix_job;
 
+double cst_guard_lambda(const cst_guard_report *report, int64_t row) {
+    int64_t low = 0;
+    int64_t high = report->count;
+    if (!report->cases)
+        return report->lambda[row];
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (report->batch[middle].first <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return report->lambda[low];
+}
+
 typedef struct mix_room {
-    float *copy;   /* [rows][classes] */
-    double *sum;   /* [rows][classes] */
-    double *count; /* [rows] */
+    float *copy;    /* [rows][classes] */
+    double *sum;    /* [rows][classes] */
+    double *count;  /* [rows] */
+    double *lambda; /* [rows] */
 } mix_room;
 
 /* Adds a member's rows. */
@@ -110,19 +182,23 @@ static void add_rows(const cst_view *all, const uint8_t *present, int64_t first,
     }
 }
 
-static bool any_mixed(const double *lambda, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (lambda[i] > 0)
-            return true;
-    return false;
+/* Weights of the rows; whether one is above 0. */
+static bool find_lambdas(const cst_guard_report *report, int64_t first, int64_t count,
+                         double *lambda) {
+    bool any = false;
+    for (int64_t i = 0; i < count; i++) {
+        lambda[i] = cst_guard_lambda(report, first + i);
+        any = any || lambda[i] > 0;
+    }
+    return any;
 }
 
 static cst_status mix_rows(cst_context *worker, const mix_job *job, int64_t first, int64_t count,
                            mix_room *room) {
     const cst_view *all = job->all;
-    const double *lambda = job->report->lambda + first;
+    const double *lambda = room->lambda;
     int32_t classes = all->classes;
-    if (!any_mixed(lambda, count))
+    if (!find_lambdas(job->report, first, count, room->lambda))
         return CST_OK;
     memset(room->sum, 0, (size_t)(count * classes) * sizeof *room->sum);
     memset(room->count, 0, (size_t)count * sizeof *room->count);
@@ -136,7 +212,7 @@ static cst_status mix_rows(cst_context *worker, const mix_job *job, int64_t firs
             add_rows(all, cst_view_present(all, k), first, count, rows, room);
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        float *row = job->out + (first + i) * classes;
+        float *row = job->out + (first - job->first + i) * classes;
         double share = room->count[i] > 0 ? lambda[i] / room->count[i] : 0;
         for (int32_t c = 0; share > 0 && c < classes; c++)
             row[c] = (float)((1 - lambda[i]) * (double)row[c] + share * room->sum[i * classes + c]);
@@ -146,41 +222,47 @@ static cst_status mix_rows(cst_context *worker, const mix_job *job, int64_t firs
 
 static cst_status mix_block(cst_context *worker, void *user, int64_t block) {
     const mix_job *job = user;
-    int64_t end = cst_block_first(block) + cst_block_size(job->all->rows, block);
+    int64_t start = job->first + cst_block_first(block);
+    int64_t end = start + cst_block_size(job->count, block);
     int64_t most = 4096 / job->all->classes;
     most = most < 1 ? 1 : most;
     size_t cells = (size_t)most * (size_t)job->all->classes;
     mix_room room = {.copy =
                          cst_alloc(worker, cst_view_copies(job->all) ? cells : 0, sizeof(float)),
                      .sum = cst_alloc(worker, cells, sizeof(double)),
-                     .count = cst_alloc(worker, (size_t)most, sizeof(double))};
-    cst_status status = room.copy && room.sum && room.count ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = cst_block_first(block); status == CST_OK && at < end; at += most)
+                     .count = cst_alloc(worker, (size_t)most, sizeof(double)),
+                     .lambda = cst_alloc(worker, (size_t)most, sizeof(double))};
+    cst_status status =
+        room.copy && room.sum && room.count && room.lambda ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t at = start; status == CST_OK && at < end; at += most)
         status = mix_rows(worker, job, at, end - at < most ? end - at : most, &room);
     cst_free(worker, room.copy);
     cst_free(worker, room.sum);
     cst_free(worker, room.count);
+    cst_free(worker, room.lambda);
     return status;
 }
 
 cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
-                         float *out) {
-    mix_job job = {.report = report, .all = all, .out = out};
-    return cst_parallel_for(context, cst_block_count(all->rows), mix_block, &job);
+                         int64_t first, int64_t count, float *out) {
+    mix_job job = {.report = report, .all = all, .first = first, .count = count, .out = out};
+    return cst_parallel_for(context, cst_block_count(count), mix_block, &job);
 }
 
 /* ---- what is said ---- */
 
-/* "split 's': 3 of 8 batches look" or "the rows look", where there is one. */
+/* "split 's': 3 of 8 batches look" or "the rows look", where there is one; of a segmentation
+ * "cases". */
 static void say_where(const char *split, const cst_guard_report *report, char *text, size_t size) {
     char where[160] = "";
     if (split)
         (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld batches look", where,
-                           (long long)report->fired, (long long)report->count);
+        (void)cst_snprintf(text, size, "%s%lld of %lld %s look", where, (long long)report->fired,
+                           (long long)report->count, report->cases ? "cases" : "batches");
     else
-        (void)cst_snprintf(text, size, "%sthe rows look", where);
+        (void)cst_snprintf(text, size, "%s%s", where,
+                           report->cases ? "the case looks" : "the rows look");
 }
 
 void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
@@ -207,23 +289,27 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
     if (report->fired == 0)
         return;
     say_where(split, report, where, sizeof where);
+    char share[64] = "";
+    if (!report->cases)
+        (void)cst_snprintf(share, sizeof share, " (%.0f%% of their rows or more)",
+                           100 * unlike / rows);
     if (mode != CST_GUARD_AUTO) {
         cst_notice(context,
-                   "%s unlike those of the fit (%.0f%% of their rows or more), so the stack may do "
-                   "worse than the average of all members; the guard acts in mode auto",
-                   where, 100 * unlike / rows);
+                   "%s unlike those of the fit%s, so the stack may do worse than the average of "
+                   "all members; the guard acts in mode auto",
+                   where, share);
         return;
     }
     if (isfinite(report->cost[0]))
-        (void)cst_snprintf(cost, sizeof cost, ", %.3g FLOPs a row", report->cost[0]);
+        (void)cst_snprintf(cost, sizeof cost, ", %.3g FLOPs %s", report->cost[0],
+                           report->cases ? "an image" : "a row");
     if (isfinite(report->cost[1]))
-        (void)cst_snprintf(cost + strlen(cost), sizeof cost - strlen(cost), ", %.3g ms a row",
-                           report->cost[1]);
+        (void)cst_snprintf(cost + strlen(cost), sizeof cost - strlen(cost), ", %.3g ms %s",
+                           report->cost[1], report->cases ? "an image" : "a row");
     cst_notice(context,
-               "%s unlike those of the fit (%.0f%% of their rows or more): there the average of %d "
-               "members has a mean weight of %.2f (%d of them are not in the stack%s)%s",
-               where, 100 * unlike / rows, (int)report->members, lambda / rows, (int)report->others,
-               cost,
+               "%s unlike those of the fit%s: there the average of %d members has a mean weight "
+               "of %.2f (%d of them are not in the stack%s)%s",
+               where, share, (int)report->members, lambda / rows, (int)report->others, cost,
                report->others < model->novelty->others
                    ? "; predictions of other members of the fit are not there"
                    : "");
@@ -264,7 +350,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
     cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status = cst_guard_test(context, model, &view, 1, guard->batch, report);
+    cst_status status = cst_guard_test(context, model, &view, NULL, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
             if (cst_guard_is_input(model, k))
@@ -275,7 +361,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         view.members = (int32_t)most;
         for (size_t k = 0; k < most; k++)
             (*report)->members += data[k] != NULL;
-        status = cst_guard_mix(context, *report, &view, out);
+        status = cst_guard_mix(context, *report, &view, 0, rows, out);
     }
     if (status == CST_OK)
         cst_guard_tell(context, model, NULL, guard->mode, *report);
@@ -303,7 +389,7 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_model_guard: the predictions of member %d, '%s', are missing",
                             (int)k, cst_model_member_name(model, k));
-    if (guard->mode == CST_GUARD_OFF || !model->novelty || rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || rows == 0)
         return CST_OK;
     cst_guard_report *made = NULL;
     cst_status status = check_others(context, model, others, rows);

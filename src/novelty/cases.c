@@ -216,9 +216,18 @@ double cst_case_level(const cst_novelty_cases *reference, const double *numbers)
     return least;
 }
 
-double cst_case_lambda(double level) {
-    double lambda = 1 - level / CST_CASE_ALARMS;
-    return lambda > 0 ? lambda : 0;
+void cst_cases_lambda(const double *level, int64_t cases, double *lambda) {
+    int64_t far = 0;
+    for (int64_t n = 0; n < cases; n++) {
+        lambda[n] = 1 - level[n] / CST_CASE_ALARMS;
+        lambda[n] = lambda[n] > 0 ? lambda[n] : 0;
+        far += level[n] < 1;
+    }
+    double share = cases > 0 ? (double)far / (double)cases : 0;
+    if (cases < CST_CASES_TOGETHER || share < CST_CASES_UNLIKE)
+        return;
+    for (int64_t n = 0; n < cases; n++)
+        lambda[n] = level[n] < 1 ? 1 : share;
 }
 
 void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference) {

@@ -7,16 +7,21 @@
 #define CST_NOVELTY_CASES_H
 
 #include "novelty/novelty.h"
+#include "pool/spatial.h"
 
 enum {
     CST_CASES_MIN = 8,      /* cases of a fit, at least, for a test */
     CST_CASE_PIXELS = 1024, /* of a case that are measured, at most */
-    CST_CASE_PARTS = 2
+    CST_CASE_PARTS = 2,
+    CST_CASES_TOGETHER = 10 /* of a prediction, at least, to be judged together */
 };
 
 /* The level below which a case is unlike the fit. Cases of the same kind as those of the fit have
  * such a level about once in 120 times: docs/segmentation.md#guard. */
 #define CST_CASE_ALARMS 0.005
+/* The share of the cases of a prediction that are further away than nearly all of the fit (level
+ * below 1) from which on all of them are unlike the fit. */
+#define CST_CASES_UNLIKE 0.4
 
 /* Some of the numbers that are measured of a case, and how far cases are from their means. */
 typedef struct cst_case_part {
@@ -53,12 +58,20 @@ cst_status cst_novelty_cases_fit(cst_context *context, const cst_novelty *novelt
                                  const double *numbers, int32_t cases, const int32_t *folds,
                                  int32_t fold_count, cst_novelty_cases **out);
 
+/* The reference of the cases of a split, of a view of the kept members; cases that belong together
+ * (groups) are in one fold. In cases_split.c. */
+cst_status cst_cases_reference(cst_context *context, const cst_novelty *novelty,
+                               const cst_view *kept, const cst_cases *cases,
+                               cst_novelty_cases **out);
+
 /* The level of a measured case: the chance of one so unlike the fit among cases like those of the
  * fit; 1 where nothing is known of it. */
 double cst_case_level(const cst_novelty_cases *reference, const double *numbers);
 
-/* How far a case of that level is to lean on the average: 0 from CST_CASE_ALARMS on. */
-double cst_case_lambda(double level);
+/* How far cases of these levels [cases] are to lean on the average, lambda [cases]: each by itself
+ * from CST_CASE_ALARMS down; where CST_CASES_UNLIKE of CST_CASES_TOGETHER or more are far away,
+ * these wholly, the others as far as that share says. */
+void cst_cases_lambda(const double *level, int64_t cases, double *lambda);
 
 void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference);
 

@@ -10,7 +10,6 @@
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/orders.h"
-#include "segmentation/reference.h"
 #include "segmentation/segmentation.h"
 #include "segmentation/state.h"
 
@@ -272,7 +271,6 @@ static cst_status label_model(cst_context *context, const cst_evaluation *e,
     cst_status status = cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
                                            entry->name, entry->made.kept, model);
     CST_TRY(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
-    CST_TRY(cst_map_reference(context, e->pool, cst_evaluation_fitted(e), model));
     if (method->offsets)
         CST_TRY(cst_offsets_store(context, method->offsets, model));
     return status;

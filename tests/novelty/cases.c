@@ -79,7 +79,9 @@ static void levels_are_numpys(void **state) {
         check_numbers(numbers, CA_FOUND + (ptrdiff_t)n * NUMBERS, NUMBERS);
         double level = cst_case_level(cases, numbers);
         assert_close(level, CA_LEVEL[n], 2e-3 * CA_LEVEL[n] + 1e-9);
-        assert_close(cst_case_lambda(level), CA_LAMBDA[n], 2e-3);
+        double lambda = 0;
+        cst_cases_lambda(&level, 1, &lambda);
+        assert_close(lambda, CA_LAMBDA[n], 2e-3);
     }
     cst_novelty_cases_free(*state, cases);
     cst_novelty_free(*state, pixels);
@@ -103,8 +105,14 @@ static void unknown_cases_are_not_judged(void **state) {
         none.part[p] = (cst_case_part){
             .size = cst_case_part_size(pixels, p), .mean = unit, .scale = unit, .spread = 1};
     assert_true(cst_case_level(&none, numbers) == 1);
-    assert_true(cst_case_lambda(1) == 0);
     cst_novelty_free(*state, pixels);
+}
+
+static double lambda_of(const cst_novelty_cases *cases, const double *numbers) {
+    double level = cst_case_level(cases, numbers);
+    double lambda = 0;
+    cst_cases_lambda(&level, 1, &lambda);
+    return lambda;
 }
 
 /* Cases that are drawn like those of the fit, with numbers that go together. */
@@ -135,10 +143,10 @@ static void false_alarms_are_rare(void **state) {
                          CST_OK);
         for (int n = 0; n < TESTED; n++) {
             draw_case(&rng, pixels, numbers);
-            alarms += cst_case_lambda(cst_case_level(cases, numbers)) > 0;
+            alarms += lambda_of(cases, numbers) > 0;
             for (int j = 0; j < NUMBERS; j++)
                 numbers[j] += j % 2 ? 6 : -6;
-            found += cst_case_lambda(cst_case_level(cases, numbers)) > 0.5;
+            found += lambda_of(cases, numbers) > 0.5;
         }
         cst_novelty_cases_free(*state, cases);
     }
@@ -180,6 +188,27 @@ static void fits_that_say_nothing(void **state) {
     cst_novelty_free(*state, pixels);
 }
 
+/* Each case by itself; together where enough of them are far from the fit. */
+static void cases_are_judged_together(void **state) {
+    enum { MOST = 20 };
+    double level[MOST];
+    double lambda[MOST];
+    (void)state;
+    for (int count = 1; count <= MOST; count++)
+        for (int far = 0; far <= count; far++) {
+            for (int n = 0; n < count; n++)
+                level[n] = n >= far ? 1 : n == 0 ? 0.001 : 0.1;
+            cst_cases_lambda(level, count, lambda);
+            bool together = count >= 10 && 10 * far >= 4 * count;
+            for (int n = 0; n < count; n++) {
+                double alone = far > 0 && n == 0 ? 0.8 : 0;
+                double all = n < far ? 1 : (double)far / count;
+                assert_close(lambda[n], together ? all : alone, 1e-12);
+            }
+        }
+    cst_cases_lambda(level, 0, lambda);
+}
+
 /* A case larger than what is measured of it, as a view that starts elsewhere sees it. */
 static void large_cases_are_sampled(void **state) {
     enum { ROWS = 5000, BEFORE = 77 };
@@ -203,9 +232,9 @@ static void large_cases_are_sampled(void **state) {
 
 int suite_cases(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(levels_are_numpys),       cmocka_unit_test(unknown_cases_are_not_judged),
-        cmocka_unit_test(false_alarms_are_rare),   cmocka_unit_test(fits_that_say_nothing),
-        cmocka_unit_test(large_cases_are_sampled),
+        cmocka_unit_test(levels_are_numpys),         cmocka_unit_test(unknown_cases_are_not_judged),
+        cmocka_unit_test(false_alarms_are_rare),     cmocka_unit_test(fits_that_say_nothing),
+        cmocka_unit_test(cases_are_judged_together), cmocka_unit_test(large_cases_are_sampled),
     };
     return cmocka_run_group_tests(tests, la_setup, la_teardown);
 }

@@ -1,10 +1,8 @@
 /*
- * Cases of a fit and of a prediction, measured and compared. After a fit, before maps are written.
- * segmentation/reference.h, novelty/cases.h.
+ * The cases of a split that a stack was fitted on, measured in folds. After the fit of a
+ * segmentation. novelty/cases.h.
  */
-#include "segmentation/reference.h"
-
-#include "la/la.h"
+#include "novelty/cases.h"
 
 #include <stdlib.h>
 
@@ -81,46 +79,26 @@ static cst_status make_folds(cst_context *context, const measure_job *job, int32
     return CST_OK;
 }
 
-cst_status cst_map_reference(cst_context *context, cst_pool *pool, const char *split,
-                             cst_model *model) {
-    const float **pointers = NULL;
+cst_status cst_cases_reference(cst_context *context, const cst_novelty *novelty,
+                               const cst_view *kept, const cst_cases *cases,
+                               cst_novelty_cases **out) {
     double *numbers = NULL;
     int32_t *folds = NULL;
     int32_t fold_count = 0;
-    cst_view view = {0};
-    const cst_cases *cases = cst_pool_cases(pool, split);
-    if (!model->novelty || !cases || cases->count < CST_CASES_MIN)
+    *out = NULL;
+    if (cases->count < CST_CASES_MIN)
         return CST_OK;
-    measure_job job = {.novelty = model->novelty,
-                       .view = &view,
+    measure_job job = {.novelty = novelty,
+                       .view = kept,
                        .cases = cases,
                        .count = cases->count < CASES_MOST ? cases->count : CASES_MOST};
-    cst_la_enter();
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    CST_TRY(measure(context, &job, &numbers));
+    cst_status status = measure(context, &job, &numbers);
     if (status == CST_OK && !(folds = cst_alloc(context, (size_t)job.count, sizeof *folds)))
         status = CST_ERROR_MEMORY;
     CST_TRY(make_folds(context, &job, folds, &fold_count));
-    CST_TRY(cst_novelty_cases_fit(context, model->novelty, numbers, (int32_t)job.count, folds,
-                                  fold_count, &model->cases));
-    cst_la_leave();
+    CST_TRY(cst_novelty_cases_fit(context, novelty, numbers, (int32_t)job.count, folds, fold_count,
+                                  out));
     cst_free(context, numbers);
     cst_free(context, folds);
-    cst_free(context, pointers);
-    return status;
-}
-
-/* ---- the test ---- */
-
-cst_status cst_map_levels(cst_context *context, const cst_model *model, const cst_view *view,
-                          const cst_cases *cases, double *level) {
-    double *numbers = NULL;
-    measure_job job = {
-        .novelty = model->novelty, .view = view, .cases = cases, .count = cases->count};
-    int32_t width = cst_case_numbers(model->novelty);
-    cst_status status = measure(context, &job, &numbers);
-    for (int64_t n = 0; status == CST_OK && n < cases->count; n++)
-        level[n] = cst_case_level(model->cases, numbers + n * width);
-    cst_free(context, numbers);
     return status;
 }

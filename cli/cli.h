@@ -40,6 +40,7 @@ typedef struct cli_command {
     const char *example;        /* lines */
     const cli_option *options;  /* its own */
     bool takes_pool;            /* has the options that describe a POOL as well */
+    bool lacks_labels;          /* rows of the pool may lack their label */
     bool lists_options;         /* its help shows options for --set */
     bool reports_notices;       /* its report holds the notices, so they are not logged */
     int (*run)(cli_call *call); /* returns an exit code */
@@ -75,9 +76,9 @@ struct cli_call {
     double stage_shown;
 };
 
-extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG,
-    CLI_OPTIONS, CLI_HELP;
+extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE,
+    CLI_SWEEP, CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA,
+    CLI_SWAG, CLI_ONLINE, CLI_OPTIONS, CLI_HELP;
 
 /* ---- start.c ---- */
 
@@ -281,7 +282,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 struct stat;
 
-enum { CLI_OUTFILES = 3 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 4 }; /* options that name a file to write, of one command at most */
 
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);

@@ -16,8 +16,10 @@
 static const struct {
     const char *name;
     const char *shown;
-} OUTPUTS[CLI_OUTFILES] = {
-    {"output", "-o"}, {"variance", "--variance"}, {"intervals", "--intervals"}};
+} OUTPUTS[CLI_OUTFILES] = {{"output", "-o"},
+                           {"variance", "--variance"},
+                           {"intervals", "--intervals"},
+                           {"state", "--state"}};
 
 const char *cli_output_shown(const char *name) {
     for (int i = 0; i < CLI_OUTFILES; i++)

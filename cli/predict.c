@@ -475,8 +475,8 @@ static int run(cli_call *call) {
         code = write_doubt(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
-    const cli_outfile outfiles[CLI_OUTFILES] = {p.variance, p.intervals, p.outfile};
-    code = cli_close_outfiles(call, outfiles, CLI_OUTFILES, code);
+    const cli_outfile outfiles[] = {p.variance, p.intervals, p.outfile};
+    code = cli_close_outfiles(call, outfiles, 3, code);
     free(p.columns);
     cst_guard_report_free(call->context, p.found);
     cst_free(call->context, p.probabilities);

@@ -4,6 +4,8 @@
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 
+#include <corestack/adapt.h>
+#include <corestack/adapter.h>
 #include <corestack/bound.h>
 #include <corestack/compare.h>
 #include <corestack/context.h>

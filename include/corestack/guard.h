@@ -41,6 +41,12 @@ typedef struct cst_guard_batch {
                       others. Of a case 1 - lambda */
     double unlike; /* 1 - pi */
     double lambda; /* mean weight of the average in its rows */
+    double z;      /* mean confidence of the stack against the fit's for the classes it predicts, in
+                      standard errors; below -4 the batch has fired. NaN: not tested, or a
+                      segmentation */
+    double accuracy; /* probable accuracy of the stack, unless class shares have changed; NaN */
+    double flatten;  /* temperature of the stack where the average takes part, 0.3 to 1 */
+    double sharpen;  /* temperature of the average, 1 to 4 */
 } cst_guard_batch;
 
 /* What the guard found in all batches of a prediction. */

@@ -31,8 +31,11 @@ static cst_status say(cst_context *context, const cst_bound_work *work, const cs
     return CST_OK;
 }
 
-static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
-    cst_fit_rows fit = cst_fit_rows_of(work->model, work->labels, work->rows);
+static cst_status check_fit(cst_context *context, const cst_bound_work *work, const char *key) {
+    cst_fit_rows fit;
+    if (!cst_fit_rows_under(work->model, key, work->labels, work->rows, &fit) &&
+        strcmp(key, CST_FITTED_KEY) != 0)
+        return CST_OK;
     cst_known_rows known = {0};
     cst_row_match match = {0};
     const float **pointers = NULL;
@@ -92,5 +95,7 @@ cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work
                         "split '%s' has %lld rows; bounds need at least 4", split,
                         (long long)work->rows);
     cst_status status = check_groups(context, work);
-    return status == CST_OK ? check_fit(context, work) : status;
+    CST_TRY(check_fit(context, work, CST_FITTED_KEY));
+    CST_TRY(check_fit(context, work, CST_ADAPTED_KEY));
+    return status;
 }

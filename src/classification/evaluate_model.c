@@ -118,11 +118,15 @@ cst_status cst_class_open_baselines(cst_context *context, cst_evaluation *e) {
 /* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
  * called, by the rows themselves. */
 static cst_status look_at_rows(cst_context *context, const cst_evaluation *e,
-                               const cst_model *model, int32_t t, cst_known_rows *known,
-                               cst_seen *seen, cst_row_match *match) {
+                               const cst_model *model, const char *key, int32_t t,
+                               cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[t];
-    cst_fit_rows fit = cst_fit_rows_of(model, target->labels, target->samples);
+    cst_fit_rows fit;
+    *seen = CST_SEEN_NONE;
+    if (!cst_fit_rows_under(model, key, target->labels, target->samples, &fit) &&
+        strcmp(key, CST_FITTED_KEY) != 0)
+        return CST_OK;
     *seen = cst_fit_rows_named(&fit, target->split) ? CST_SEEN_ALL : CST_SEEN_NONE;
     if (*seen == CST_SEEN_ALL || target->conditions > 0)
         return CST_OK; /* rows of conditions are changed ones */
@@ -130,18 +134,17 @@ static cst_status look_at_rows(cst_context *context, const cst_evaluation *e,
                          match, seen);
 }
 
-/* Says which splits the fit has seen: scores on them are no estimate of anything. */
-cst_status cst_class_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                          const cst_entry *entry, bool *any) {
+/* Of the rows that the model notes under one key. */
+static cst_status say_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                           const char *key, bool *any) {
     const state *s = e->data;
     cst_known_rows known = {0};
     cst_status status = CST_OK;
-    (void)entry;
     for (int32_t t = 0; status == CST_OK && t < s->targets.scored; t++) {
         cst_row_match match;
         cst_seen seen = CST_SEEN_NONE;
         const char *split = s->targets.list[t].split;
-        status = look_at_rows(context, e, model, t, &known, &seen, &match);
+        status = look_at_rows(context, e, model, key, t, &known, &seen, &match);
         if (status == CST_OK && seen == CST_SEEN_ALL)
             cst_notice_seen(context, split);
         else if (status == CST_OK && seen == CST_SEEN_SOME)
@@ -153,6 +156,17 @@ cst_status cst_class_seen(cst_context *context, const cst_evaluation *e, const c
         *any = *any || seen == CST_SEEN_ALL;
     }
     cst_known_rows_free(context, &known);
+    return status;
+}
+
+/* Says which splits the fit has seen: scores on them are no estimate of anything. */
+cst_status cst_class_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                          const cst_entry *entry, bool *any) {
+    static const char *const keys[] = {CST_FITTED_KEY, CST_ADAPTED_KEY};
+    cst_status status = CST_OK;
+    (void)entry;
+    for (int32_t i = 0; status == CST_OK && i < 2; i++)
+        status = say_seen(context, e, model, keys[i], any);
     return status;
 }
 

@@ -252,13 +252,22 @@ bool cst_text_integer(const char *text, int64_t *out) {
     return *end == '\0';
 }
 
+/* As cst_text_integer. gaps: nothing is -1. */
+static bool cell_integer(const char *text, bool gaps, int64_t *out) {
+    if (gaps && *text == '\0') {
+        *out = -1;
+        return true;
+    }
+    return cst_text_integer(text, out);
+}
+
 /* Turns a column of texts into numbers where every one of them is an integer. */
-static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
+static cst_status texts_to_numbers(cst_context *context, cst_column *column, bool gaps) {
     int64_t value = 0;
     cst_status status = CST_OK;
     for (int64_t i = 0; status == CST_OK && i < column->count; i++) {
         status = cst_poll_item(context, i);
-        if (!cst_text_integer(cst_strings_at(column->texts, i), &value))
+        if (!cell_integer(cst_strings_at(column->texts, i), gaps, &value))
             return status;
     }
     if (status != CST_OK)
@@ -268,7 +277,7 @@ static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < column->count; i++) {
         status = cst_poll_item(context, i);
-        (void)cst_text_integer(cst_strings_at(column->texts, i), &column->numbers[i]);
+        (void)cell_integer(cst_strings_at(column->texts, i), gaps, &column->numbers[i]);
     }
     if (status != CST_OK)
         return status;
@@ -278,8 +287,11 @@ static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
 }
 
 static cst_status read_table_column(cst_context *context, cst_column *column, cst_table *table,
-                                    const char *path, const char *what,
+                                    const char *path, const cst_table_ask *ask,
                                     const cst_row_claim *claim) {
+    const char *what = ask->kind == CST_COLUMN_TRUTH    ? "a label"
+                       : ask->kind == CST_COLUMN_DOMAIN ? NULL
+                                                        : "a value";
     cst_status status = cst_strings_create(context, &column->texts);
     if (status == CST_OK && table->id_column >= 0)
         status = cst_strings_create(context, &column->ids);
@@ -288,13 +300,14 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
         status = cst_csv_next(context, table->csv, &end);
         if (status != CST_OK || end)
             break;
-        status = add_cell(context, table->csv, table->values[0], what, column->texts);
+        status =
+            add_cell(context, table->csv, table->values[0], ask->gaps ? NULL : what, column->texts);
         if (status == CST_OK && column->ids)
             status = add_cell(context, table->csv, table->id_column, "an id", column->ids);
         CST_TRY(check_text_claim(context, path, column->texts->count, claim));
     }
     column->count = status == CST_OK ? column->texts->count : 0;
-    return status == CST_OK ? texts_to_numbers(context, column) : status;
+    return status == CST_OK ? texts_to_numbers(context, column, ask->gaps) : status;
 }
 
 cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
@@ -316,11 +329,7 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
         status = cst_table_open(context, &table, path, ask, zip_limit);
         if (status == CST_OK && table->said)
             cst_notice(context, "%s: %s", path, table->said);
-        CST_TRY(read_table_column(context, out, table, path,
-                                  ask->kind == CST_COLUMN_TRUTH    ? "a label"
-                                  : ask->kind == CST_COLUMN_DOMAIN ? NULL
-                                                                   : "a value",
-                                  claim));
+        CST_TRY(read_table_column(context, out, table, path, ask, claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
         CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
@@ -329,8 +338,10 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
             out->count = status == CST_OK ? out->texts->count : 0;
         } else if (status == CST_OK) {
             if (ask->kind == CST_COLUMN_TRUTH)
-                npy->numbers = "class numbers are integers; for the targets of a regression give "
-                               "--task regression";
+                npy->numbers = ask->gaps ? "class numbers are integers, and -1 where a label is "
+                                           "missing"
+                                         : "class numbers are integers; for the targets of a "
+                                           "regression give --task regression";
             status = cst_npy_read_i64(context, npy, &out->numbers, &out->count);
         }
     }

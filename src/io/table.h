@@ -19,6 +19,7 @@ typedef enum cst_table_use {
 typedef struct cst_table_ask {
     cst_table_use use;
     cst_column_hint kind;      /* COLUMN: what the column is for */
+    bool gaps;                 /* COLUMN of labels: one may be missing, and is -1 or no text */
     const char *const *wanted; /* COLUMN: further names of it (NULL-terminated), or NULL */
     const char *id_column;     /* name, or number from 1, of the ids; NULL: found by the rules */
     const char *column;        /* the same of the value; not read where the path names one */

@@ -325,6 +325,19 @@ static void put_confusion(cst_buffer *w, const cst_model *model) {
     }
 }
 
+static void put_lean(cst_buffer *w, const cst_model *model) {
+    const cst_lean *lean = model->lean;
+    size_t classes = (size_t)lean->classes;
+    put_u32(w, (uint32_t)lean->rows);
+    put_f64s(w, lean->accuracy, CST_LEAN_SIDES);
+    put_f64(w, lean->sharpest);
+    for (int side = 0; side < CST_LEAN_SIDES; side++)
+        for (size_t c = 0; c < classes; c++)
+            put_u32(w, (uint32_t)lean->count[side][c]);
+    put_f32s(w, lean->mean, classes);
+    put_f32s(w, lean->variance, classes);
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -353,8 +366,7 @@ static bool is_whole(const cst_model *model, const cst_calibrator *map) {
     return map->kind != CST_CALIBRATOR_ISOTONIC || (map->classes == model->classes && map->steps);
 }
 
-/* Whether every array the writer reads is there. What the numbers may be is the reader's to
- * say. */
+/* Whether every array the writer reads is there. What the numbers may be is the reader's to say. */
 static bool complete(const cst_model *model) {
     const cst_gate *gate = &model->gate;
     bool whole = model->members > 0 && model->classes > 0 && model->learners > 0 &&
@@ -442,6 +454,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->cases != NULL;
     case CST_SECTION_CONFUSION:
         return model->confusion != NULL;
+    case CST_SECTION_LEAN:
+        return model->lean != NULL;
     default:
         return true;
     }
@@ -466,6 +480,7 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_NOVELTY] = put_novelty,
         [CST_SECTION_CASES] = put_cases,
         [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_LEAN] = put_lean,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

@@ -28,37 +28,48 @@ void cst_target_words(const double *targets, size_t count, int32_t *words) {
     }
 }
 
-cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
-                              int64_t rows, const cst_view *kept, char **setting, size_t *count) {
+cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
+                              const int32_t *labels, int64_t rows, const cst_view *kept,
+                              char **setting, size_t *count) {
     char print[PRINT_CHARS];
     cst_row_sketch sketch;
     *count = 2;
     label_print(labels, rows, print);
-    setting[0] = cst_format(context, "split=%s", split);
-    setting[1] = setting[0] ? cst_format(context, "split.labels=%s", print) : NULL;
+    setting[0] = cst_format(context, "%s=%s", key, split);
+    setting[1] = setting[0] ? cst_format(context, "%s.labels=%s", key, print) : NULL;
     if (!setting[0] || !setting[1])
         return CST_ERROR_MEMORY;
     if (!kept)
         return CST_OK;
     cst_status status = cst_row_sketch_of(context, kept, &sketch);
-    if (status == CST_OK && !(setting[2] = cst_row_sketch_print(context, &sketch)))
+    if (status == CST_OK && !(setting[2] = cst_row_sketch_print(context, key, &sketch)))
         status = CST_ERROR_MEMORY;
     *count += status == CST_OK;
     return status;
 }
 
-cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows) {
-    const char *split = cst_model_value(model, "split");
-    const char *known = cst_model_value(model, "split.labels");
-    const char *sketch = cst_model_value(model, "split.rows");
-    cst_fit_rows out = {.split = split ? split : "oof", .labelled = known != NULL};
-    out.same_labels = known != NULL;
+bool cst_fit_rows_under(const cst_model *model, const char *key, const int32_t *labels,
+                        int64_t rows, cst_fit_rows *out) {
+    char name[32];
+    const char *split = cst_model_value(model, key);
+    (void)cst_snprintf(name, sizeof name, "%.16s.labels", key);
+    const char *known = cst_model_value(model, name);
+    (void)cst_snprintf(name, sizeof name, "%.16s.rows", key);
+    const char *sketch = cst_model_value(model, name);
+    *out = (cst_fit_rows){.split = split ? split : "oof", .labelled = known != NULL};
+    out->same_labels = known != NULL;
     if (known && labels) {
         char print[PRINT_CHARS];
         label_print(labels, rows, print);
-        out.same_labels = strcmp(known, print) == 0;
+        out->same_labels = strcmp(known, print) == 0;
     }
-    out.sketched = sketch && cst_row_sketch_read(sketch, &out.sketch);
+    out->sketched = sketch && cst_row_sketch_read(sketch, &out->sketch);
+    return split != NULL;
+}
+
+cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows) {
+    cst_fit_rows out;
+    (void)cst_fit_rows_under(model, CST_FITTED_KEY, labels, rows, &out);
     return out;
 }
 

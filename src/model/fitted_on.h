@@ -10,11 +10,17 @@
 
 enum { CST_FITTED_ON_SETTINGS = 3 };
 
-/* Fills setting[0..*count-1]: the split's name, how many labels it has with a hash of them
+/* Under which names a model notes rows: those of the fit, and those that it was adapted to. */
+#define CST_FITTED_KEY "split"
+#define CST_ADAPTED_KEY "adapt"
+
+/* Fills setting[0..*count-1], with such a key ("split"): the split's name, how many labels it has
+ * with a hash of them
  * ("split.labels=120:9ae1..."), so that another split of that name is told apart, and, where `kept`
  * is given (the rows with the model's members), a sketch of the rows ("split.rows=..."). */
-cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
-                              int64_t rows, const cst_view *kept, char **setting, size_t *count);
+cst_status cst_fitted_on_note(cst_context *context, const char *key, const char *split,
+                              const int32_t *labels, int64_t rows, const cst_view *kept,
+                              char **setting, size_t *count);
 
 /* Targets as labels: the bits of each in two words, the low one first. words: [2 * count]. */
 void cst_target_words(const double *targets, size_t count, int32_t *words);
@@ -33,6 +39,10 @@ typedef struct cst_fit_rows {
 } cst_fit_rows;
 
 cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows);
+
+/* The same for rows under a key; false where the model has none such (CST_ADAPTED_KEY). */
+bool cst_fit_rows_under(const cst_model *model, const char *key, const int32_t *labels,
+                        int64_t rows, cst_fit_rows *out);
 
 /* Whether name and labels are those of the fit: cst_fitted_on of what was found. */
 bool cst_fit_rows_named(const cst_fit_rows *fit, const char *split);

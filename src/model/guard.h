@@ -16,8 +16,9 @@ struct cst_guard_report {
     cst_guard_batch *batch; /* [count] */
     bool cases;             /* of a segmentation: a batch is a case */
     char **name;            /* [count] of the cases of a split; else NULL */
-    double *level;          /* [rows], of cases [count] */
+    double *level;          /* [rows]; of cases [count] */
     double *lambda;         /* the same */
+    cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean */
     int64_t fired;
     int64_t untested;
     int32_t members; /* of the average */
@@ -25,33 +26,43 @@ struct cst_guard_report {
     double cost[2];  /* of those: FLOPs, milliseconds */
 };
 
+/* How batches lean on the average; NULL: by the rows' levels alone. */
+const cst_lean *cst_guard_lean(const cst_model *model);
+
+/* Measures the rows of a view of the model's members, in batches. predicted: [rows][classes], the
+ * stack's prediction. conditions: at least 1, of as many rows each. */
+cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out);
+
+/* Mixes the rows of batches that fired with the average of a view of all members; `out` has the
+ * stack's prediction of every row. */
+cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
+                         const cst_view *all, float *out);
+
 /* Whether the model stores what batches of its task are compared with. */
 bool cst_guard_known(const cst_model *model);
 
-/* Measures the rows of a view of the model's members, in batches. conditions: at least 1, of as
- * many rows each. Of a segmentation, every batch is a case: those of `cases`, or NULL: all batches
- * of that size. */
-cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const cst_cases *cases, int64_t conditions, int64_t batch,
-                          cst_guard_report **out);
-
+/* Tests the cases of a segmentation (guard_cases.c): those of a split, or (NULL) each `batch` rows
+ * of the view, 0: all. */
+cst_status cst_guard_test_cases(cst_context *context, const cst_model *model, const cst_view *view,
+                                const cst_cases *cases, int64_t batch, cst_guard_report **out);
 /* The same for a split that is loaded as `view`. *out: NULL where nothing was tested. */
-cst_status cst_guard_test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                const char *split, const cst_view *view, const cst_guard *guard,
-                                cst_guard_report **out);
+cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,
+                               const char *split, const cst_view *view, const cst_guard *guard,
+                               cst_guard_report **out);
+/* Mixes rows first..first+count-1, as far as they are of cases that fired, with the average of a
+ * view of all members; out [count] has the stack's prediction of them. */
+cst_status cst_guard_mix_cases(cst_context *context, const cst_guard_report *report,
+                               const cst_view *all, int64_t first, int64_t count, float *out);
+/* The weight of the average in the case that has that row. */
+double cst_guard_lambda(const cst_guard_report *report, int64_t row);
 
 /* A view of the model's members and of those of the fit that the pool has too, which are loaded.
  * *pointers is its storage and the caller's to free, also after a failure. */
 cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool *pool,
                          const char *split, const cst_view *view, cst_guard_report *report,
                          const float ***pointers, cst_view *all);
-
-/* Mixes rows first..first+count-1, as far as they are in batches that fired, with the average of a
- * view of all members; out [count] has the stack's prediction of them. */
-cst_status cst_guard_mix(cst_context *context, const cst_guard_report *report, const cst_view *all,
-                         int64_t first, int64_t count, float *out);
-/* The weight of the average in a row. */
-double cst_guard_lambda(const cst_guard_report *report, int64_t row);
 
 /* Guards the prediction of a split, loaded as `view`. *report: NULL where nothing was tested. */
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -75,5 +75,6 @@ void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
     cst_free(context, report->batch);
     cst_free(context, report->level);
     cst_free(context, report->lambda);
+    cst_free(context, report->stack);
     cst_free(context, report);
 }

@@ -68,49 +68,46 @@ cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool 
     return status;
 }
 
-/* Why batches cannot be tested, where a model of this task could have what they are compared with.
- */
-static void tell_unknown(cst_context *context, const cst_model *model, const cst_view *view) {
-    bool maps = model->task == CST_TASK_SEGMENTATION;
-    if ((maps || model->task == CST_TASK_CLASSIFICATION) && view->rows >= CST_NOVELTY_BATCH_MIN)
-        cst_notice(context,
-                   "the guard is off: the model has nothing to compare %s with (it is of an older "
-                   "version, or was fitted on fewer than %d %s)",
-                   maps ? "cases" : "rows", maps ? CST_CASES_MIN : (int)CST_NOVELTY_ROWS_MIN,
-                   maps ? "cases" : "rows");
+static cst_status lean(cst_context *context, const cst_model *model, cst_pool *pool,
+                       const char *split, const cst_view *view, float *out,
+                       cst_guard_report *report) {
+    const float **pointers = NULL;
+    cst_view all = {0};
+    cst_status status = cst_guard_all(context, model, pool, split, view, report, &pointers, &all);
+    if (status == CST_OK)
+        status = report->cases ? cst_guard_mix_cases(context, report, &all, 0, all.rows, out)
+                               : cst_guard_mix(context, model, report, &all, out);
+    cst_free(context, pointers);
+    return status;
 }
 
-cst_status cst_guard_test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                const char *split, const cst_view *view, const cst_guard *guard,
-                                cst_guard_report **report) {
-    *report = NULL;
-    if (guard->mode == CST_GUARD_AUTO && !cst_guard_known(model))
-        tell_unknown(context, model, view);
-    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || view->rows == 0)
+static cst_status test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
+                             const char *split, const cst_view *view, const cst_guard *guard,
+                             const float *out, cst_guard_report **report) {
+    if (model->task == CST_TASK_SEGMENTATION)
+        return cst_guard_test_maps(context, model, pool, split, view, guard, report);
+    if (guard->mode == CST_GUARD_AUTO && !model->novelty &&
+        model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN)
+        cst_notice(context,
+                   "the guard is off: the model has nothing to compare rows with (it is of an "
+                   "older version, or was fitted on fewer than %d rows)",
+                   (int)CST_NOVELTY_ROWS_MIN);
+    if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;
-    const cst_cases *cases = cst_pool_cases(pool, split);
-    if (cases && guard->batch > 0)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "batches of the guard are not supported for segmentation: each case is a "
-                        "batch");
     int32_t conditions = cst_pool_conditions(pool, split);
-    return cst_guard_test(context, model, view, cases, conditions > 0 ? conditions : 1,
-                          guard->batch, report);
+    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                          report);
 }
 
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
                            const char *split, const cst_view *view, const cst_guard *guard,
                            float *out, cst_guard_report **report) {
-    const float **pointers = NULL;
-    cst_view all = {0};
-    cst_status status = cst_guard_test_split(context, model, pool, split, view, guard, report);
+    *report = NULL;
+    cst_status status = test_split(context, model, pool, split, view, guard, out, report);
     if (status != CST_OK || !*report)
         return status;
-    if (guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
-        status = cst_guard_all(context, model, pool, split, view, *report, &pointers, &all);
-        CST_TRY(cst_guard_mix(context, *report, &all, 0, all.rows, out));
-        cst_free(context, pointers);
-    }
+    if (guard->mode == CST_GUARD_AUTO && (*report)->fired > 0)
+        status = lean(context, model, pool, split, view, out, *report);
     if (status == CST_OK)
         cst_guard_tell(context, model, split, guard->mode, *report);
     return status;

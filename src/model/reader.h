@@ -59,6 +59,9 @@ void cst_cases_get(cst_reader *r, cst_model *model);
 /* Section CONF, in confusion_get.c. */
 void cst_confusion_get(cst_reader *r, cst_model *model);
 
+/* Section LEAN, in lean_get.c. */
+void cst_lean_get(cst_reader *r, cst_model *model);
+
 /* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
 void *cst_reader_room(cst_reader *r, size_t count, size_t size, size_t least, const char *what);
 

@@ -146,9 +146,9 @@ cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t 
 
 enum { HEX = 16, HEAD_CHARS = 64 };
 
-char *cst_row_sketch_print(cst_context *context, const cst_row_sketch *sketch) {
+char *cst_row_sketch_print(cst_context *context, const char *key, const cst_row_sketch *sketch) {
     char text[HEAD_CHARS + CST_SKETCH_ROWS * (HEX + 1)];
-    size_t length = (size_t)cst_snprintf(text, HEAD_CHARS, "split.rows=%" PRId64 ":%" PRId64,
+    size_t length = (size_t)cst_snprintf(text, HEAD_CHARS, "%.16s.rows=%" PRId64 ":%" PRId64, key,
                                          sketch->rows, sketch->repeated);
     for (int32_t i = 0; i < sketch->count; i++)
         length += (size_t)cst_snprintf(text + length, HEX + 2, "%c%016" PRIx64, i ? ',' : ':',

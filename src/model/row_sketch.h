@@ -42,9 +42,9 @@ cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row
 cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
                                    int64_t rows);
 
-/* "split.rows=120:0:01f3..,..": rows, repeated ones, the hashes. NULL, with the error, without
- * memory. */
-char *cst_row_sketch_print(cst_context *context, const cst_row_sketch *sketch);
+/* "split.rows=120:0:01f3..,..", the key being "split": rows, repeated ones, the hashes. NULL, with
+ * the error, without memory. */
+char *cst_row_sketch_print(cst_context *context, const char *key, const cst_row_sketch *sketch);
 
 /* Whether the text is what cst_row_sketch_print writes behind the "=". */
 bool cst_row_sketch_read(const char *text, cst_row_sketch *out);

@@ -15,6 +15,7 @@
 #include "model/network.h"
 #include "novelty/cases.h"
 #include "novelty/label_shift.h"
+#include "novelty/lean.h"
 #include "novelty/novelty.h"
 #include "pool/view.h"
 
@@ -140,6 +141,7 @@ struct cst_model {
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
     cst_confusion *confusion; /* what class shares of a batch are estimated with; or NULL */
+    cst_lean *lean; /* how a batch that has fired leans on the average; NULL: by its levels alone */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

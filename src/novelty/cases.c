@@ -219,15 +219,15 @@ double cst_case_level(const cst_novelty_cases *reference, const double *numbers)
 void cst_cases_lambda(const double *level, int64_t cases, double *lambda) {
     int64_t far = 0;
     for (int64_t n = 0; n < cases; n++) {
-        lambda[n] = 1 - level[n] / CST_CASE_ALARMS;
-        lambda[n] = lambda[n] > 0 ? lambda[n] : 0;
+        double own = 1 - level[n] / CST_CASE_ALARMS;
+        lambda[n] = own > 0 ? CST_CASE_LAMBDA_MAX * own : 0;
         far += level[n] < 1;
     }
     double share = cases > 0 ? (double)far / (double)cases : 0;
     if (cases < CST_CASES_TOGETHER || share < CST_CASES_UNLIKE)
         return;
     for (int64_t n = 0; n < cases; n++)
-        lambda[n] = level[n] < 1 ? 1 : share;
+        lambda[n] = CST_CASE_LAMBDA_MAX * (level[n] < 1 ? 1 : share);
 }
 
 void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference) {

@@ -22,6 +22,8 @@ enum {
 /* The share of the cases of a prediction that are further away than nearly all of the fit (level
  * below 1) from which on all of them are unlike the fit. */
 #define CST_CASES_UNLIKE 0.4
+/* The weight of the average is at most this: part of the stack is better than none under shift. */
+#define CST_CASE_LAMBDA_MAX 0.75
 
 /* Some of the numbers that are measured of a case, and how far cases are from their means. */
 typedef struct cst_case_part {
@@ -70,7 +72,7 @@ double cst_case_level(const cst_novelty_cases *reference, const double *numbers)
 
 /* How far cases of these levels [cases] are to lean on the average, lambda [cases]: each by itself
  * from CST_CASE_ALARMS down; where CST_CASES_UNLIKE of CST_CASES_TOGETHER or more are far away,
- * these wholly, the others as far as that share says. */
+ * these as far as may be, the others as far as that share says. */
 void cst_cases_lambda(const double *level, int64_t cases, double *lambda);
 
 void cst_novelty_cases_free(cst_context *context, cst_novelty_cases *reference);

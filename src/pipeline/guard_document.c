@@ -24,6 +24,10 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
     cst_report_flag(report, object, "fired", batch->fired);
     cst_report_number(report, object, "unlike", batch->tested ? batch->unlike : NAN);
     cst_report_number(report, object, "lambda", batch->tested ? batch->lambda : NAN);
+    cst_report_number(report, object, "z", batch->z);
+    cst_report_number(report, object, "accuracy", batch->accuracy);
+    cst_report_number(report, object, "flatten", batch->flatten);
+    cst_report_number(report, object, "sharpen", batch->sharpen);
 }
 
 cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,

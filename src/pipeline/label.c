@@ -97,8 +97,8 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     size_t noted = 0;
     if (status == CST_OK) {
         char **at = model->setting + model->settings;
-        status =
-            cst_fitted_on_note(context, o->split, o->labels, o->label_count, o->rows, at, &noted);
+        status = cst_fitted_on_note(context, CST_FITTED_KEY, o->split, o->labels, o->label_count,
+                                    o->rows, at, &noted);
         for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
             model->settings++;
     }

@@ -40,51 +40,81 @@ static void count_shares(const cst_view *rows, double *share) {
         share[cst_view_label(rows, i)] += cst_view_weight(rows, i) / sum;
 }
 
-/* The rows at evenly spread positions, as many as `count`. */
-static cst_status predict_part(cst_context *context, const cst_model *model, const cst_view *rows,
-                               int64_t first, int64_t size, int64_t count, int64_t *index, float *p,
-                               cst_confusion_row *out) {
+/* Rows of the fit at evenly spread positions, and what stack and average predict of them. */
+typedef struct told {
+    const cst_view *kept;
+    const cst_view *all;
+    int64_t count;
+    int64_t part;             /* rows at a time */
+    int64_t *index;           /* [part] */
+    float *p;                 /* [part][classes] */
+    cst_confusion_row *stack; /* [count] */
+    cst_lean_row *average;    /* [count] */
+    float *at;                /* [count][CST_LEAN_STEPS] */
+} told;
+
+static void told_free(cst_context *context, told *t) {
+    cst_free(context, t->index);
+    cst_free(context, t->p);
+    cst_free(context, t->stack);
+    cst_free(context, t->average);
+    cst_free(context, t->at);
+}
+
+static cst_status told_alloc(cst_context *context, told *t) {
+    size_t count = (size_t)t->count;
+    size_t part = (size_t)t->part;
+    t->index = cst_alloc(context, part, sizeof *t->index);
+    t->p = cst_alloc(context, part * (size_t)t->kept->classes, sizeof *t->p);
+    t->stack = cst_alloc(context, count, sizeof *t->stack);
+    t->average = cst_alloc(context, count, sizeof *t->average);
+    t->at = cst_alloc(context, count * CST_LEAN_STEPS, sizeof *t->at);
+    return t->index && t->p && t->stack && t->average && t->at ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status tell_part(cst_context *context, const cst_model *model, told *t, int64_t first,
+                            int64_t size) {
+    const cst_view *rows = t->kept;
     cst_view part = *rows;
-    part.rows = size;
-    part.index = index;
+    cst_view all = *t->all;
+    part.rows = all.rows = size;
+    part.index = all.index = t->index;
     for (int64_t i = 0; i < size; i++) {
-        int64_t at = (int64_t)((double)(first + i) / (double)count * (double)rows->rows);
-        index[i] = rows->index ? rows->index[at] : at;
+        int64_t at = (first + i) * rows->rows / t->count;
+        t->index[i] = rows->index ? rows->index[at] : at;
     }
-    cst_status status = cst_stack_predict(context, model, &part, p);
+    cst_status status = cst_stack_predict(context, model, &part, t->p);
     for (int64_t i = 0; status == CST_OK && i < size; i++)
-        out[first + i] =
-            cst_confusion_row_of(p + i * rows->classes, rows->classes, cst_view_label(&part, i));
+        t->stack[first + i] =
+            cst_confusion_row_of(t->p + i * rows->classes, rows->classes, cst_view_label(&part, i));
+    CST_TRY(cst_lean_average(context, &all, t->average + first, t->at + first * CST_LEAN_STEPS));
     return status;
 }
 
-static cst_status count_confusion(cst_context *context, const cst_view *rows, cst_model *model) {
+static cst_status tell(cst_context *context, const cst_view *rows, const cst_view *all,
+                       cst_model *model) {
     int64_t classes = rows->classes;
     int64_t most = CONFUSION_CELLS / classes;
     most = most > CST_NOVELTY_ROWS_MAX ? CST_NOVELTY_ROWS_MAX : most < 2048 ? 2048 : most;
-    int64_t count = rows->rows < most ? rows->rows : most;
-    int64_t part = PART_CELLS / classes;
-    part = part < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : part;
-    part = part > count ? count : part;
-    if (count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
+    told t = {.kept = rows, .all = all, .count = rows->rows < most ? rows->rows : most};
+    t.part = PART_CELLS / classes;
+    t.part = t.part < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : t.part;
+    t.part = t.part > t.count ? t.count : t.part;
+    if (t.count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
-    cst_confusion_row *counted = cst_alloc(context, (size_t)count, sizeof *counted);
-    int64_t *index = cst_alloc(context, (size_t)part, sizeof *index);
-    float *p = cst_alloc(context, (size_t)part * (size_t)classes, sizeof *p);
     double *share = cst_alloc(context, (size_t)classes, sizeof *share);
-    cst_status status = counted && index && p && share ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < count; first += part) {
-        int64_t size = count - first < part ? count - first : part;
-        status = predict_part(context, model, rows, first, size, count, index, p, counted);
-    }
+    cst_status status = share ? told_alloc(context, &t) : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < t.count; first += t.part)
+        status = tell_part(context, model, &t, first,
+                           t.count - first < t.part ? t.count - first : t.part);
+    CST_TRY(
+        cst_lean_fit(context, t.stack, t.average, t.at, t.count, (int32_t)classes, &model->lean));
     if (status == CST_OK) {
         count_shares(rows, share);
-        status =
-            cst_confusion_fit(context, counted, count, (int32_t)classes, share, &model->confusion);
+        status = cst_confusion_fit(context, t.stack, t.count, (int32_t)classes, share,
+                                   &model->confusion);
     }
-    cst_free(context, counted);
-    cst_free(context, index);
-    cst_free(context, p);
+    told_free(context, &t);
     cst_free(context, share);
     return status;
 }
@@ -98,6 +128,6 @@ cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const c
     if (status == CST_OK && model->novelty)
         status = name_others(context, pool, kept, model->members, model->novelty);
     if (status == CST_OK && model->task == CST_TASK_CLASSIFICATION)
-        status = count_confusion(context, rows, model);
+        status = tell(context, rows, &source->view, model);
     return status;
 }

@@ -26,6 +26,7 @@ void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
     static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
     *ask = (cst_table_ask){.use = CST_TABLE_COLUMN,
                            .kind = CST_COLUMN_TRUTH,
+                           .gaps = pool->unlabelled,
                            .wanted = wanted,
                            .id_column = pool->id_column,
                            .column = pool->label_column};
@@ -88,7 +89,7 @@ static cst_status sorted_names(cst_context *context, const cst_strings *names, c
         qsort((void *)list, (size_t)names->count, sizeof *list,
               are_integers(names) ? by_number : by_text);
     for (int64_t i = 0; status == CST_OK && i < names->count; i++)
-        if (i == 0 || strcmp(list[i], list[i - 1]) != 0)
+        if (*list[i] && (i == 0 || strcmp(list[i], list[i - 1]) != 0))
             status = cst_strings_add(context, *out, list[i], strlen(list[i]));
     cst_free(context, (void *)list);
     return status;

@@ -77,6 +77,11 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
     char quoted[CST_QUOTE_CHARS];
     char list[CST_LISTED_CHARS];
     int64_t value = 0;
+    if (pool->unlabelled &&
+        (text ? *text == '\0' || strcmp(text, "-1") == 0 : column->numbers[row] == -1)) {
+        *out = -1;
+        return CST_OK;
+    }
     if (text && pool->class_index) {
         value = cst_id_index_find(pool->class_index, text);
         *out = (int32_t)value;
@@ -86,10 +91,10 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
     if (isnan(number))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64
-                        " is '%s': the label is missing; remove the row from every "
-                        "file of the split",
-                        path, row, cst_quote(quoted, text));
+                        "%s: row %" PRId64 " is '%s': the label is missing; %s", path, row,
+                        cst_quote(quoted, text),
+                        pool->unlabelled ? "leave the cell empty"
+                                         : "remove the row from every file of the split");
     if (number != floor(number))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64
@@ -163,6 +168,8 @@ static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
     if (!column->numbers || !pool->class_index)
         return false;
     for (int64_t i = 0; i < column->count; i++) {
+        if (pool->unlabelled && column->numbers[i] == -1)
+            continue;
         numbers = numbers && column->numbers[i] >= 0 && column->numbers[i] < pool->classes;
         if (class_of_number(pool, column->numbers[i]) < 0)
             return false;
@@ -189,7 +196,9 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
         int32_t *out = &split->labels[places ? places[i] : i];
         status = by_name ? CST_OK : convert_label(context, pool, spec->labels, &column, i, out);
         if (by_name)
-            *out = class_of_number(pool, column.numbers[i]);
+            *out = column.numbers[i] == -1 && pool->unlabelled
+                       ? -1
+                       : class_of_number(pool, column.numbers[i]);
         cst_trim_item(context, i);
     }
     if (status == CST_OK && column.numbers && !by_name)

@@ -46,6 +46,7 @@ struct cst_pool {
     int32_t classes; /* of a regression: outputs */
     bool logits;
     bool missing;      /* members may lack predictions */
+    bool unlabelled;   /* rows may lack a label, which is -1 */
     cst_layout layout; /* segmentation */
     int32_t ignore;    /* segmentation: label of pixels that do not count */
     uint64_t zip_limit;

@@ -31,8 +31,10 @@ static cst_status compare_row(cst_context *context, const cst_pool *pool,
                               const char *name, int64_t row, int64_t place) {
     const cst_csv *csv = rows->table->csv;
     const char *text = cst_csv_cell(csv, rows->table->truth_column);
-    bool same = split->targets ? is_target(text, split->targets[place])
-                               : is_label(pool, text, split->labels[place]);
+    bool unlabelled = pool->unlabelled && (!*text || split->labels[place] < 0);
+    bool same = unlabelled       ? true
+                : split->targets ? is_target(text, split->targets[place])
+                                 : is_label(pool, text, split->labels[place]);
     char quoted[CST_QUOTE_CHARS];
     char called[CST_QUOTE_CHARS];
     if (same)

@@ -26,7 +26,10 @@ typedef enum cst_report_kind {
     CST_REPORT_SWAG = 10,
     CST_REPORT_BOUND = 11,
     CST_REPORT_SHOW = 12,
-    CST_REPORT_PROFILE = 13
+    CST_REPORT_PROFILE = 13,
+    CST_REPORT_ONLINE = 14,
+    CST_REPORT_ADAPT = 15,
+    CST_REPORT_SUGGEST = 16
 } cst_report_kind;
 
 struct cst_report {

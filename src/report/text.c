@@ -15,6 +15,8 @@ static cst_text_renderer *const RENDERERS[] = {
     [CST_REPORT_SOUP] = cst_text_soup,         [CST_REPORT_SWA] = cst_text_averages,
     [CST_REPORT_SWAG] = cst_text_averages,     [CST_REPORT_BOUND] = cst_text_bound,
     [CST_REPORT_SHOW] = cst_text_show,         [CST_REPORT_PROFILE] = cst_text_profile,
+    [CST_REPORT_ONLINE] = cst_text_online,     [CST_REPORT_ADAPT] = cst_text_adapt,
+    [CST_REPORT_SUGGEST] = cst_text_suggest,
 };
 
 /* The start of every public call here. */

@@ -71,3 +71,17 @@ void cst_text_folds(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
     cst_page_print(page, "\n");
 }
+
+/* One row to a line, so that other programs can read it: its number, and its id where it has one.
+ */
+void cst_text_suggest(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    const json_t *rows = json_object_get(root, "rows");
+    const json_t *ids = json_object_get(root, "ids");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        cst_page_print(page, "%.0f", cst_json_number_at(rows, i));
+        if (i < json_array_size(ids))
+            cst_page_print(page, " %s", cst_json_string_at(ids, i));
+        cst_page_print(page, "\n");
+    }
+}

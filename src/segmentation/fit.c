@@ -57,6 +57,8 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     uint64_t hash = 0;
     cst_view view = {0};
     model->task = CST_TASK_SEGMENTATION;
+    cst_lean_free(context, model->lean); /* of an image, classes differ and pixels depend */
+    model->lean = NULL;
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_TRY(cst_pool_hash(context, pool, split, &hash));
@@ -64,7 +66,8 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     CST_TRY(cst_fit_relabel(context, model, "split.pool", text));
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
     CST_TRY(cst_fit_relabel(context, model, "split.samples", text));
-    CST_TRY(cst_fitted_on_note(context, split, view.labels, view.rows, NULL, noted, &count));
+    CST_TRY(cst_fitted_on_note(context, CST_FITTED_KEY, split, view.labels, view.rows, NULL, noted,
+                               &count));
     for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
         char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
         if (status == CST_OK && equals) {

@@ -58,7 +58,7 @@ static cst_status lean(cst_context *context, const writing *w, int64_t first, in
     for (int32_t c = 0; w->offsets && c < w->model->classes; c++)
         w->scaled[c] = (1 - lambda) * w->offsets[c];
     *offsets = w->offsets ? w->scaled : NULL;
-    return cst_guard_mix(context, w->found, &w->all, first, count, w->probabilities);
+    return cst_guard_mix_cases(context, w->found, &w->all, first, count, w->probabilities);
 }
 
 /* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
@@ -229,7 +229,7 @@ static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN};
 static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *split,
                               const cst_guard *guard, const float ***pointers, writing *w) {
     cst_status status =
-        cst_guard_test_split(context, w->model, pool, split, &w->view, guard, &w->found);
+        cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found);
     if (status != CST_OK || !w->found)
         return status;
     w->leans = guard->mode == CST_GUARD_AUTO && w->found->fired > 0;

@@ -597,6 +597,28 @@ static void models(void **state) {
     cst_model_free(NULL, NULL);
 }
 
+static void refuse_adaptations(fixture *f) {
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    int64_t rows[4];
+    const int32_t labels[1] = {0};
+    const cst_adapt_options wrong = {.split = "oof", .labels = labels};
+    REFUSED_ALONE(cst_adapt(NULL, f->model, f->pool, NULL, &model, &report));
+    REFUSED(cst_adapt(f->context, NULL, f->pool, NULL, &model, &report));
+    REFUSED(cst_adapt(f->context, f->model, NULL, NULL, &model, &report));
+    REFUSED(cst_adapt(f->context, f->model, f->pool, &wrong, &model, &report));
+    assert_null(model);
+    assert_null(report);
+    REFUSED_ALONE(cst_adapt_suggest(NULL, f->model, f->pool, "oof", 4, rows));
+    REFUSED(cst_adapt_suggest(f->context, NULL, f->pool, "oof", 4, rows));
+    REFUSED(cst_adapt_suggest(f->context, f->model, NULL, "oof", 4, rows));
+    REFUSED(cst_adapt_suggest(f->context, f->model, f->pool, "oof", 4, NULL));
+    REFUSED(cst_adapt_suggest(f->context, f->model, f->pool, "oof", 0, rows));
+    assert_int_equal(cst_adapt_suggest(f->context, f->model, f->pool, "oof", 4, rows), CST_OK);
+    assert_int_equal(cst_model_adapted_rows(NULL), 0);
+    assert_int_equal(cst_model_adapted_rows(f->model), 0);
+}
+
 /* Options of a profile that are outside their ranges, and lists with gaps. */
 static void refuse_profiles(fixture *f) {
     static const char *const gap[] = {"average", NULL};
@@ -647,6 +669,7 @@ static void computations(void **state) {
     cst_report_free(f->context, report);
     assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
     cst_report_free(f->context, report);
+    refuse_adaptations(f);
     const cst_profile_options profile = {.split = "oof", .calls = 3, .batch = 4};
     REFUSED_ALONE(cst_profile(NULL, f->model, f->pool, &profile, &report));
     REFUSED(cst_profile(f->context, NULL, f->pool, &profile, &report));

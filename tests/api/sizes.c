@@ -247,7 +247,9 @@ static const char *const UNSIZED[] = {
     "cst_checkpoints_open", "cst_checkpoints_mix", "cst_swa_average", "cst_swag_fit",
     "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy", "cst_soup_learned",
     /* Need a model of a regression: in tests/regression/regression.c. */
-    "cst_model_predict_values", "cst_model_intervals", NULL};
+    "cst_model_predict_values", "cst_model_intervals",
+    /* As many rows as a split has at most: in tests/adapt/adapt.c. */
+    "cst_adapt_suggest", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

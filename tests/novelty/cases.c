@@ -201,8 +201,8 @@ static void cases_are_judged_together(void **state) {
             cst_cases_lambda(level, count, lambda);
             bool together = count >= 10 && 10 * far >= 4 * count;
             for (int n = 0; n < count; n++) {
-                double alone = far > 0 && n == 0 ? 0.8 : 0;
-                double all = n < far ? 1 : (double)far / count;
+                double alone = far > 0 && n == 0 ? 0.6 : 0;
+                double all = 0.75 * (n < far ? 1 : (double)far / count);
                 assert_close(lambda[n], together ? all : alone, 1e-12);
             }
         }

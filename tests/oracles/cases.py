@@ -81,7 +81,7 @@ def main():
     text += f"CA_FOLDS = {FOLDS} }};\n/* of each member, case by case */\n"
     text += array("float", "CA_FITTED", fitted.swapaxes(0, 1)) + array("float", "CA_MAPS", new.swapaxes(0, 1))
     text += array("double", "CA_NUMBERS", numbers) + array("double", "CA_FOUND", found) + array("double", "CA_LEVEL", level)
-    text += array("double", "CA_LAMBDA", np.maximum(0, 1 - level / ALARMS))
+    text += array("double", "CA_LAMBDA", 0.75 * np.maximum(0, 1 - level / ALARMS))
     text += array("double", "CA_CENTER", [part.center for part in parts])
     text += array("double", "CA_SPREAD", [part.spread for part in parts])
     text += array("double", "CA_LIMIT", [part.limit for part in parts])

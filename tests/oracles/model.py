@@ -151,7 +151,8 @@ def loglinear(rng, blend, bias):
             "bias": np.round(rng.normal(size=CLASSES) * 0.2, 4) if bias else np.array([])}
 
 
-def main():
+def made():
+    """Members, values, the learned gate, and the four stacks."""
     rng = np.random.default_rng(11)
     p = members(rng, CLASSES)
     values = rng.normal(size=(MEMBERS, ROWS, 1)).astype(np.float32)
@@ -168,6 +169,11 @@ def main():
         {"task": 1, "map": 0, "gate": {"mode": 1, "best": 2},
          "learners": [linear(rng, 0, 1, 0.6), linear(rng, 2, 1, 0.4)]},
     ]
+    return p, values, gate, stacks
+
+
+def main():
+    p, values, gate, stacks = made()
     text = ("/* Written by tests/oracles/model.py. */\n// clang-format off\n#include <stdint.h>\n"
             f"enum {{ MODEL_ROWS = {ROWS}, MODEL_MEMBERS = {MEMBERS}, MODEL_CLASSES = {CLASSES}, "
             f"MODEL_HIDDEN = {HIDDEN} }};\n")

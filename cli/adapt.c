@@ -1,0 +1,157 @@
+/*
+ * corestack adapt: a model and a few labelled rows of a new distribution in, an adapted model out;
+ * or which rows to label. After a fit.
+ */
+#include "cli.h"
+
+#include <corestack/adapt.h>
+#include <corestack/files.h>
+#include <corestack/report.h>
+#include <stdlib.h>
+
+/* ---- which rows to label ---- */
+
+static int put_rows(cli_call *call, const cst_pool *pool, const char *split, const int64_t *rows,
+                    int64_t count, cst_report **report) {
+    cst_context *context = call->context;
+    const char **ids = calloc((size_t)count, sizeof *ids);
+    int64_t named = 0;
+    if (!ids)
+        return cli_check(call, CST_ERROR_MEMORY);
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = cst_pool_id(pool, split, rows[i]);
+        named += ids[i] != NULL;
+    }
+    cst_status status = cst_report_new(context, "suggest", report);
+    CST_TRY(cst_report_set_string(context, *report, "model", call->arguments[0]));
+    CST_TRY(cst_report_set_string(context, *report, "split", split));
+    CST_TRY(cst_report_set_integers(context, *report, "rows", rows, count));
+    CST_TRY(cst_report_set_strings(context, *report, "ids", ids, named == count ? count : 0));
+    free(ids);
+    return cli_check(call, status);
+}
+
+static int suggest(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
+                   long long count) {
+    static const char *const others[] = {"output", "rows", "row-labels"};
+    cst_report *report = NULL;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (cli_value(call, others[i]))
+            return cli_fail(call, "--suggest only lists rows: remove %s",
+                            i == 0   ? "-o"
+                            : i == 1 ? "--rows"
+                                     : "--row-labels");
+    int64_t *rows = calloc((size_t)count, sizeof *rows);
+    int code =
+        rows ? cli_check(call, cst_adapt_suggest(call->context, model, pool, split, count, rows))
+             : cli_check(call, CST_ERROR_MEMORY);
+    if (code == CLI_OK)
+        code = put_rows(call, pool, split, rows, count, &report);
+    free(rows);
+    return cli_end_report(call, report, code);
+}
+
+/* ---- adaptation ---- */
+
+/* --rows and --row-labels. */
+static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows, int32_t **labels) {
+    const char *from = cli_value(call, "rows");
+    const char *classes = cli_value(call, "row-labels");
+    int64_t count = 0;
+    if (classes && !from)
+        return cli_fail(call, "--row-labels needs --rows, the rows that they are of");
+    if (!from)
+        return CLI_OK;
+    int code = cli_check(call, cst_read_groups(call->context, from, rows, &options->row_count));
+    if (code == CLI_OK && classes)
+        code = cli_check(call, cst_read_labels(call->context, classes, labels, &count));
+    if (code == CLI_OK && classes && count != options->row_count)
+        code = cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same rows",
+                        from, (long long)options->row_count, classes, (long long)count);
+    options->rows = *rows;
+    options->labels = *labels;
+    return code;
+}
+
+static int adapt(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
+                 const cli_outfile *outfile) {
+    cst_context *context = call->context;
+    cst_adapt_options options = {.split = split};
+    cst_model *made = NULL;
+    cst_report *report = NULL;
+    int64_t *rows = NULL;
+    int32_t *labels = NULL;
+    int code = read_rows(call, &options, &rows, &labels);
+    if (code == CLI_OK)
+        code = cli_check(call, cst_adapt(context, model, pool, &options, &made, &report));
+    cst_free(context, rows);
+    cst_free(context, labels);
+    if (code == CLI_OK) {
+        cli_narrow_permissions(outfile);
+        code = cli_check_written(call, cst_model_save(context, made, outfile->write_to));
+    }
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_string(context, report, "model", call->arguments[0]));
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_string(context, report, "out", outfile->path));
+    cst_model_free(context, made);
+    return cli_end_report(call, report, code);
+}
+
+static int run(cli_call *call) {
+    cst_model *model = NULL;
+    cst_pool *pool = NULL;
+    cli_outfile outfile = {0};
+    long long count = 0;
+    if (call->argument_count < 2)
+        return cli_fail(call, "give a model and a pool; see `corestack adapt --help`");
+    int code = cli_integer(call, "suggest", 1, 1000000, &count);
+    if (code == CLI_OK && count == 0)
+        code = cli_open_outfile(call, "the adapted model", &outfile);
+    if (code == CLI_OK)
+        code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
+    if (code == CLI_OK)
+        code = cli_open_pool_of(call, 1, model, &pool);
+    const char *split = code == CLI_OK ? cli_split(call, 1, "new") : NULL;
+    if (code == CLI_OK)
+        code = count > 0 ? suggest(call, model, pool, split, count)
+                         : adapt(call, model, pool, split, &outfile);
+    if (count == 0)
+        code = cli_close_outfile(call, &outfile, code);
+    cst_pool_free(call->context, pool);
+    cst_model_free(call->context, model);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"output", 'o', "MODEL2", "adapted model to write (normally NAME.cstack)"},
+    {"split", 0, "NAME", "split with rows of the new distribution (new; oof for a list of files)"},
+    {"rows", 0, "ROWS.npy", "use only these rows of the split, numbered from 0"},
+    {"row-labels", 0, "Y.npy",
+     "classes of those rows, numbered from 0, where the split has no labels"},
+    {"suggest", 0, "N", "list N rows of the split to label first, instead of adapting"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_ADAPT = {
+    .name = "adapt",
+    .summary = "adapt a stack to new data with a few labels",
+    .usage = "adapt MODEL POOL --split NAME -o MODEL2 [options]\n"
+             "adapt MODEL POOL --split NAME --suggest N [options]",
+    .details = "Learns from 10 to 10,000 labelled rows of the new distribution, starting from the "
+               "stack; cross-validation on these rows chooses how far to go. If they give no "
+               "reason to change the stack, MODEL2 is the stack as it was, and a notice says so. "
+               "Members that the stack left out may come back: the report lists the members that "
+               "MODEL2 needs. Classification only.\n"
+               "--suggest lists rows that are worth labelling: rows that the members are uncertain "
+               "about and that differ from each other, the most useful first. Each line has the "
+               "row, numbered from 0, and its id if there is one. Labels are not needed for it.",
+    .example = "corestack adapt stack.cstack pool.json --split new --suggest 50\n"
+               "corestack adapt stack.cstack pool.json --split new -o adapted.cstack\n"
+               "corestack adapt stack.cstack pool.json --rows rows.npy --row-labels y.npy -o "
+               "adapted.cstack",
+    .options = OPTIONS,
+    .takes_pool = true,
+    .reports_notices = true,
+    .run = run,
+};

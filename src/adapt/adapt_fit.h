@@ -1,0 +1,27 @@
+/*
+ * One fit of an adaptation: the maximum of the posterior under a Gaussian prior, by Newton's
+ * method, and the evidence of the prior by Laplace's method. docs/json.md#adapt.
+ */
+#ifndef CST_ADAPT_FIT_H
+#define CST_ADAPT_FIT_H
+
+#include "adapt/adapt_table.h"
+
+/* Parameters theta: a weight for each column of a table, then a bias for each class. */
+typedef struct cst_adapt_prior {
+    const double *center;  /* [columns + classes] */
+    double precision;      /* of the weights */
+    double bias_precision; /* of the biases; 0: there are none, they stay at the center */
+} cst_adapt_prior;
+
+/* Fits to the rows with folds[i] != fold (folds NULL: to all). theta [columns + classes] starts
+ * anywhere finite. evidence: log of the integral of likelihood times prior; may be NULL. */
+cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, const int32_t *folds,
+                         int32_t fold, const cst_adapt_prior *prior, double *theta,
+                         double *evidence);
+
+/* -log of the probability of the label of one row. scratch: [classes]. */
+double cst_adapt_loss(const cst_adapt_table *table, const double *theta, int64_t row,
+                      double *scratch);
+
+#endif

@@ -38,7 +38,7 @@ typedef struct cst_guard_batch {
     int tested;    /* 0: it has fewer than 50 rows, which does not matter for a case */
     int fired;     /* 1: it looks unlike the rows of the fit */
     double pi;     /* upper bound of the share of rows that are like those of the fit; 1: no sign of
-                      others. Of a case 1 - lambda */
+                      others. Of a case 0 for one that is surely unlike the fit */
     double unlike; /* 1 - pi */
     double lambda; /* mean weight of the average in its rows */
     double z;      /* mean confidence of the stack against the fit's for the classes it predicts, in

@@ -92,7 +92,7 @@ cst_status cst_guard_test_cases(cst_context *context, const cst_model *model, co
         cst_guard_batch *found = &(*out)->batch[b];
         found->lambda = (*out)->lambda[b];
         found->fired = found->lambda > 0;
-        found->unlike = found->lambda;
+        found->unlike = found->lambda / CST_CASE_LAMBDA_MAX;
         found->pi = 1 - found->unlike;
         (*out)->fired += found->fired;
     }

@@ -24,6 +24,8 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
     cst_report_flag(report, object, "fired", batch->fired);
     cst_report_number(report, object, "unlike", batch->tested ? batch->unlike : NAN);
     cst_report_number(report, object, "lambda", batch->tested ? batch->lambda : NAN);
+    if (name)
+        return; /* the rest is of batches of rows */
     cst_report_number(report, object, "z", batch->z);
     cst_report_number(report, object, "accuracy", batch->accuracy);
     cst_report_number(report, object, "flatten", batch->flatten);

@@ -59,7 +59,9 @@ static void sum_up(const cst_novelty *novelty, const cst_novelty_rows *rows, int
             logs[j] += (double)rows->logs[i * novelty->size + j];
     }
     double each = known > 0 ? 1 / (double)known : NAN;
-    out[0] = log(out[0] * each + SPREAD_FLOOR);
+    there &= UINT32_MAX >> (CST_NOVELTY_MEMBERS_MAX - novelty->size);
+    bool alone = novelty->size > 1 && (there & (there - 1)) == 0; /* one member, or none */
+    out[0] = alone ? NAN : log(out[0] * each + SPREAD_FLOOR);
     for (int32_t j = 0; j < novelty->size; j++)
         logs[j] = there >> j & 1 ? logs[j] * each : NAN;
     for (int32_t c = 0; c < novelty->classes; c++)

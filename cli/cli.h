@@ -282,7 +282,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 struct stat;
 
-enum { CLI_OUTFILES = 4 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
 
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);

@@ -19,7 +19,8 @@ static const struct {
 } OUTPUTS[CLI_OUTFILES] = {{"output", "-o"},
                            {"variance", "--variance"},
                            {"intervals", "--intervals"},
-                           {"state", "--state"}};
+                           {"state", "--state"},
+                           {"sets", "--sets"}};
 
 const char *cli_output_shown(const char *name) {
     for (int i = 0; i < CLI_OUTFILES; i++)

@@ -7,6 +7,7 @@
 #include <corestack/detection.h>
 #include <corestack/files.h>
 #include <corestack/guard.h>
+#include <corestack/label_shift.h>
 #include <corestack/regression.h>
 #include <corestack/report.h>
 #include <corestack/segmentation.h>
@@ -31,7 +32,9 @@ typedef struct prediction {
     int64_t detections;
     cst_guard guard;
     cst_guard_report *found; /* what the guard found; NULL: nothing was tested */
-    char *columns;           /* what the columns of a table are, in words; or NULL */
+    cst_label_method label_shift;
+    cst_label_report *shares; /* what was found of label shift; NULL: not asked for */
+    char *columns;            /* what the columns of a table are, in words; or NULL */
 } prediction;
 
 static int report(cli_call *call, const prediction *p) {
@@ -61,6 +64,8 @@ static int report(cli_call *call, const prediction *p) {
     if (status == CST_OK && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION) &&
         p->guard.mode != CST_GUARD_OFF)
         status = cst_report_set_guard(context, document, p->guard.mode, p->found);
+    if (status == CST_OK && p->shares)
+        status = cst_report_set_label_shift(context, document, p->model, p->shares);
     return cli_end_report(call, document, cli_check(call, status));
 }
 
@@ -249,6 +254,10 @@ static int write_rows(cli_call *call, prediction *p) {
     code = cli_check(call,
                      cst_model_predict_guarded(call->context, p->model, p->pool, p->split,
                                                &p->guard, &p->probabilities, &p->rows, &p->found));
+    if (code == CLI_OK && p->label_shift != CST_LABEL_OFF)
+        code =
+            cli_check(call, cst_model_label_shift(call->context, p->model, p->label_shift, p->found,
+                                                  p->rows, p->probabilities, &p->shares));
     if (code == CLI_OK && as_csv(p))
         return write_csv(call, p);
     return code == CLI_OK ? write_npy(call, p) : code;
@@ -441,6 +450,23 @@ static int read_guard(cli_call *call, cst_guard *out) {
     return code;
 }
 
+/* --label-shift, after --guard. */
+static int read_label_shift(cli_call *call, prediction *p) {
+    static const char *const names[] = {"off", "em", "bbse"};
+    const char *given = cli_value(call, "label-shift");
+    for (int m = 0; given && m <= CST_LABEL_BBSE; m++)
+        if (strcmp(given, names[m]) == 0) {
+            p->label_shift = (cst_label_method)m;
+            given = NULL;
+        }
+    if (given)
+        return cli_fail(call, "option --label-shift: '%s' is not off, em or bbse", given);
+    if (p->label_shift != CST_LABEL_OFF && p->guard.mode == CST_GUARD_OFF)
+        return cli_fail(call, "option --label-shift needs the guard, which is off: use --guard "
+                              "auto or warn");
+    return CLI_OK;
+}
+
 /* Classes have it, and pixels, where a case is a batch. */
 static int check_guard(cli_call *call, const prediction *p) {
     cst_task task = cst_model_task(p->model);
@@ -451,6 +477,8 @@ static int check_guard(cli_call *call, const prediction *p) {
         (cli_value(call, "guard") || cli_value(call, "batch")))
         return cli_fail(call, "options --guard and --batch are not supported for %s",
                         cst_task_name(task));
+    if (task != CST_TASK_CLASSIFICATION && cli_value(call, "label-shift"))
+        return cli_fail(call, "option --label-shift is not supported for %s", cst_task_name(task));
     return CLI_OK;
 }
 
@@ -460,6 +488,8 @@ static int run(cli_call *call) {
         return cli_fail(call, "no model given; see `corestack predict --help`");
     p.split = cli_split(call, 1, "test");
     int code = read_guard(call, &p.guard);
+    if (code == CLI_OK)
+        code = read_label_shift(call, &p);
     if (code == CLI_OK)
         code = open_all(call, &p);
     if (code == CLI_OK)
@@ -479,6 +509,7 @@ static int run(cli_call *call) {
     code = cli_close_outfiles(call, outfiles, 3, code);
     free(p.columns);
     cst_guard_report_free(call->context, p.found);
+    cst_label_report_free(call->context, p.shares);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
     cst_model_free(call->context, p.model);
@@ -509,6 +540,9 @@ static const cli_option OPTIONS[] = {
      "classification: rows of a batch of the guard, in the order of the file (all rows, or each "
      "condition of the "
      "split)"},
+    {"label-shift", 0, "METHOD",
+     "classification: estimate the class shares of each batch without labels, by em or bbse, and "
+     "correct the probabilities where tests find that only these have changed (off)"},
     {"split", 0, "NAME", "split to predict (test; oof for a list of files)"},
     {NULL, 0, NULL, NULL},
 };

@@ -5,7 +5,7 @@ _corestack_options() {
     local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
-        predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --split $pool $common" ;;
+        predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         adapt) echo "--output --split --rows --row-labels --suggest $pool $common" ;;
@@ -14,7 +14,7 @@ _corestack_options() {
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         show) echo "--split $pool $common" ;;
         profile) echo "--split --batch --seconds --repeats --parallel --methods --list-methods --seed --set --csv --markdown --latex $pool $common" ;;
-        bound) echo "--split --delta --alpha --seed --leakage $pool $common" ;;
+        bound) echo "--split --delta --alpha --batch-split --shift --sets --seed --leakage $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
         "soup greedy") echo "--output --eval --labels --task --values --metric --work $common" ;;

@@ -29,9 +29,37 @@ typedef struct cst_bound_options {
  * The rows of the split must be independent draws that the model was not fitted on. CST_ERROR_INPUT
  * if it was fitted on them, whatever the split is called (a notice if this is unknown), if there
  * are no labels, or for fewer than 4 rows. CST_ERROR_UNSUPPORTED for row weights, conditions, and
- * groups of several rows. options: NULL for the defaults. *report belongs to the caller. */
+ * groups of several rows. options: NULL
+ * for the defaults. *report belongs to the caller. */
 CST_API cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
                              const cst_bound_options *options, cst_report **report);
+
+/* How the rows of the split are weighted for prediction sets of rows that are distributed
+ * otherwise.
+ */
+typedef enum cst_bound_weights {
+    CST_BOUND_UNWEIGHTED = 0, /* not */
+    CST_BOUND_COVARIATE = 1,  /* by how much more frequent rows as unlike the fit are */
+    CST_BOUND_LABEL = 2       /* by class, as the class shares have changed */
+} cst_bound_weights;
+
+/* The rows that cst_bound_shifted makes prediction sets for. */
+typedef struct cst_bound_batch {
+    const char *split; /* whose labels are not needed; each condition is a batch of its own. It may
+                          have weights and groups. */
+    cst_bound_weights weights;
+    const char *sets; /* path of a .npy file to write the sets to, float32 [rows, classes] or
+                         [conditions, rows, classes]: 1 where a class is in the set, else 0; NULL:
+                         none */
+} cst_bound_batch;
+
+/* Computes what cst_bound does, and prediction sets for the rows of another split, calibrated on
+ * all rows of options->split (key "under_shift", docs/bounds.md#under-shift). Weights are only used
+ * for a batch of 50 rows and more in which the tests of the guard, or of label shift, find such a
+ * change. CST_ERROR_UNSUPPORTED if the model stores nothing to test batches with. */
+CST_API cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
+                                     const cst_bound_options *options, const cst_bound_batch *batch,
+                                     cst_report **report);
 
 #ifdef __cplusplus
 }

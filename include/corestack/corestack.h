@@ -13,6 +13,7 @@
 #include <corestack/fit.h>
 #include <corestack/folds.h>
 #include <corestack/guard.h>
+#include <corestack/label_shift.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
 #include <corestack/options.h>

@@ -83,6 +83,26 @@ CST_API cst_status cst_model_guard(cst_context *context, const cst_model *model,
                                    const float *const *others, int64_t rows, const cst_guard *guard,
                                    float *out, cst_guard_report **report);
 
+/* ---- a stream, without allocation ---- */
+
+#define CST_GUARD_WINDOW_MAX 65536
+
+/* Lets cst_predictor_predict_guarded keep the last `window` rows, 50 to CST_GUARD_WINDOW_MAX (100
+ * is good), and forgets earlier ones; 0 ends guarding and frees the memory, a few hundred bytes a
+ * row. CST_ERROR_UNSUPPORTED if the model has no guard (cst_model_has_guard). */
+CST_API cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window);
+
+/* Predicts like cst_predictor_predict, row after row: each is mixed as the guard does in a batch of
+ * the last `window` rows up to it, so a result depends on the rows before. others: as for
+ * cst_model_guard. found: NULL, or what the window looks like after the last row (`first` counts
+ * all rows of the predictor): when `fired` turns 1, it is time to run the other members. Rows are
+ * taken in only when all of the call are right. Models that were adapted are tested, but not
+ * mixed. Allocates nothing. */
+CST_API cst_status cst_predictor_predict_guarded(cst_predictor *predictor,
+                                                 const float *const *predictions,
+                                                 const float *const *others, int64_t rows,
+                                                 float *out, cst_guard_batch *found);
+
 /* Returns the number of batches; 0 for NULL. */
 CST_API int64_t cst_guard_report_batches(const cst_guard_report *report);
 

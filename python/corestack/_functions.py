@@ -224,6 +224,9 @@ def bound(
     alpha: float = 0.1,
     seed: int = 0,
     leakage: bool = False,
+    batch_split: Optional[str] = None,
+    shift: str = "none",
+    sets: Optional[Path] = None,
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
@@ -232,7 +235,8 @@ def bound(
     stack = model if isinstance(model, Stack) else Stack.load(model)
     return stack.bound(
         preds, y, split=split, names=names, output=output, outside=outside, delta=delta, alpha=alpha, seed=seed,
-        leakage=leakage, threads=threads, memory=memory, progress=progress,
+        leakage=leakage, batch_split=batch_split, shift=shift, sets=sets, threads=threads, memory=memory,
+        progress=progress,
     )  # fmt: skip
 
 

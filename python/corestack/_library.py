@@ -88,6 +88,7 @@ class PoolConfig(Structure):
         ("class_names", POINTER(c_char_p)),
         ("missing", c_int),
         ("domains", c_char_p),
+        ("unlabelled", c_int),
     ]
 
 
@@ -118,6 +119,12 @@ class ReliabilityBin(Structure):
         ("accuracy", c_double),
         ("count", c_int64),
     ]
+
+
+class Guard(Structure):
+    """cst_guard"""
+
+    _fields_ = [("mode", c_int), ("batch", c_int64)]
 
 
 class PredictedValues(Structure):
@@ -195,6 +202,16 @@ class BoundOptions(Structure):
         ("alpha", c_double),
         ("seed", c_uint64),
         ("leakage", c_int),
+    ]
+
+
+class BoundBatch(Structure):
+    """cst_bound_batch"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("weights", c_int),
+        ("sets", c_char_p),
     ]
 
 
@@ -329,6 +346,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_evaluate_stack": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(EvaluateOptions), _OUT]),
     "cst_bound": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), _OUT]),
+    "cst_bound_shifted": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), POINTER(BoundBatch), _OUT],
+    ),
     "cst_evaluate_detections": (_STATUS, [c_void_p, c_char_p, c_char_p, c_int32, c_uint64, _OUT]),
     "cst_segmentation_evaluate_file": (
         _STATUS,
@@ -359,10 +380,14 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_model_member_weight": (c_double, [c_void_p, c_int32]),
     "cst_model_class_name": (c_char_p, [c_void_p, c_int32]),
     "cst_model_setting": (c_char_p, [c_void_p, c_size_t]),
-    "cst_model_predict_pool": (
+    "cst_model_others": (c_int32, [c_void_p]),
+    "cst_model_other_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_model_predict_guarded": (
         _STATUS,
-        [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _COUNT],
+        [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), _OUT, _COUNT, _OUT],
     ),
+    "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
+    "cst_guard_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_predict_values_pool": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],

@@ -15,6 +15,7 @@ from . import _library as c
 from . import _values
 from ._convert import as_array, in_c_order
 from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
+from ._guard import Guard
 from ._pools import task_name
 from ._report import Report
 from ._session import Session
@@ -40,12 +41,10 @@ def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) 
     return flat.reshape(shape if values and columns == 1 else [*shape, columns])
 
 
-def probabilities(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, int]:
+def probabilities(s: Session, model: Any, pool: Any, split: str, guard: Guard) -> tuple[Array, int]:
     """Probabilities, or values of a regression, flat, and how many rows."""
     rows, out = ctypes.c_int64(), ctypes.c_void_p()
-    status = c.lib.cst_model_predict_pool(
-        s.context, model, pool, split.encode(), ctypes.byref(out), ctypes.byref(rows)
-    )
+    status = guard.predict(s, model, pool, split, ctypes.byref(out), ctypes.byref(rows))
     (flat,) = _taken(s, status, [out], rows.value * c.lib.cst_model_classes(model))
     return flat, rows.value
 
@@ -75,9 +74,18 @@ def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, l
 
 
 def write(
-    s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str], like: Any = None, column: Any = None
+    s: Session,
+    model: Any,
+    pool: Any,
+    split: str,
+    out: Any,
+    form: Optional[str],
+    like: Any = None,
+    column: Any = None,
+    guard: Optional[Guard] = None,
 ) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
+    guard = guard or Guard()
     file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
     path = os.fsdecode(file)
     if form is not None and task != c.SEGMENTATION:
@@ -88,8 +96,8 @@ def write(
             raise UnsupportedError(f"like and column: are not supported for {task_name(task)}")
         if ending != ".csv":
             raise ArgumentError(f"{path}: like and column are for tables; use the extension .csv")
-        rows, said = _write_table(s, model, pool, split, file, like, column)
-        return _document(s, model, task, split, path, {"samples": rows, "classes": None, "columns": said})
+        rows, said = _write_table(s, model, pool, split, file, like, column, guard)
+        return document(s, model, split, path, {"samples": rows, "classes": None, "columns": said}, guard)
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
     found: dict[str, Any] = {}
@@ -111,15 +119,15 @@ def write(
     else:
         if ending not in (".npy", ".csv"):
             raise ArgumentError(f"{path}: predictions are written as .npy or .csv; use one of these extensions")
-        found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv"), "classes": None}
-    return _document(s, model, task, split, path, found)
+        found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv", guard), "classes": None}
+    return document(s, model, split, path, found, guard)
 
 
-def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool) -> int:
+def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool, guard: Guard) -> int:
     conditions = c.lib.cst_pool_conditions(pool, split.encode())
     if as_csv and conditions > 0:
         raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
-    flat, rows = probabilities(s, model, pool, split)
+    flat, rows = probabilities(s, model, pool, split, guard)
     classes, path = c.lib.cst_model_classes(model), _values.path(out, "out")
     if as_csv:
         names = _names(model, pool, classes)
@@ -133,11 +141,13 @@ def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv:
     return rows
 
 
-def _write_table(s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any) -> tuple[int, str]:
+def _write_table(
+    s: Session, model: Any, pool: Any, split: str, file: bytes, like: Any, column: Any, guard: Guard
+) -> tuple[int, str]:
     """Writes the form of a sample, or one column; returns the rows, and what the columns are."""
     if c.lib.cst_pool_conditions(pool, split.encode()) > 0:
         raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
-    flat, rows = probabilities(s, model, pool, split)
+    flat, rows = probabilities(s, model, pool, split, guard)
     classes = c.lib.cst_model_classes(model)
     values = c.lib.cst_model_task(model) == c.REGRESSION
     names, ids = _names(model, pool, classes), _ids(pool, split, rows)
@@ -177,15 +187,19 @@ def _ids(pool: Any, split: str, rows: int) -> Any:
     return (ctypes.c_char_p * rows)(*[c.lib.cst_pool_id(pool, split.encode(), i) for i in range(rows)])
 
 
-def _document(s: Session, model: Any, task: int, split: str, path: str, found: Mapping[str, Any]) -> Report:
-    document = s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"predict", o))
+def document(
+    s: Session, model: Any, split: str, path: Optional[str], found: Mapping[str, Any], guard: Guard
+) -> Report:
+    """What `corestack predict --json` prints."""
+    task = c.lib.cst_model_task(model)
+    made = s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"predict", o))
 
     def put(key: str, value: Any) -> None:
         if isinstance(value, int):
-            s.check(c.lib.cst_report_set_integer(s.context, document, key.encode(), value))
+            s.check(c.lib.cst_report_set_integer(s.context, made, key.encode(), value))
         else:
             text = None if value is None else value.encode("utf-8", "surrogateescape")
-            s.check(c.lib.cst_report_set_string(s.context, document, key.encode(), text))
+            s.check(c.lib.cst_report_set_string(s.context, made, key.encode(), text))
 
     put("model", None)
     if task == c.REGRESSION:
@@ -194,7 +208,8 @@ def _document(s: Session, model: Any, task: int, split: str, path: str, found: M
     put("out", path)
     for key, value in found.items():
         put(key, c.lib.cst_model_classes(model) if key == "classes" else value)
-    return Report(*s.report(document))
+    guard.tell(s, model, made)
+    return Report(*s.report(made))
 
 
 def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Optional, Union, overload
+from typing import AbstractSet, Any, Literal, Optional, Union, overload
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from . import _arrays, _frames, _prediction, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
+from ._guard import Guard, others
 from ._outputs import refuse_inputs
 from ._pools import allowed, config, filed, in_tables, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
@@ -192,6 +193,7 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Any = None,
+        others: AbstractSet[str] = frozenset(),
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
@@ -206,17 +208,24 @@ class Stack:
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
-        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains)
-        self._needed(arrays)
+        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others)
+        self._needed(arrays, others)
         arrays.struct.missing = allowed(missing)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
         s.arrays = arrays  # read until the pool is freed
         return pool
 
     def _in_memory(
-        self, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str], sample_weight: Any, domains: Any
+        self,
+        preds: Any,
+        y: Any,
+        names: Optional[Sequence[str]],
+        output: Optional[str],
+        sample_weight: Any,
+        domains: Any,
+        others: AbstractSet[str],
     ) -> "_arrays.Arrays":
-        preds = self._only_needed(preds)
+        preds = self._only_needed(preds, others)
         if y is not None and self.task == "classification" and self.classes is None:
             if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
                 _arrays.refuse_beyond(as_array(y, "y").ravel())
@@ -236,7 +245,7 @@ class Stack:
             output=output,
         )
 
-    def _only_needed(self, preds: Any) -> Any:
+    def _only_needed(self, preds: Any, others: AbstractSet[str]) -> Any:
         """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
         in a dict stay, since the first of them says the order of the rows."""
         preds = _frames.identified(preds, "predictions")
@@ -247,13 +256,14 @@ class Stack:
         names = [str(name) for name in (preds.columns if framed else preds)]
         if not kept <= set(names):
             return preds  # it is told what is missing
+        kept |= others
         if framed:
             return preds.iloc[:, [k for k, name in enumerate(names) if name in kept]]
         return {name: one for name, one in preds.items() if str(name) in kept or _frames.is_indexed(one)}
 
-    def _needed(self, arrays: "_arrays.Arrays") -> None:
-        """Leaves only the members that prediction runs, of those that are in memory."""
-        kept = set(self._kept)
+    def _needed(self, arrays: "_arrays.Arrays", others: AbstractSet[str]) -> None:
+        """Leaves only the members that prediction may run, of those that are in memory."""
+        kept = set(self._kept) | others
         keep = [k for k, name in enumerate(arrays.names) if name in kept]
         if not keep or len(keep) == len(arrays.names):
             return
@@ -275,6 +285,8 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -295,6 +307,8 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -315,6 +329,8 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -337,6 +353,8 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -357,7 +375,10 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: bool = False,
+        return_report: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
         like: Optional[Path] = None,
@@ -378,7 +399,10 @@ class Stack:
         id_column: Union[None, str, int] = None,
         missing: Optional[str] = None,
         domains: Union[None, Column, Path] = None,
+        guard: str = "warn",
+        batch: Optional[int] = None,
         return_variance: bool = False,
+        return_report: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
         like: Optional[Path] = None,
@@ -396,6 +420,9 @@ class Stack:
         missing: "allow" predicts without members that are not in `preds`, and rows without members that are NaN there, with
         the weights of the others solved again (docs/prediction.md).
         domains: domain of each row; rows of a domain that the stack knows get its scale and biases, others the common ones.
+        guard: what to do with a batch of 50 rows or more that looks unlike the rows of the fit: "warn" (logger corestack),
+        "off", or "auto": the average of all members takes part in it, so that rows depend on the others of their batch.
+        batch: its rows, in their order; by default all, or each condition. return_report: return (probabilities, Report).
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
@@ -404,15 +431,24 @@ class Stack:
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
+        guarded = Guard(guard, batch)
+        if guarded.given and self.task != "classification":
+            raise UnsupportedError(f"guard and batch: are not supported for {self.task}")
+        if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
+            raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output, outside, split=split, id_column=id_column, missing=missing, domains=domains)
+            more = others(self._model) if guarded.acts else set()
+            pool = self._pool(
+                s, preds, None, names, output, outside,
+                split=split, id_column=id_column, missing=missing, domains=domains, others=more,
+            )
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
             if (like is not None or column is not None) and out is None:
                 raise ArgumentError("like and column: are for a file; give out='submission.csv'")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
-                return _prediction.write(s, self._model, pool, split, out, format, like, column)
+                return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded)
             if self.task in ("segmentation", "detection"):
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:
@@ -420,8 +456,12 @@ class Stack:
             if return_variance:
                 mean, variance, rows = _prediction.values(s, self._model, pool, split)
                 return self._shaped(mean, pool, split, rows), self._shaped(variance, pool, split, rows)
-            flat, rows = _prediction.probabilities(s, self._model, pool, split)
-            return self._shaped(flat, pool, split, rows)
+            flat, rows = _prediction.probabilities(s, self._model, pool, split, guarded)
+            found = self._shaped(flat, pool, split, rows)
+            if not return_report:
+                return found
+            counts = {"samples": rows, "classes": self.n_classes}
+            return found, _prediction.document(s, self._model, split, None, counts, guarded)
 
     def _shaped(self, flat: Array, pool: ctypes.c_void_p, split: str, rows: int) -> Array:
         conditions = c.lib.cst_pool_conditions(pool, split.encode())
@@ -530,6 +570,9 @@ class Stack:
         alpha: float = 0.1,
         seed: int = 0,
         leakage: bool = False,
+        batch_split: Optional[str] = None,
+        shift: str = "none",
+        sets: Optional[Path] = None,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -541,6 +584,10 @@ class Stack:
         members, with the PAC-Bayes bound of the paper on split "oof". alpha: allowed miss rate of the prediction sets.
         seed: seed for splitting the rows in half and for randomised sets. leakage: for the path of a pool, also look for
         leaks between split "oof" and this one.
+
+        batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
+        (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
+        file to write these sets to, [rows, classes], 1 where a class is in the set.
         """
         split = predicted_split(preds, split)
         files = _arrays.is_path(preds) or _arrays.are_paths(preds)
@@ -548,6 +595,13 @@ class Stack:
             raise ArgumentError("y: labels are required to count errors")
         if leakage and not files:
             raise ArgumentError("leakage: needs the path of a pool with several splits")
+        kinds = {"none": 0, "covariate": 1, "label": 2}
+        if not isinstance(shift, str) or shift not in kinds:
+            raise ArgumentError(f"shift: {shift!r} is not 'none', 'covariate' or 'label'")
+        if batch_split is None and (shift != "none" or sets is not None):
+            raise ArgumentError("shift and sets: need batch_split, the split of the new rows")
+        if batch_split is not None and not files:
+            raise ArgumentError("batch_split: needs the path of a pool with several splits")
         shares = {"delta": _values.real(delta, "delta"), "alpha": _values.real(alpha, "alpha")}
         for name, share in shares.items():
             if not 0 < share < 1:
@@ -557,7 +611,14 @@ class Stack:
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )
-            return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
+            if batch_split is None:
+                return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
+            batch = c.BoundBatch(
+                split=_values.text_or_none(batch_split, "batch_split"),
+                weights=kinds[shift],
+                sets=None if sets is None else _values.path(sets, "sets"),
+            )
+            return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:

@@ -59,6 +59,9 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.
     nested : bool
         Whether the fit also scores itself on unseen rows, in report_["oof"]; takes about `cv` times as long.
+    guard : "warn", "auto" or "off"
+        What `predict` and `predict_proba` do with 50 rows and more that look unlike those of the fit ("warn": a warning of the
+        logger corestack). With "auto" the average of the members takes part, and a row's prediction depends on the others.
     random_state : int or None
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None
@@ -87,6 +90,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         preset: str = "default",
         options: Optional[Mapping[str, Any]] = None,
         nested: bool = False,
+        guard: str = "warn",
         random_state: Optional[int] = None,
         n_jobs: Optional[int] = None,
     ) -> None:
@@ -99,6 +103,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         self.preset = preset
         self.options = options
         self.nested = nested
+        self.guard = guard
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -176,7 +181,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         """Return calibrated probabilities (rows, classes)."""
         members = self._kept_predictions(X)
         output = self.output if self.estimators is None else "probability"
-        p: Array = self.stack_.predict(members, output=output, threads=self._threads())
+        p: Array = self.stack_.predict(members, output=output, guard=self.guard, threads=self._threads())
         return p.astype(np.float64)
 
     def predict(self, X: Any) -> Array:

@@ -21,6 +21,7 @@ STRUCTS = {
     "cst_pool_config": c.PoolConfig,
     "cst_metrics": c.Metrics,
     "cst_reliability_bin": c.ReliabilityBin,
+    "cst_guard": c.Guard,
     "cst_predicted_values": c.PredictedValues,
     "cst_value_metrics": c.ValueMetrics,
     "cst_segmentation_scores": c.SegmentationScores,
@@ -46,7 +47,7 @@ CONSTANTS = {
     "CST_TENSOR_ORDER_SORTED": c.TENSOR_ORDER_SORTED,
     "CST_TENSOR_ORDER_GIVEN": c.TENSOR_ORDER_GIVEN,
 }
-ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order"
+ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order|cst_guard_mode"
 SCALARS = {
     "int": ctypes.c_int,
     "int32_t": ctypes.c_int32,

@@ -12,10 +12,13 @@
 #include <string.h>
 
 static cst_status check_options(cst_context *context, const cst_bound_work *work) {
-    if (work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "cst_bound: delta and alpha must be probabilities between 0 and 1");
+    if (!(work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound: delta and alpha must be probabilities between 0 and 1");
+    if (!(work->shift >= CST_BOUND_UNWEIGHTED && work->shift <= CST_BOUND_LABEL))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound_shifted: the weights are none, covariate or label");
+    return CST_OK;
 }
 
 /* That bounds can be valid here: independent rows, which the model was not fitted on. */
@@ -83,6 +86,8 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     CST_TRY(cst_bound_blending(context, work, report));
     CST_TRY(cst_bound_stability(context, work, report));
     CST_TRY(cst_bound_paper(context, work, report));
+    if (status == CST_OK && work->batch_split)
+        status = cst_bound_under_shift(context, work, report);
     if (status == CST_OK && work->leakage)
         status = cst_bound_leakage(context, work, report);
     cst_report_notices(report, context);
@@ -117,11 +122,10 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
     return status;
 }
 
-cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_bound_options *options, cst_report **report) {
-    if (report)
-        *report = NULL;
-    CST_ENTER(context);
+/* batch: NULL for none. */
+static cst_status bound(cst_context *context, const cst_model *model, cst_pool *pool,
+                        const cst_bound_options *options, const cst_bound_batch *batch,
+                        cst_report **report) {
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, options ? options->seed : 0);
@@ -135,6 +139,9 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
                            .delta = o.delta == 0 ? 0.05 : o.delta,
                            .alpha = o.alpha == 0 ? 0.1 : o.alpha,
                            .leakage = o.leakage != 0,
+                           .batch_split = batch ? batch->split : NULL,
+                           .shift = batch ? batch->weights : CST_BOUND_UNWEIGHTED,
+                           .sets = batch ? batch->sets : NULL,
                            .seed = o.seed};
     cst_notices_clear(context);
     cst_la_enter();
@@ -143,4 +150,24 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     cst_free(context, work.stack);
     cst_free(context, work.order);
     return cst_why(context, cst_report_settle(context, status, report));
+}
+
+cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
+                     const cst_bound_options *options, cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    return bound(context, model, pool, options, NULL, report);
+}
+
+cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
+                             const cst_bound_options *options, const cst_bound_batch *batch,
+                             cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    if (!batch || !batch->split)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound_shifted: the split of the batch is required");
+    return bound(context, model, pool, options, batch, report);
 }

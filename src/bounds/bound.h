@@ -19,6 +19,9 @@ typedef struct cst_bound_work {
     double delta;
     double alpha;
     bool leakage;
+    const char *batch_split; /* NULL: none */
+    cst_bound_weights shift;
+    const char *sets; /* NULL: not written */
     uint64_t seed;
     cst_settings settings; /* the defaults: how CKA is computed, and the threshold of clusters */
     cst_view view;         /* every member of the pool */
@@ -39,6 +42,8 @@ cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *work,
+                                 cst_report *report);
 cst_status cst_bound_calibration(cst_context *context, const cst_bound_work *work,
                                  cst_report *report);
 cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report);

@@ -99,7 +99,7 @@ static void get_entries(cst_reader *r, cst_confusion *confusion, int32_t entries
 
 void cst_confusion_get(cst_reader *r, cst_model *model) {
     size_t classes = (size_t)model->classes;
-    if (model->task != CST_TASK_CLASSIFICATION && model->task != CST_TASK_SEGMENTATION)
+    if (model->task != CST_TASK_CLASSIFICATION)
         cst_reader_refuse(r, r->at, "section CONF is in a model of %s", cst_task_name(model->task));
     else if (model->classes > CST_CONFUSION_SHARES_MAX)
         cst_reader_refuse(r, r->at, "section CONF is in a model of more than %d classes",

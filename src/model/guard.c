@@ -121,70 +121,105 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     return status;
 }
 
+bool cst_guard_is_input(const cst_model *model, int32_t other) {
+    for (int32_t k = model->members; k < cst_model_members(model); k++)
+        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
+            return true;
+    return false;
+}
+
 /* ---- what is said ---- */
 
-/* "split 's': 3 of 8 batches look" or "the rows look", where there is one. */
+/* "split 's': 3 of 8 batches have rows" or "the rows are", where there is one batch. */
 static void say_where(const char *split, const cst_guard_report *report, char *text, size_t size) {
     char where[160] = "";
     if (split)
         (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld %s look", where, (long long)report->fired,
-                           (long long)report->count, report->cases ? "cases" : "batches");
+        (void)cst_snprintf(text, size, "%s%lld of %lld %s", where, (long long)report->fired,
+                           (long long)report->count,
+                           report->cases ? "cases are" : "batches have rows");
     else
-        (void)cst_snprintf(text, size, "%s%s", where,
-                           report->cases ? "the case looks" : "the rows look");
+        (void)cst_snprintf(text, size, "%sthe %s", where, report->cases ? "case is" : "rows are");
 }
 
-void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
-                    cst_guard_mode mode, const cst_guard_report *report) {
-    char where[256];
-    char cost[160] = "";
-    char how[64] = " (the stack is less sure of them)";
-    double unlike = 0;
-    double lambda = 0;
+/* Means over the batches that fired, by their rows. */
+typedef struct fired_mean {
+    double unlike;
+    double lambda;
+} fired_mean;
+
+static fired_mean mean_fired(const cst_guard_report *report) {
+    fired_mean mean = {0};
     double rows = 0;
-    if (report->untested > 0)
-        cst_notice(
-            context,
-            "%s%s%s%lld of %lld batches have fewer than %d rows, which the guard does not test",
-            split ? "split '" : "", split ? split : "", split ? "': " : "",
-            (long long)report->untested, (long long)report->count, (int)CST_NOVELTY_BATCH_MIN);
     for (int64_t b = 0; b < report->count; b++) {
         const cst_guard_batch *batch = &report->batch[b];
         if (!batch->fired)
             continue;
         rows += (double)batch->rows;
-        unlike += batch->unlike * (double)batch->rows;
-        lambda += batch->lambda * (double)batch->rows;
+        mean.unlike += batch->unlike * (double)batch->rows;
+        mean.lambda += batch->lambda * (double)batch->rows;
     }
+    mean.unlike /= rows > 0 ? rows : 1;
+    mean.lambda /= rows > 0 ? rows : 1;
+    return mean;
+}
+
+/* What the members cost that the guard asked for, and whether some are not there. */
+static void say_others(const cst_model *model, const cst_guard_report *report, char *text,
+                       size_t size) {
+    int32_t known = 0;
+    for (int32_t k = 0; k < model->novelty->others; k++)
+        known += !cst_guard_is_input(model, k);
+    *text = 0;
+    if (report->others > 0)
+        (void)cst_snprintf(text, size, "; %d of them are not in the stack", (int)report->others);
+    if (isfinite(report->cost[0]))
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs %s",
+                           report->cost[0], report->cases ? "an image" : "a row");
+    if (isfinite(report->cost[1]))
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms %s",
+                           report->cost[1], report->cases ? "an image" : "a row");
+    if (report->others < known)
+        (void)cst_snprintf(text + strlen(text), size - strlen(text),
+                           "; predictions of %d other members of the fit are missing",
+                           (int)(known - report->others));
+}
+
+void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
+                    cst_guard_mode mode, const cst_guard_report *report) {
+    char where[256];
+    char how[128];
+    char others[256];
+    if (report->untested > 0 && mode == CST_GUARD_AUTO)
+        cst_notice(
+            context, "%lld of %lld batches have fewer than %d rows: the guard does not test them",
+            (long long)report->untested, (long long)report->count, (int)CST_NOVELTY_BATCH_MIN);
     if (report->fired == 0)
         return;
+    fired_mean mean = mean_fired(report);
     say_where(split, report, where, sizeof where);
-    if (report->cases)
-        how[0] = '\0';
-    else if (unlike / rows >= 0.005)
-        (void)cst_snprintf(how, sizeof how, " (%.0f%% of their rows or more)", 100 * unlike / rows);
-    if (mode != CST_GUARD_AUTO) {
+    how[0] = '\0';
+    if (!report->cases && mean.unlike < 0.005)
+        (void)cst_snprintf(how, sizeof how, " (the stack is less sure of them)");
+    else if (!report->cases)
+        (void)cst_snprintf(how, sizeof how, " (at least %.0f%% of them)", 100 * mean.unlike);
+    say_others(model, report, others, sizeof others);
+    if (model->adapted)
         cst_notice(context,
-                   "%s unlike those of the fit%s, so the stack may do "
-                   "worse than the average of all members; the guard acts in mode auto",
+                   "%s unlike those of the fit%s; the guard does not change predictions of an "
+                   "adapted model",
                    where, how);
-        return;
-    }
-    if (isfinite(report->cost[0]))
-        (void)cst_snprintf(cost, sizeof cost, ", %.3g FLOPs %s", report->cost[0],
-                           report->cases ? "an image" : "a row");
-    if (isfinite(report->cost[1]))
-        (void)cst_snprintf(cost + strlen(cost), sizeof cost - strlen(cost), ", %.3g ms %s",
-                           report->cost[1], report->cases ? "an image" : "a row");
-    cst_notice(context,
-               "%s unlike those of the fit%s: there the average of %d "
-               "members has a mean weight of %.2f (%d of them are not in the stack%s)%s",
-               where, how, (int)report->members, lambda / rows, (int)report->others, cost,
-               report->others < model->novelty->others
-                   ? "; predictions of other members of the fit are not there"
-                   : "");
+    else if (mode == CST_GUARD_AUTO)
+        cst_notice(context,
+                   "%s unlike those of the fit%s: there the average of %d members takes part, "
+                   "with a mean weight of %.2f%s",
+                   where, how, (int)report->members, mean.lambda, others);
+    else
+        cst_notice(context,
+                   "%s unlike those of the fit%s, so the average of all members may do better "
+                   "there; the guard lets it take part in mode auto",
+                   where, how);
 }
 
 /* ---- arrays ---- */
@@ -203,13 +238,6 @@ static cst_status check_others(cst_context *context, const cst_model *model,
     return CST_OK;
 }
 
-bool cst_guard_is_input(const cst_model *model, int32_t other) {
-    for (int32_t k = model->members; k < cst_model_members(model); k++)
-        if (strcmp(model->novelty->other_names[other], cst_model_member_name(model, k)) == 0)
-            return true;
-    return false;
-}
-
 static cst_status guard_arrays(cst_context *context, const cst_model *model,
                                const float *const *predictions, const uint8_t *present,
                                const float *const *others, int64_t rows, const cst_guard *guard,
@@ -226,7 +254,8 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         model->task == CST_TASK_SEGMENTATION
             ? cst_guard_test_cases(context, model, &view, NULL, guard->batch, report)
             : cst_guard_test(context, model, &view, out, 1, guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && (*report)->fired > 0) {
+    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
+        (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
             if (cst_guard_is_input(model, k))
                 continue;

@@ -106,7 +106,7 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
     cst_status status = test_split(context, model, pool, split, view, guard, out, report);
     if (status != CST_OK || !*report)
         return status;
-    if (guard->mode == CST_GUARD_AUTO && (*report)->fired > 0)
+    if (guard->mode == CST_GUARD_AUTO && !model->adapted && (*report)->fired > 0)
         status = lean(context, model, pool, split, view, out, *report);
     if (status == CST_OK)
         cst_guard_tell(context, model, split, guard->mode, *report);

@@ -4,6 +4,11 @@
  */
 #include "model/predict.h"
 
+#include "model/kernels.h"
+#include "model/stream_guard.h"
+
+#include <math.h>
+
 /* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
 static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
                                   const float *const *predictions, const uint8_t *present,
@@ -118,8 +123,10 @@ struct cst_predictor {
     cst_view view;    /* of no rows: shapes only */
     cst_predict_job job;
     cst_predict_scratch scratch;
-    cst_room room;       /* for calls without some of the members */
-    const float **given; /* [members]: the pointers of those present */
+    cst_room room;           /* for calls without some of the members */
+    const float **given;     /* [members]: the pointers of those present; the rows of the guard */
+    cst_stream_guard *guard; /* NULL: none */
+    const float **others;    /* [others]: rows of the guard */
 };
 
 cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
@@ -165,6 +172,8 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
     cst_predict_scratch_free(context, &predictor->scratch);
     cst_room_free(context, &predictor->room);
     cst_free(context, predictor->given);
+    cst_stream_guard_free(predictor->own, predictor->guard);
+    cst_free(predictor->own, predictor->others);
     cst_free(context, predictor->blend);
     cst_context_free(predictor->own);
     cst_free(context, predictor);
@@ -232,6 +241,85 @@ cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     return predict_prepared(predictor, __func__, predictions, present, rows, out);
+}
+
+/* ---- guarded ---- */
+
+cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    const cst_model *model = predictor->job.model;
+    CST_CHECK(predictor->own, model, MODEL, "model");
+    if (window != 0 && (window < CST_NOVELTY_BATCH_MIN || window > CST_GUARD_WINDOW_MAX))
+        return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
+                        "cst_predictor_set_guard: the window is %lld rows; use %d to %d, or 0 to "
+                        "end guarding",
+                        (long long)window, (int)CST_NOVELTY_BATCH_MIN, CST_GUARD_WINDOW_MAX);
+    if (window > 0 && !model->novelty)
+        return cst_fail(predictor->own, CST_ERROR_UNSUPPORTED,
+                        "cst_predictor_set_guard: the model has nothing to compare rows with (it "
+                        "is of an older version or another task, or was fitted on fewer than %d "
+                        "rows)",
+                        (int)CST_NOVELTY_ROWS_MIN);
+    cst_stream_guard *made = NULL;
+    const float **others = NULL;
+    cst_status status = CST_OK;
+    if (window > 0) {
+        others = cst_alloc(predictor->own, (size_t)model->novelty->others, sizeof *others);
+        status =
+            others ? cst_stream_guard_make(predictor->own, model, window, &made) : CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK) {
+        cst_stream_guard_free(predictor->own, made);
+        cst_free(predictor->own, others);
+        return cst_why(predictor->own, status);
+    }
+    cst_stream_guard_free(predictor->own, predictor->guard);
+    cst_free(predictor->own, predictor->others);
+    predictor->guard = made;
+    predictor->others = others;
+    return CST_OK;
+}
+
+static cst_status check_others(cst_predictor *predictor, const float *const *others, int64_t rows) {
+    const cst_model *model = predictor->job.model;
+    for (int32_t k = 0; others && k < model->novelty->others; k++)
+        for (int64_t i = 0; others[k] && i < rows; i++) {
+            cst_row_check found = cst_check_row(others[k] + i * model->classes, model->classes);
+            if (found.outside || !(fabs(found.sum - 1) <= 1e-3))
+                return cst_fail(predictor->own, CST_ERROR_INPUT,
+                                "member '%s', row %lld: these are no probabilities (their sum is "
+                                "%g)",
+                                model->novelty->other_names[k], (long long)i, found.sum);
+        }
+    return CST_OK;
+}
+
+cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *const *predictions,
+                                         const float *const *others, int64_t rows, float *out,
+                                         cst_guard_batch *found) {
+    if (!CST_ALIVE(predictor, PREDICTOR))
+        return CST_ERROR_ARGUMENT;
+    CST_ENTER(predictor->own);
+    if (!predictor->guard)
+        return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
+                        "cst_predictor_predict_guarded: call cst_predictor_set_guard first");
+    const cst_model *model = predictor->job.model;
+    cst_status status = predict_prepared(predictor, __func__, predictions, NULL, rows, out);
+    CST_TRY(check_others(predictor, others, rows));
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        int64_t at = i * model->classes;
+        for (int32_t k = 0; k < cst_model_inputs(model); k++)
+            predictor->given[k] = predictions[k] + at;
+        for (int32_t k = 0; others && k < model->novelty->others; k++)
+            predictor->others[k] = others[k] ? others[k] + at : NULL;
+        cst_stream_guard_row(predictor->guard, predictor->given, others ? predictor->others : NULL,
+                             out + at);
+    }
+    if (status == CST_OK && found)
+        cst_stream_guard_found(predictor->guard, found);
+    return status;
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {

@@ -5,7 +5,7 @@
 #include "novelty/novelty.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* Of pi: what is allowed for a reference and a batch that differ by chance, and the quantile of the
  * normal distribution for a level of 5%. */
@@ -57,9 +57,35 @@ static double density(const double *sorted, int64_t rows, const int64_t *hull, i
     return (double)(hull[low] - hull[low - 1]) / ((double)rows * width);
 }
 
-cst_status cst_novelty_batch_in(cst_context *context, const double *level, int64_t rows,
-                                double *sorted, int64_t *hull, double *ratio, double *lambda,
-                                cst_novelty_found *found) {
+/* pi, from how many of `rows` levels are above 1/2; 1 at most. */
+static double bound_of(int64_t rows, int64_t count) {
+    double above = (double)count + 1;
+    double pi = ALLOWANCE * (above + QUANTILE * sqrt(above)) / ((double)rows / 2);
+    return rows < CST_NOVELTY_BATCH_MIN || pi > 1 ? 1 : pi;
+}
+
+double cst_novelty_sorted(const double *sorted, int64_t rows, int64_t above, double level,
+                          int64_t *hull, cst_novelty_found *found) {
+    *found = (cst_novelty_found){.rows = rows,
+                                 .above = above,
+                                 .judged = rows >= CST_NOVELTY_BATCH_MIN,
+                                 .pi = bound_of(rows, above)};
+    if (found->pi >= 1)
+        return 0;
+    found->unlike = 1 - found->pi;
+    int64_t vertices = majorant(sorted, rows, hull);
+    for (int64_t v = 1; v < vertices; v++) {
+        int64_t count = hull[v] - hull[v - 1];
+        double f = density(sorted, rows, hull, vertices, sorted[hull[v] - 1]);
+        found->fired = found->fired || f > found->pi;
+        found->lambda += f > found->pi ? (1 - found->pi / f) * (double)count / (double)rows : 0;
+    }
+    double f = density(sorted, rows, hull, vertices, level);
+    return f > found->pi ? 1 - found->pi / f : 0;
+}
+
+cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t rows, double *ratio,
+                             double *lambda, cst_novelty_found *found) {
     *found = (cst_novelty_found){.rows = rows, .pi = 1};
     for (int64_t i = 0; i < rows; i++) {
         if (!(level[i] > 0 && level[i] <= 1))
@@ -71,37 +97,28 @@ cst_status cst_novelty_batch_in(cst_context *context, const double *level, int64
             ratio[i] = 1;
     }
     found->judged = rows >= CST_NOVELTY_BATCH_MIN;
-    if (!found->judged)
+    found->pi = bound_of(rows, found->above);
+    if (found->pi >= 1)
         return CST_OK;
-    double above = (double)found->above + 1;
-    double pi = ALLOWANCE * (above + QUANTILE * sqrt(above)) / ((double)rows / 2);
-    if (pi >= 1)
-        return CST_OK;
-    found->pi = pi;
-    found->unlike = 1 - pi;
-    for (int64_t i = 0; i < rows; i++)
-        sorted[i] = level[i];
-    qsort(sorted, (size_t)rows, sizeof *sorted, ascending);
-    int64_t vertices = majorant(sorted, rows, hull);
-    double sum = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        double f = density(sorted, rows, hull, vertices, level[i]);
-        if (ratio)
-            ratio[i] = f;
-        lambda[i] = f > pi ? 1 - pi / f : 0;
-        found->fired = found->fired || lambda[i] > 0;
-        sum += lambda[i];
-    }
-    found->lambda = sum / (double)rows;
-    return CST_OK;
-}
-
-cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t rows, double *ratio,
-                             double *lambda, cst_novelty_found *found) {
+    found->unlike = 1 - found->pi;
     double *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
     int64_t *hull = cst_alloc(context, (size_t)rows + 1, sizeof *hull);
     cst_status status = sorted && hull ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_novelty_batch_in(context, level, rows, sorted, hull, ratio, lambda, found));
+    if (status == CST_OK) {
+        memcpy(sorted, level, (size_t)rows * sizeof *sorted);
+        status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, ascending);
+    }
+    int64_t vertices = status == CST_OK ? majorant(sorted, rows, hull) : 0;
+    double sum = 0;
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        double f = density(sorted, rows, hull, vertices, level[i]);
+        if (ratio)
+            ratio[i] = f;
+        lambda[i] = f > found->pi ? 1 - found->pi / f : 0;
+        found->fired = found->fired || lambda[i] > 0;
+        sum += lambda[i];
+    }
+    found->lambda = sum / (double)(rows > 0 ? rows : 1);
     cst_free(context, sorted);
     cst_free(context, hull);
     return status;

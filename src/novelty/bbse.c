@@ -33,11 +33,11 @@ static cst_status singular(cst_context *context, const system *s) {
         never = sum > 0 ? never : (int32_t)i;
     }
     if (never >= 0)
-        return cst_fail(context, CST_ERROR_NUMERIC,
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "label shift by bbse: the stack predicts class %d for no row of the fit, "
                         "so its share cannot be solved for; use em",
                         (int)never);
-    return cst_fail(context, CST_ERROR_NUMERIC,
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
                     "label shift by bbse: the confusion of the fit's rows is singular, because the "
                     "stack does not tell some classes apart; use em");
 }

@@ -9,6 +9,8 @@
 
 #include "base/base.h"
 
+#include <corestack/label_shift.h>
+
 enum {
     CST_CONFUSION_BINS = 8,           /* of the confidence */
     CST_CONFUSION_ROWS_MIN = 200,     /* rows of the fit, at least */
@@ -64,21 +66,6 @@ void cst_confusion_matrix(const cst_confusion *confusion, double *matrix);
 
 /* ---- estimates ---- */
 
-typedef enum cst_label_method {
-    CST_LABEL_OFF = 0,
-    CST_LABEL_EM = 1,
-    CST_LABEL_BBSE = 2
-} cst_label_method;
-
-/* What is done with a batch, and why. */
-typedef enum cst_label_verdict {
-    CST_LABEL_APPLIED = 0,
-    CST_LABEL_FEW_ROWS = 1,    /* too few to judge */
-    CST_LABEL_SAME = 2,        /* no change of the shares that chance does not explain */
-    CST_LABEL_OTHER_SHIFT = 3, /* no shares explain the batch */
-    CST_LABEL_GUARDED = 4      /* the guard sees another shift: for the caller to say */
-} cst_label_verdict;
-
 /* Levels of the two tests, and of the intervals. */
 #define CST_LABEL_CHANGE_LEVEL 0.01
 #define CST_LABEL_FIT_LEVEL 0.05
@@ -104,7 +91,7 @@ typedef struct cst_label_shift {
  *   around the fit's shares that is worth as many rows as there are classes; intervals by the
  *   inverse information.
  * - BBSE: the solution of confusion * share = shares of predicted classes; intervals by the delta
- *   method, for the errors of both sides. CST_ERROR_NUMERIC where the confusion is singular.
+ *   method, for the errors of both sides. CST_ERROR_UNSUPPORTED where the confusion is singular.
  * Change: shares are estimated on every second row and their likelihood ratio on the others, both
  * ways; 1 / the mean ratio is a p-value (universal inference: Wasserman et al. 2020). Fit:
  * chi-square of the counts of the confidence bins against the mixture of the classes. */
@@ -117,8 +104,6 @@ void cst_label_shift_free(cst_context *context, cst_label_shift *shift);
 cst_status cst_label_shift_apply(cst_context *context, const cst_label_shift *shift, float *p,
                                  int64_t rows);
 
-/* Why, in words for a message. */
-const char *cst_label_verdict_text(cst_label_verdict verdict);
 /* "off", "em", "bbse"; or NULL. */
 const char *cst_label_method_name(cst_label_method method);
 

@@ -78,10 +78,10 @@ typedef struct cst_novelty_found {
  * Levels are from 0 (excluded) to 1; CST_ERROR_ARGUMENT for others. */
 cst_status cst_novelty_batch(cst_context *context, const double *level, int64_t rows, double *ratio,
                              double *lambda, cst_novelty_found *found);
-/* The same in memory of the caller: sorted [rows], hull [rows + 2]. Allocates nothing. */
-cst_status cst_novelty_batch_in(cst_context *context, const double *level, int64_t rows,
-                                double *sorted, int64_t *hull, double *ratio, double *lambda,
-                                cst_novelty_found *found);
+/* The test of a window: its levels [rows] in ascending order, of which `above` are over 1/2.
+ * Returns the lambda of a level that is one of them. hull: [rows + 1]. Allocates nothing. */
+double cst_novelty_sorted(const double *sorted, int64_t rows, int64_t above, double level,
+                          int64_t *hull, cst_novelty_found *found);
 
 void cst_novelty_free(cst_context *context, cst_novelty *novelty);
 

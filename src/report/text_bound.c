@@ -58,6 +58,39 @@ static void print_sets(cst_page *page, const json_t *root) {
     cst_text_table_show(page, methods, columns, sizeof columns / sizeof columns[0]);
 }
 
+/* Sets for the rows of another split, one line for each of its conditions. */
+static void print_under_shift(cst_page *page, const json_t *root) {
+    static const cst_text_column columns[] = {
+        {.key = "kind", .header = "kind", .kind = CST_COLUMN_TEXT},
+        {.key = "severity", .header = "severity"},
+        {.key = "samples", .header = "rows"},
+        {.key = "unlike", .header = "unlike %", .decimals = 0, .scale = 100},
+        {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
+        {.key = "mean_size", .header = "classes in a set", .decimals = 3},
+        {.key = "plain_coverage", .header = "unweighted %", .decimals = 2, .scale = 100},
+        {.key = "plain_mean_size", .header = "classes", .decimals = 3}};
+    const json_t *shift = json_object_get(root, "under_shift");
+    const json_t *batches = json_object_get(shift, "batches");
+    size_t weighted = 0;
+    size_t index = 0;
+    const json_t *batch = NULL;
+    if (!shift)
+        return;
+    json_array_foreach(batches, index, batch) weighted +=
+        json_is_true(json_object_get(batch, "weighted"));
+    cst_page_heading(page, "Prediction sets for the rows of split '%s'",
+                     cst_json_text(shift, "split"));
+    cst_text_table_show(page, batches, columns, sizeof columns / sizeof columns[0]);
+    cst_text_label(page, "weights");
+    cst_page_print(page, "%s", cst_json_text(shift, "weights"));
+    if (json_array_size(batches) == 1)
+        cst_page_print(page, "%s: %s\n", weighted ? "" : ", not used",
+                       cst_json_text(json_array_get(batches, 0), "reason"));
+    else
+        cst_page_print(page, ": used in %zu of %zu conditions\n", weighted,
+                       json_array_size(batches));
+}
+
 static void print_calibration(cst_page *page, const json_t *root) {
     static const char *const headers[] = {"confidence", "", "rows", "right", "at least", "at most"};
     const json_t *ece = json_object_get(root, "ece");
@@ -177,6 +210,7 @@ void cst_text_bound(cst_page *page, const json_t *root, bool full) {
                    cst_json_number(root, "classes"));
     print_errors(page, root);
     print_sets(page, root);
+    print_under_shift(page, root);
     print_calibration(page, root);
     print_spectrum(page, root);
     print_weights(page, root);

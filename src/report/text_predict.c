@@ -33,6 +33,38 @@ static void print_guard(cst_page *page, const json_t *guard) {
                        json_object_get(json_array_get(batches, 0), "case") ? "cases" : "batches");
 }
 
+/* Estimated class shares of the first batches. */
+static void print_shares(cst_page *page, const json_t *found) {
+    enum { BATCHES = 3, SHARES = 12 };
+    const json_t *batches = json_object_get(found, "batches");
+    size_t count = json_array_size(batches);
+    for (size_t b = 0; b < count && b < BATCHES; b++) {
+        const json_t *batch = json_array_get(batches, b);
+        const json_t *shares = json_object_get(batch, "shares");
+        size_t classes = json_array_size(shares);
+        double first = cst_json_number(batch, "first");
+        cst_page_print(page, "  class shares of rows %.0f to %.0f (%s):\n", first,
+                       first + cst_json_number(batch, "rows") - 1,
+                       json_is_true(json_object_get(batch, "applied")) ? "applied" : "not applied");
+        for (size_t c = 0; c < classes && c < SHARES; c++) {
+            const json_t *share = json_array_get(shares, c);
+            const char *name = cst_json_string(share, "name");
+            if (name)
+                cst_page_print(page, "    %s", name);
+            else
+                cst_page_print(page, "    %.0f", cst_json_number(share, "class"));
+            cst_page_numbers(page, 3, ": # [#, #], in the fit #\n", cst_json_number(share, "share"),
+                             cst_json_number(share, "low"), cst_json_number(share, "high"),
+                             cst_json_number(share, "fit"));
+        }
+        if (classes > SHARES)
+            cst_page_print(page, "    and %zu more classes; --json lists them all\n",
+                           classes - SHARES);
+    }
+    if (count > BATCHES)
+        cst_page_print(page, "  and %zu more batches; --json lists them all\n", count - BATCHES);
+}
+
 void cst_text_predict(cst_page *page, const json_t *root, bool full) {
     (void)full;
     const char *out = cst_json_text(root, "out");
@@ -58,6 +90,7 @@ void cst_text_predict(cst_page *page, const json_t *root, bool full) {
                        cst_json_number(root, "samples"), cst_json_number(root, "classes"),
                        values ? "outputs" : "classes", values ? "values" : "probabilities");
     print_guard(page, json_object_get(root, "guard"));
+    print_shares(page, json_object_get(root, "label_shift"));
 }
 
 void cst_text_folds(cst_page *page, const json_t *root, bool full) {

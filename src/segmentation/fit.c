@@ -57,8 +57,11 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     uint64_t hash = 0;
     cst_view view = {0};
     model->task = CST_TASK_SEGMENTATION;
-    cst_lean_free(context, model->lean); /* of an image, classes differ and pixels depend */
+    /* What was counted of single pixels is of no use for images. */
+    cst_lean_free(context, model->lean);
+    cst_confusion_free(context, model->confusion);
     model->lean = NULL;
+    model->confusion = NULL;
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_TRY(cst_pool_hash(context, pool, split, &hash));

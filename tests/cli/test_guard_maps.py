@@ -79,7 +79,7 @@ class Guard(PoolCase):
         plain, _ = self.predict("shifted", "--guard", "off")
         guarded, found = self.predict("shifted")
         self.assertEqual((found["fired"], found["members"], found["others"], found["others_flops"]), (12, 4, 2, 10))
-        self.assertIn("12 of 12 cases look unlike those of the fit", self.err)
+        self.assertIn("12 of 12 cases are unlike those of the fit", self.err)
         average = np.mean([self.maps[name, "shifted"] for name in SKILLS], 0)
         weight = np.array([b["lambda"] for b in found["batches"]])[:, None, None, None]
         self.assertTrue((weight > 0.5).all() and (weight <= 0.75).all())
@@ -101,7 +101,7 @@ class Guard(PoolCase):
 
     def test_warn_and_off_change_nothing(self):
         self.assertEqual(self.same("shifted", "--guard", "warn")["fired"], 12)
-        self.assertIn("the guard acts in mode auto", self.err)
+        self.assertIn("the guard lets it take part in mode auto", self.err)
 
     def test_same_bytes_for_threads_and_as_a_folder(self):
         arrays = [self.predict("shifted", "--threads", str(t))[0].tobytes() for t in (1, 3)]
@@ -120,7 +120,7 @@ class Guard(PoolCase):
         plain, _ = self.predict("shifted", "--guard", "off")
         guarded, found = self.predict("shifted")
         self.assertEqual((found["members"], found["others"]), (2, 0))
-        self.assertIn("other members of the fit are not there", self.err)
+        self.assertIn("predictions of 2 other members of the fit are missing", self.err)
         average = np.mean([self.maps[name, "shifted"] for name in kept], 0)
         weight = np.array([b["lambda"] for b in found["batches"]])[:, None, None, None]
         np.testing.assert_allclose(guarded, (1 - weight) * plain + weight * average, atol=2e-6)

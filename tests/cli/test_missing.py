@@ -36,13 +36,17 @@ def sections(path):
     return data[:12], found
 
 
-def without_refits(path, out):
+def without_sections(path, out, *tags):
     head, found = sections(path)
-    kept = [body for tag, body in found if tag != "ABSE"]
+    kept = [body for tag, body in found if tag not in tags]
     data = head + struct.pack("<IQ", len(kept), 28 + sum(map(len, kept))) + b"".join(kept)
     with open(out, "wb") as file:
         file.write(data + struct.pack("<I", crc32c(data)))
     return out
+
+
+def without_refits(path, out):
+    return without_sections(path, out, "ABSE")
 
 
 class Refit:

@@ -1,0 +1,91 @@
+/*
+ * Label shift: class shares of new rows, estimated without their labels, and predictions corrected
+ * for them. Only for batches in which tests find that the class shares, and nothing else, have
+ * changed. docs/prediction.md#label-shift.
+ */
+#ifndef CORESTACK_LABEL_SHIFT_H
+#define CORESTACK_LABEL_SHIFT_H
+
+#include <corestack/guard.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How class shares are estimated. */
+typedef enum cst_label_method {
+    CST_LABEL_OFF = 0,
+    CST_LABEL_EM = 1,  /* EM on the stack's probabilities (Saerens et al. 2002) */
+    CST_LABEL_BBSE = 2 /* from predicted classes and the confusion of the fit (Lipton et al. 2018)
+                        */
+} cst_label_method;
+
+/* What is done with a batch, and why. */
+typedef enum cst_label_verdict {
+    CST_LABEL_APPLIED = 0,     /* corrected */
+    CST_LABEL_FEW_ROWS = 1,    /* not: it has fewer than 50 rows */
+    CST_LABEL_SAME = 2,        /* not: chance explains the difference of the shares (level 0.01) */
+    CST_LABEL_OTHER_SHIFT = 3, /* not: no class shares explain its confidences (level 0.05) */
+    CST_LABEL_GUARDED = 4      /* not: the guard finds rows unlike those of the fit */
+} cst_label_verdict;
+
+/* What was found in one batch. */
+typedef struct cst_label_batch {
+    int64_t condition; /* of the split; 0 without conditions */
+    int64_t first;     /* first row, counted over all conditions */
+    int64_t rows;
+    cst_label_verdict verdict;
+    double change_p; /* of the test that the class shares are those of the fit */
+    double fit_p;    /* of the test that class shares alone explain the confidences */
+} cst_label_batch;
+
+/* What was found in all batches of a prediction. */
+typedef struct cst_label_report cst_label_report;
+
+/* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
+ * that applies, probabilities are multiplied by the estimated class shares over those of the fit
+ * and divided by their sum; others keep their bytes. guard: the report of
+ * cst_model_predict_guarded or cst_model_guard on these rows, whose batches are taken; batches in
+ * which the guard fired are left alone. report: may be NULL; *report belongs to the caller
+ * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
+ * nothing for it (older files, fits on fewer than 200 rows), and BBSE with more than 2,048 classes
+ * or a singular confusion. */
+CST_API cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
+                                         cst_label_method method, const cst_guard_report *guard,
+                                         int64_t rows, float *out, cst_label_report **report);
+
+/* Returns the number of batches; 0 for NULL. */
+CST_API int64_t cst_label_report_batches(const cst_label_report *report);
+
+/* Returns the number of batches that were corrected. */
+CST_API int64_t cst_label_report_applied(const cst_label_report *report);
+
+/* Writes what was found in batch `batch` (0..batches-1) to *out. */
+CST_API cst_status cst_label_report_batch(cst_context *context, const cst_label_report *report,
+                                          int64_t batch, cst_label_batch *out);
+
+/* Writes the estimated share of a class in a batch, and its 95% interval (NaN where there is none).
+ * Shares of EM are drawn towards those of the fit by as many rows as there are classes. */
+CST_API cst_status cst_label_report_share(cst_context *context, const cst_label_report *report,
+                                          int64_t batch, int32_t class_index, double *share,
+                                          double *low, double *high);
+
+/* Returns the share of a class in the fit; NaN beyond. */
+CST_API double cst_label_report_fit_share(const cst_label_report *report, int32_t class_index);
+
+/* Returns why a batch was corrected or not, in words; "" for an unknown verdict. Static. */
+CST_API const char *cst_label_verdict_text(cst_label_verdict verdict);
+
+/* Sets the key "label_shift" of a report of the command "predict" to what was found.
+ * docs/json.md. */
+CST_API cst_status cst_report_set_label_shift(cst_context *context, cst_report *document,
+                                              const cst_model *model,
+                                              const cst_label_report *report);
+
+/* Frees a report; NULL is accepted. */
+CST_API void cst_label_report_free(cst_context *context, cst_label_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,177 @@
+/*
+ * Predictions corrected for label shift, batch by batch, where the tests allow it. After the guard.
+ * corestack/label_shift.h, novelty/label_shift.h.
+ */
+#include "model/labels.h"
+
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+cst_status cst_labels_check(cst_context *context, const cst_model *model) {
+    if (model->task != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift is for classification, but the model's task is %s",
+                        cst_task_name(model->task));
+    if (model->adapted)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift is not supported for adapted models: what the model stores "
+                        "of its predictions is from before; use the model it was adapted from");
+    if (!model->confusion || !model->novelty)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "label shift: the model stores nothing of the rows it was fitted on (an "
+                        "older file, a fit on fewer than 200 rows, or a model without some of its "
+                        "members); fit it again");
+    return CST_OK;
+}
+
+static cst_status make(cst_context *context, const cst_model *model, cst_label_method method,
+                       const cst_guard_report *guard, cst_label_report **out) {
+    size_t classes = (size_t)model->classes;
+    cst_label_report *made = cst_alloc(context, 1, sizeof *made);
+    *out = made;
+    if (!made)
+        return CST_ERROR_MEMORY;
+    *made =
+        (cst_label_report){.mark = CST_MARK_LABELS, .method = method, .classes = model->classes};
+    made->batch = cst_alloc(context, (size_t)guard->count, sizeof *made->batch);
+    made->shift = cst_alloc(context, (size_t)guard->count, sizeof *made->shift);
+    made->fit = cst_alloc(context, classes, sizeof *made->fit);
+    if (!made->batch || !made->shift || !made->fit)
+        return CST_ERROR_MEMORY;
+    memcpy(made->fit, model->confusion->share, classes * sizeof *made->fit);
+    return CST_OK;
+}
+
+static cst_status correct_batch(cst_context *context, const cst_model *model,
+                                const cst_guard_batch *guarded, cst_label_report *report,
+                                float *out) {
+    float *p = out + guarded->first * model->classes;
+    int64_t b = report->count;
+    cst_label_shift *shift = &report->shift[b];
+    cst_status status = cst_label_shift_estimate(context, model->confusion, report->method, p,
+                                                 guarded->rows, shift);
+    if (status != CST_OK)
+        return status;
+    report->count++;
+    if (guarded->fired)
+        shift->verdict = CST_LABEL_GUARDED;
+    report->batch[b] = (cst_label_batch){.condition = guarded->condition,
+                                         .first = guarded->first,
+                                         .rows = guarded->rows,
+                                         .verdict = shift->verdict,
+                                         .change_p = shift->change_p,
+                                         .fit_p = shift->fit_p};
+    if (shift->verdict != CST_LABEL_APPLIED)
+        return CST_OK;
+    report->applied++;
+    return cst_label_shift_apply(context, shift, p, guarded->rows);
+}
+
+static void tell(cst_context *context, const cst_label_report *report) {
+    const char *method = cst_label_method_name(report->method);
+    if (report->count == 1)
+        cst_notice(context, "label shift (%s) %s: %s", method,
+                   report->applied ? "applied" : "not applied",
+                   cst_label_verdict_text(report->batch[0].verdict));
+    else
+        cst_notice(context, "label shift (%s) applied to %lld of %lld batches", method,
+                   (long long)report->applied, (long long)report->count);
+}
+
+static cst_status correct(cst_context *context, const cst_model *model, cst_label_method method,
+                          const cst_guard_report *guard, float *out, cst_label_report **report) {
+    cst_status status = cst_labels_check(context, model);
+    CST_TRY(make(context, model, method, guard, report));
+    cst_la_enter();
+    for (int64_t b = 0; status == CST_OK && b < guard->count; b++)
+        status = correct_batch(context, model, &guard->batch[b], *report, out);
+    cst_la_leave();
+    if (status == CST_OK)
+        tell(context, *report);
+    return status;
+}
+
+cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
+                                 cst_label_method method, const cst_guard_report *guard,
+                                 int64_t rows, float *out, cst_label_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, guard, GUARD, "guard report");
+    if (!model || !out || rows < 1 || method < CST_LABEL_OFF || method > CST_LABEL_BBSE)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_label_shift: model, method, rows and predictions are required");
+    if (method == CST_LABEL_OFF)
+        return CST_OK;
+    cst_status status = cst_labels_check(context, model);
+    if (status == CST_OK && (!guard || guard->rows != rows))
+        status =
+            cst_fail(context, CST_ERROR_ARGUMENT,
+                     "cst_model_label_shift: the guard's report on these %lld rows is required",
+                     (long long)rows);
+    cst_label_report *made = NULL;
+    CST_TRY(correct(context, model, method, guard, out, &made));
+    if (status == CST_OK && report)
+        *report = made;
+    else
+        cst_label_report_free(context, made);
+    return cst_why(context, status);
+}
+
+/* ---- what was found ---- */
+
+int64_t cst_label_report_batches(const cst_label_report *report) {
+    return CST_ALIVE(report, LABELS) ? report->count : 0;
+}
+
+int64_t cst_label_report_applied(const cst_label_report *report) {
+    return CST_ALIVE(report, LABELS) ? report->applied : 0;
+}
+
+cst_status cst_label_report_batch(cst_context *context, const cst_label_report *report,
+                                  int64_t batch, cst_label_batch *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, LABELS, "report");
+    if (!report || !out || batch < 0 || batch >= report->count)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_label_report_batch: a report, one of its batches and an output are "
+                        "required");
+    *out = report->batch[batch];
+    return CST_OK;
+}
+
+cst_status cst_label_report_share(cst_context *context, const cst_label_report *report,
+                                  int64_t batch, int32_t class_index, double *share, double *low,
+                                  double *high) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, LABELS, "report");
+    if (!report || !share || !low || !high || batch < 0 || batch >= report->count ||
+        class_index < 0 || class_index >= report->classes)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_label_report_share: a report, one of its batches, a class and outputs "
+                        "are required");
+    *share = report->shift[batch].share[class_index];
+    *low = report->shift[batch].low[class_index];
+    *high = report->shift[batch].high[class_index];
+    return CST_OK;
+}
+
+double cst_label_report_fit_share(const cst_label_report *report, int32_t class_index) {
+    bool there = CST_ALIVE(report, LABELS) && class_index >= 0 && class_index < report->classes;
+    return there ? (double)report->fit[class_index] : NAN;
+}
+
+void cst_label_report_free(cst_context *context, cst_label_report *report) {
+    if (!CST_ALIVE(report, LABELS))
+        return;
+    cst_mark_freed(&report->mark);
+    for (int64_t b = 0; b < report->count; b++)
+        cst_label_shift_free(context, &report->shift[b]);
+    cst_free(context, report->batch);
+    cst_free(context, report->shift);
+    cst_free(context, report->fit);
+    cst_free(context, report);
+}

@@ -1,0 +1,206 @@
+/*
+ * The guard on a stream. A window keeps the level of each of its rows, also in ascending order, and
+ * how confident stack and average were: its size bounds memory and time. After prediction.
+ * novelty/novelty.h, novelty/lean.h.
+ */
+#include "model/stream_guard.h"
+
+#include "model/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+struct cst_stream_guard {
+    const cst_model *model;
+    const cst_lean *lean;              /* NULL: by levels alone */
+    int64_t window;                    /* most rows */
+    int64_t rows;                      /* in the window */
+    int64_t next;                      /* the place of the next row, and of the oldest if full */
+    int64_t seen;                      /* rows so far */
+    int64_t above;                     /* rows of the window with a level over 1/2 */
+    double *level;                     /* [window] */
+    double *sorted;                    /* [window] */
+    int64_t *hull;                     /* [window + 1] */
+    cst_lean_row *row[CST_LEAN_SIDES]; /* [window] */
+    float *at[CST_LEAN_SIDES];         /* [window][CST_LEAN_POINTS] */
+    double temperature[CST_LEAN_SIDES][CST_LEAN_POINTS];
+    double *sum;    /* [classes] */
+    float *average; /* [classes] */
+    float *work;    /* [2][classes] */
+    int32_t *count; /* [classes] */
+    cst_guard_batch found;
+};
+
+cst_status cst_stream_guard_make(cst_context *context, const cst_model *model, int64_t window,
+                                 cst_stream_guard **out) {
+    cst_stream_guard *s = cst_alloc(context, 1, sizeof *s);
+    *out = s;
+    if (!s)
+        return CST_ERROR_MEMORY;
+    size_t rows = (size_t)window;
+    size_t classes = (size_t)model->classes;
+    *s = (cst_stream_guard){
+        .model = model,
+        .lean = cst_guard_lean(model),
+        .window = window,
+        .found = {.pi = 1, .z = NAN, .accuracy = NAN, .flatten = 1, .sharpen = 1}};
+    s->level = cst_alloc(context, rows, sizeof *s->level);
+    s->sorted = cst_alloc(context, rows, sizeof *s->sorted);
+    s->hull = cst_alloc(context, rows + 1, sizeof *s->hull);
+    s->sum = cst_alloc(context, classes, sizeof *s->sum);
+    s->average = cst_alloc(context, classes, sizeof *s->average);
+    s->work = cst_alloc(context, 2 * classes, sizeof *s->work);
+    s->count = cst_alloc(context, classes, sizeof *s->count);
+    bool whole = s->level && s->sorted && s->hull && s->sum && s->average && s->work && s->count;
+    for (int side = 0; whole && side < CST_LEAN_SIDES; side++) {
+        s->row[side] = cst_alloc(context, rows, sizeof *s->row[side]);
+        s->at[side] = cst_alloc(context, rows * CST_LEAN_POINTS, sizeof *s->at[side]);
+        whole = s->row[side] && s->at[side];
+        if (s->lean)
+            cst_lean_temperatures(s->lean, side, s->temperature[side]);
+    }
+    return whole ? CST_OK : CST_ERROR_MEMORY;
+}
+
+void cst_stream_guard_free(cst_context *context, cst_stream_guard *stream) {
+    if (!stream)
+        return;
+    for (int side = 0; side < CST_LEAN_SIDES; side++) {
+        cst_free(context, stream->row[side]);
+        cst_free(context, stream->at[side]);
+    }
+    cst_free(context, stream->level);
+    cst_free(context, stream->sorted);
+    cst_free(context, stream->hull);
+    cst_free(context, stream->sum);
+    cst_free(context, stream->average);
+    cst_free(context, stream->work);
+    cst_free(context, stream->count);
+    cst_free(context, stream);
+}
+
+/* ---- the window ---- */
+
+/* The first place of the sorted levels whose level is not below. */
+static int64_t place_of(const cst_stream_guard *s, double level) {
+    int64_t low = 0;
+    int64_t high = s->rows;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (s->sorted[middle] < level)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void drop_oldest(cst_stream_guard *s) {
+    double level = s->level[s->next];
+    int64_t at = place_of(s, level);
+    s->rows--;
+    s->above -= level > 0.5;
+    memmove(s->sorted + at, s->sorted + at + 1, (size_t)(s->rows - at) * sizeof *s->sorted);
+}
+
+/* Takes a level in; returns its row's place in the window. */
+static int64_t take(cst_stream_guard *s, double level) {
+    if (s->rows == s->window)
+        drop_oldest(s);
+    int64_t at = place_of(s, level);
+    memmove(s->sorted + at + 1, s->sorted + at, (size_t)(s->rows - at) * sizeof *s->sorted);
+    s->sorted[at] = level;
+    int64_t place = s->next;
+    s->level[place] = level;
+    s->rows++;
+    s->above += level > 0.5;
+    s->next = (place + 1) % s->window;
+    s->seen++;
+    return place;
+}
+
+/* ---- the average ---- */
+
+static void add(cst_stream_guard *s, const float *row, int32_t *members) {
+    if (!row)
+        return;
+    cst_add_scaled_f32(row, s->model->classes, 1, s->sum);
+    ++*members;
+}
+
+static void average_row(cst_stream_guard *s, const float *const *predictions,
+                        const float *const *others) {
+    int32_t classes = s->model->classes;
+    int32_t members = 0;
+    memset(s->sum, 0, (size_t)classes * sizeof *s->sum);
+    for (int32_t k = 0; k < cst_model_members(s->model); k++)
+        add(s, predictions[k], &members);
+    for (int32_t k = 0; others && k < s->model->novelty->others; k++)
+        add(s, cst_guard_is_input(s->model, k) ? NULL : others[k], &members);
+    for (int32_t c = 0; c < classes; c++)
+        s->average[c] = (float)(s->sum[c] / members);
+}
+
+static double temperature_of(const cst_stream_guard *s, int side, const cst_lean_side *found) {
+    double mean[CST_LEAN_POINTS] = {0};
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int t = 0; t < CST_LEAN_POINTS; t++)
+            mean[t] += (double)s->at[side][i * CST_LEAN_POINTS + t] / (double)s->rows;
+    return cst_lean_temperature(s->lean, side, found, mean);
+}
+
+/* ---- a row ---- */
+
+/* By what the fit knows of stack and average: the row's weight, at least CST_LEAN_LEAST. */
+static void lean_row(cst_stream_guard *s, double lambda, float *out) {
+    cst_lean_side stack =
+        cst_lean_look(s->lean, CST_LEAN_STACK, s->row[CST_LEAN_STACK], s->rows, s->count);
+    s->found.z = stack.z;
+    s->found.accuracy = stack.accuracy > 0 ? stack.accuracy : 0;
+    s->found.fired = s->found.fired || stack.z < CST_LEAN_Z;
+    if (!s->found.fired)
+        return;
+    cst_lean_side average =
+        cst_lean_look(s->lean, CST_LEAN_AVERAGE, s->row[CST_LEAN_AVERAGE], s->rows, s->count);
+    s->found.lambda = s->found.lambda > CST_LEAN_LEAST ? s->found.lambda : CST_LEAN_LEAST;
+    s->found.flatten = temperature_of(s, CST_LEAN_STACK, &stack);
+    s->found.sharpen = temperature_of(s, CST_LEAN_AVERAGE, &average);
+    cst_lean_mix(out, s->average, s->model->classes, s->found.flatten, s->found.sharpen,
+                 lambda > CST_LEAN_LEAST ? lambda : CST_LEAN_LEAST, s->work, out);
+}
+
+void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
+                          const float *const *others, float *out) {
+    int32_t classes = s->model->classes;
+    cst_novelty_found found;
+    double level = cst_novelty_row(s->model->novelty, predictions, s->work);
+    int64_t place = take(s, level);
+    average_row(s, predictions, others);
+    const float *sides[CST_LEAN_SIDES] = {[CST_LEAN_STACK] = out, [CST_LEAN_AVERAGE] = s->average};
+    for (int side = 0; s->lean && side < CST_LEAN_SIDES; side++)
+        cst_lean_measure(sides[side], 1, classes, s->temperature[side], CST_LEAN_POINTS, s->work,
+                         &s->row[side][place], s->at[side] + place * CST_LEAN_POINTS);
+    double lambda = cst_novelty_sorted(s->sorted, s->rows, s->above, level, s->hull, &found);
+    s->found = (cst_guard_batch){.first = s->seen - s->rows,
+                                 .rows = s->rows,
+                                 .tested = found.judged,
+                                 .fired = found.fired,
+                                 .pi = found.pi,
+                                 .unlike = found.unlike,
+                                 .lambda = found.lambda,
+                                 .z = NAN,
+                                 .accuracy = NAN,
+                                 .flatten = 1,
+                                 .sharpen = 1};
+    if (!found.judged || s->model->adapted)
+        return;
+    if (s->lean)
+        lean_row(s, lambda, out);
+    else
+        for (int32_t c = 0; lambda > 0 && c < classes; c++)
+            out[c] = (float)((1 - lambda) * (double)out[c] + lambda * (double)s->average[c]);
+}
+
+void cst_stream_guard_found(const cst_stream_guard *stream, cst_guard_batch *out) {
+    *out = stream->found;
+}

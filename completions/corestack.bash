@@ -6,6 +6,7 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
+        online) echo "--split --output --state --delay --pending --members --block $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         adapt) echo "--output --split --rows --row-labels --suggest $pool $common" ;;
@@ -29,7 +30,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare adapt ablate sweep inspect show profile bound folds soup swa swag options help"
+    local commands="fit predict online evaluate compare adapt ablate sweep inspect show profile bound folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -50,6 +51,7 @@ _corestack() {
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
         --missing) mapfile -t COMPREPLY < <(compgen -W "allow error" -- "$current") ;;
         --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
+        --members) mapfile -t COMPREPLY < <(compgen -W "all kept" -- "$current") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
         --per) mapfile -t COMPREPLY < <(compgen -W "model tensor" -- "$current") ;;
         --work)

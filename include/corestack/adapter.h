@@ -1,6 +1,6 @@
 /*
  * A fitted stack on a stream: rows come, labels come later or never, and the prediction follows
- * what the labels teach. Classification only. docs/shift.md.
+ * what the labels teach. Classification only. docs/prediction.md#learning-online.
  */
 #ifndef CORESTACK_ADAPTER_H
 #define CORESTACK_ADAPTER_H
@@ -101,6 +101,7 @@ typedef struct cst_online_options {
 /* Takes the rows of a split as a stream, in the order of its rows, one condition after the other:
  * each is predicted, and its label is learned `delay` rows later. Labels may be missing (open the
  * pool with `unlabelled`); without any, rows are predicted only. Members are matched by name.
+ * After an error the adapter may have seen some of the rows: load its state again.
  * *predictions: [rows][classes], belongs to the caller (cst_free); NULL: not wanted. *report (NULL:
  * not wanted) belongs to the caller (cst_report_free); docs/json.md#online. */
 CST_API cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import io, metrics, plot
+from ._adapter import Adapter, AdapterState
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -30,6 +31,7 @@ from ._errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from ._adapt import adapt, suggest
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
@@ -62,6 +64,8 @@ else:
 load = Stack.load
 
 __all__ = [
+    "Adapter",
+    "AdapterState",
     "ArgumentError",
     "ArrayTypeError",
     "BusyError",
@@ -82,6 +86,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "ablate",
+    "adapt",
     "bound",
     "cka",
     "compare",
@@ -98,6 +103,7 @@ __all__ = [
     "presets",
     "profile",
     "soup",
+    "suggest",
     "swa",
     "swag_fit",
     "swag_sample",

@@ -92,6 +92,32 @@ class PoolConfig(Structure):
     ]
 
 
+class AdapterOptions(Structure):
+    """cst_adapter_options"""
+
+    _fields_ = [("pending", c_int64)]
+
+
+class AdapterState(Structure):
+    """cst_adapter_state"""
+
+    _fields_ = [
+        ("observed", c_int64),
+        ("labelled", c_int64),
+        ("waiting", c_int64),
+        ("dropped", c_int64),
+        ("loss", c_double),
+        ("stack_loss", c_double),
+        ("average_loss", c_double),
+        ("best_member_loss", c_double),
+        ("best_member", c_int32),
+        ("stack_share", c_double),
+        ("newton_share", c_double),
+        ("members_share", c_double),
+        ("average_share", c_double),
+    ]
+
+
 class Metrics(Structure):
     """cst_metrics"""
 
@@ -256,6 +282,17 @@ class ProfileOptions(Structure):
     ]
 
 
+class AdaptOptions(Structure):
+    """cst_adapt_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("rows", POINTER(c_int64)),
+        ("labels", POINTER(c_int32)),
+        ("row_count", c_int64),
+    ]
+
+
 class SweepOptions(Structure):
     """cst_sweep_options"""
 
@@ -358,6 +395,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_adapt": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(AdaptOptions), _OUT, _OUT]),
+    "cst_adapt_suggest": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
@@ -388,6 +427,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),
+    "cst_model_label_shift": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p, _OUT]),
+    "cst_report_set_label_shift": (_STATUS, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "cst_label_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_predict_values_pool": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],
@@ -420,6 +462,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             _OUT,
         ],
     ),  # fmt: skip
+    "cst_adapter_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(c_char_p), c_int32, POINTER(AdapterOptions)]),
+    "cst_adapter_observe": (_STATUS, [c_void_p, c_void_p, POINTER(c_void_p), c_int64, c_void_p, POINTER(c_int64)]),
+    "cst_adapter_label": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32]),
+    "cst_adapter_get_state": (_STATUS, [c_void_p, c_void_p, POINTER(AdapterState)]),
+    "cst_adapter_members": (c_int32, [c_void_p]),
+    "cst_adapter_member_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_adapter_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
+    "cst_adapter_load": (_STATUS, [c_void_p, _OUT, c_void_p, c_char_p]),
+    "cst_adapter_free": (None, [c_void_p, c_void_p]),
     "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
     "cst_predictor_set_domain": (_STATUS, [c_void_p, c_char_p]),

@@ -44,7 +44,7 @@ def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) 
 def probabilities(s: Session, model: Any, pool: Any, split: str, guard: Guard) -> tuple[Array, int]:
     """Probabilities, or values of a regression, flat, and how many rows."""
     rows, out = ctypes.c_int64(), ctypes.c_void_p()
-    status = guard.predict(s, model, pool, split, ctypes.byref(out), ctypes.byref(rows))
+    status = guard.predict(s, model, pool, split, out, rows)
     (flat,) = _taken(s, status, [out], rows.value * c.lib.cst_model_classes(model))
     return flat, rows.value
 

@@ -287,6 +287,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -309,6 +310,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -331,6 +333,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -355,6 +358,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -377,6 +381,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: bool = False,
         return_report: bool = False,
         out: Optional[Path] = None,
@@ -401,6 +406,7 @@ class Stack:
         domains: Union[None, Column, Path] = None,
         guard: str = "warn",
         batch: Optional[int] = None,
+        label_shift: str = "off",
         return_variance: bool = False,
         return_report: bool = False,
         out: Optional[Path] = None,
@@ -423,6 +429,8 @@ class Stack:
         guard: what to do with a batch of 50 rows or more that looks unlike the rows of the fit: "warn" (logger corestack),
         "off", or "auto": the average of all members takes part in it, so that rows depend on the others of their batch.
         batch: its rows, in their order; by default all, or each condition. return_report: return (probabilities, Report).
+        label_shift: "em" or "bbse" estimates the class shares of each batch without labels, and corrects the probabilities
+        where tests find that only these have changed; the Report has the shares.
         return_variance: for regression, return (values, variances).
         Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
         of dicts in COCO's format.
@@ -431,9 +439,9 @@ class Stack:
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
-        guarded = Guard(guard, batch)
+        guarded = Guard(guard, batch, label_shift)
         if guarded.given and self.task != "classification":
-            raise UnsupportedError(f"guard and batch: are not supported for {self.task}")
+            raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
         with Session(threads, memory, progress) as s:

@@ -22,11 +22,15 @@ STRUCTS = {
     "cst_metrics": c.Metrics,
     "cst_reliability_bin": c.ReliabilityBin,
     "cst_guard": c.Guard,
+    "cst_bound_batch": c.BoundBatch,
     "cst_predicted_values": c.PredictedValues,
     "cst_value_metrics": c.ValueMetrics,
     "cst_segmentation_scores": c.SegmentationScores,
     "cst_evaluate_options": c.EvaluateOptions,
     "cst_bound_options": c.BoundOptions,
+    "cst_adapter_options": c.AdapterOptions,
+    "cst_adapter_state": c.AdapterState,
+    "cst_adapt_options": c.AdaptOptions,
     "cst_profile_options": c.ProfileOptions,
     "cst_sweep_options": c.SweepOptions,
     "cst_compare_options": c.CompareOptions,
@@ -47,7 +51,7 @@ CONSTANTS = {
     "CST_TENSOR_ORDER_SORTED": c.TENSOR_ORDER_SORTED,
     "CST_TENSOR_ORDER_GIVEN": c.TENSOR_ORDER_GIVEN,
 }
-ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order|cst_guard_mode"
+ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order|cst_guard_mode|cst_label_method|cst_bound_weights"
 SCALARS = {
     "int": ctypes.c_int,
     "int32_t": ctypes.c_int32,

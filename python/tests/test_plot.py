@@ -415,6 +415,21 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(p, 1 / 3, delta=0.02)  # 2 of 6
         self.assertTrue(np.isnan(_figures._spearman(np.ones(4), np.arange(4.0))[0]))
 
+    def test_online(self):
+        series = {"rows": [100, 200], "labelled": [90, 190], "adapter": [50.0, 80.0], "stack": [49.0, 90.0], "average": [60.0, 100.0],
+                  "best_member": [55.0, 95.0], "switching": [48.0, 85.0]}  # fmt: skip
+        report = {"command": "online", "best_member": "a", "series": series}
+        ax = plot.online(report)
+        lines = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+        self.assertEqual(lines["stack"], [[0, 0], [100, 1], [200, -10]])
+        self.assertEqual(lines["best in each block"], [[0, 0], [100, 2], [200, -5]])
+        self.assertIn("best member (a)", lines)
+        texts_fit(self, ax)
+        with self.assertRaisesRegex(corestack.ArgumentError, "no label was learned"):
+            plot.online({**report, "series": {key: [] for key in series}})
+        with self.assertRaisesRegex(corestack.ArgumentError, "online"):
+            plot.online(self.compared)
+
     def test_threshold(self):
         ax = plot.threshold(self.over_tau)
         rows = [row for row in self.over_tau["rows"] if row["method"] == "paper"]

@@ -1,5 +1,6 @@
 /*
- * The online adapter: what it predicts for a row and what it learns of a label. docs/shift.md.
+ * The online adapter: what it predicts for a row and what it learns of a label.
+ * docs/prediction.md#learning-online.
  */
 #include "adapt/online.h"
 
@@ -23,7 +24,7 @@ static const double TEMPERATURE_PRECISION = 10;
 
 /* The share of its weight that an expert gives to all in 100 rows, and the start of the stack. */
 static const double SHARED = 0.05;
-static const double STACK_START = 0.5;
+static const double STACK_START = 0.9;
 
 /* One row costs an expert no more weight than this likelihood. */
 static const double LEAST_LIKELIHOOD = 1e-7;
@@ -131,9 +132,6 @@ static cst_status hash_model(cst_context *context, const cst_model *model, uint6
 
 cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
                            int32_t members, int64_t capacity, cst_adapter **out) {
-    cst_status status = check_names(context, model, names, members);
-    if (status != CST_OK)
-        return status;
     int64_t width = ((int64_t)members + CST_ONLINE_EXTRA) * model->classes;
     if (members > CST_ONLINE_MEMBERS_MAX || width > RECORD_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
@@ -141,6 +139,9 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
                         "%d members, and %lld numbers per row",
                         (int)members, (int)model->classes, CST_ONLINE_MEMBERS_MAX,
                         (long long)RECORD_MAX);
+    cst_status status = check_names(context, model, names, members);
+    if (status != CST_OK)
+        return status;
     if (capacity == 0) {
         capacity = PENDING_BYTES / (width * (int64_t)sizeof(float));
         capacity = capacity < PENDING_LEAST     ? PENDING_LEAST

@@ -1,6 +1,6 @@
 /*
  * Newton steps with forgetting, one labelled row at a time. Within the online adapter.
- * docs/shift.md.
+ * docs/prediction.md#learning-online.
  */
 #include "adapt/online_newton.h"
 

@@ -1,7 +1,7 @@
 /*
  * Newton steps with forgetting on softmax_c(sum_j w_j x_jc + b_c), one labelled row at a time: an
  * expert of the online adapter. The parameters are those of an adapted model, with a prior centred
- * on the first feature. docs/shift.md.
+ * on the first feature. docs/prediction.md#learning-online.
  */
 #ifndef CST_ADAPT_ONLINE_NEWTON_H
 #define CST_ADAPT_ONLINE_NEWTON_H

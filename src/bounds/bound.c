@@ -122,16 +122,19 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
     return status;
 }
 
-/* batch: NULL for none. */
+/* batch: NULL for none, unless `shifted`. */
 static cst_status bound(cst_context *context, const cst_model *model, cst_pool *pool,
                         const cst_bound_options *options, const cst_bound_batch *batch,
-                        cst_report **report) {
+                        bool shifted, cst_report **report) {
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, options ? options->seed : 0);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bound: model, pool and report are required");
+    if (shifted && (!batch || !batch->split))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound_shifted: the split of the batch is required");
     cst_bound_options o = options ? *options : (cst_bound_options){0};
     cst_bound_work work = {.model = model,
                            .pool = pool,
@@ -157,7 +160,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    return bound(context, model, pool, options, NULL, report);
+    return bound(context, model, pool, options, NULL, false, report);
 }
 
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -166,8 +169,5 @@ cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_p
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    if (!batch || !batch->split)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_bound_shifted: the split of the batch is required");
-    return bound(context, model, pool, options, batch, report);
+    return bound(context, model, pool, options, batch, true, report);
 }

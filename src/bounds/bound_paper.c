@@ -277,8 +277,14 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
     cst_status status = CST_OK;
     /* The rows of a list of files are called "oof" too, and are the ones that are scored. */
     bool scored = strcmp(work->split, "oof") == 0;
-    if (scored || !cst_pool_has_split(work->pool, "oof") ||
-        cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
+    if (work->model->adapted) {
+        cst_notice(context,
+                   "the model was adapted: bounds from rows of split '%s' hold for the adapted "
+                   "model, the PAC-Bayes bound of the paper is about the stack before, and is not "
+                   "reported",
+                   work->split);
+    } else if (scored || !cst_pool_has_split(work->pool, "oof") ||
+               cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
         cst_notice(context,
                    "the PAC-Bayes bound of the paper needs unweighted out-of-fold rows, and the "
                    "pool has no such split 'oof'%s",

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "la/la.h"
 #include "model/absent.h"
+#include "model/fitted_on.h"
 #include "pipeline/document.h"
 #include "pipeline/label.h"
 
@@ -139,6 +140,19 @@ static void put_fit(cst_report *report, const cst_model *model) {
     cst_report_string(report, fit, "pool_hash", cst_model_value(model, "split.pool"));
 }
 
+static void put_adaptation(cst_report *report, const cst_model *model) {
+    json_t *root = cst_report_root(report);
+    const char *step = cst_model_value(model, CST_ADAPTED_KEY ".step");
+    if (!model->adapted)
+        return;
+    json_t *object = cst_report_object(report, root, "adapted_to");
+    cst_report_string(report, object, "split", cst_model_value(model, CST_ADAPTED_KEY));
+    cst_report_integer(report, object, "samples", model->adapted->rows);
+    cst_report_number(report, object, "step", step ? cst_strtod(step, NULL) : NAN);
+    cst_report_number(report, object, "scale", model->adapted->scale);
+    cst_report_integer(report, object, "returned", model->adapted->extra);
+}
+
 /* Options whose values are not those of the preset. */
 static cst_status put_changed(cst_context *context, cst_report *report, const cst_model *model) {
     json_t *changed = cst_report_object(report, cst_report_root(report), "changed");
@@ -232,6 +246,7 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_task_
     put_members(report, model);
     put_learners(report, model);
     put_fit(report, model);
+    put_adaptation(report, model);
     status = put_changed(context, report, model);
     CST_TRY(put_settings(context, report, model));
     if (pool)

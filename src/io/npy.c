@@ -384,7 +384,9 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
         return cst_fail(context, CST_ERROR_INPUT, "%s: row %" PRId64 " is %.9g, not an integer; %s",
                         cst_bytes_name(npy->source), row, value,
-                        isnan(value)   ? "give it a value, or remove the row from every file"
+                        isnan(value)   ? npy->missing
+                                             ? npy->missing
+                                             : "give it a value, or remove the row from every file"
                         : npy->numbers ? npy->numbers
                                        : "save integers");
     *out = (int64_t)value;

@@ -35,6 +35,7 @@ typedef struct cst_npy {
     char descr[24];       /* the dtype as the file spells it */
     unsigned char *raw;   /* scratch of the readers */
     const char *numbers;  /* what to do about a value that is no integer; NULL: save integers */
+    const char *missing;  /* what to do about NaN where numbers are whole; NULL: the rule */
     size_t raw_bytes;
 } cst_npy;
 

@@ -338,10 +338,10 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
             out->count = status == CST_OK ? out->texts->count : 0;
         } else if (status == CST_OK) {
             if (ask->kind == CST_COLUMN_TRUTH)
-                npy->numbers = ask->gaps ? "class numbers are integers, and -1 where a label is "
-                                           "missing"
-                                         : "class numbers are integers; for the targets of a "
-                                           "regression give --task regression";
+                npy->numbers = "class numbers are integers; for the targets of a regression give "
+                               "--task regression";
+            if (ask->gaps)
+                npy->missing = "write -1 where a label is missing";
             status = cst_npy_read_i64(context, npy, &out->numbers, &out->count);
         }
     }

@@ -26,7 +26,7 @@ void cst_text_online(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "%s: %.0f samples x %.0f classes, float32 probabilities\n", out,
                        cst_json_number(root, "rows"), cst_json_number(root, "classes"));
     cst_page_print(page,
-                   "split %s: %.0f rows, of which %.0f have taught their label; %.0f wait for "
+                   "split %s: %.0f rows; the labels of %.0f were learned, %.0f rows wait for "
                    "theirs\n",
                    cst_json_text(root, "split"), cst_json_number(root, "rows"),
                    cst_json_number(root, "labelled"), cst_json_number(root, "waiting"));

@@ -100,6 +100,19 @@ static void print_fit(cst_page *page, const json_t *root) {
     cst_page_print(page, "%s\n", cst_json_text(fit, "pool_hash"));
 }
 
+static void print_adaptation(cst_page *page, const json_t *root) {
+    const json_t *adapted = json_object_get(root, "adapted_to");
+    if (!adapted)
+        return;
+    cst_page_heading(page, "Adapted to");
+    cst_text_label(page, "rows");
+    cst_page_print(page, "split '%s', %.0f samples\n", cst_json_text(adapted, "split"),
+                   cst_json_number(adapted, "samples"));
+    cst_text_label(page, "members");
+    cst_page_print(page, "%.0f came back; weight of the stack %.4f\n",
+                   cst_json_number(adapted, "returned"), cst_json_number(adapted, "scale"));
+}
+
 /* Where a long list is cut: before a comma. */
 static size_t list_length(const char *list) {
     enum { LIST_CHARS = 40 };
@@ -161,6 +174,7 @@ void cst_text_show(cst_page *page, const json_t *root, bool full) {
     print_model(page, root);
     cst_text_domains(page, root);
     print_fit(page, root);
+    print_adaptation(page, root);
     print_changed(page, root);
     if (full) {
         const char *key = NULL;

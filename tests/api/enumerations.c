@@ -148,6 +148,12 @@ PLACE(learned_task, soup(c, (cst_soup_config){.task = (cst_task)value}, true))
 PLACE(learned_output, soup(c, (cst_soup_config){.output = (cst_output)value}, true))
 PLACE(learned_scope, soup(c, (cst_soup_config){.scope = (cst_mix_scope)value}, true))
 
+PLACE(label_shift, cst_model_label_shift(c, model, (cst_label_method)value, NULL, 1, p[0], NULL))
+PLACE(bound_weights,
+      cst_bound_shifted(c, model, pool, NULL,
+                        &(cst_bound_batch){.split = "x", .weights = (cst_bound_weights)value},
+                        &no_report))
+
 static const struct {
     const char *name; /* of the function, then what stands where */
     cst_status (*call)(cst_context *context, int value);
@@ -170,13 +176,16 @@ static const struct {
     {"cst_soup_config.task, learned", learned_task},
     {"cst_soup_config.output, learned", learned_output},
     {"cst_soup_config.scope", learned_scope},
+    {"cst_model_label_shift", label_shift},
+    {"cst_bound_batch.weights", bound_weights},
 };
 enum { PLACE_COUNT = sizeof PLACES / sizeof PLACES[0] };
 
 /* Without a status, or with one that says something else. */
 static const char *const ANSWERED[] = {
-    "cst_make_printable",  "cst_task_name",   "cst_dtype_name",  "cst_dtype_bits",
-    "cst_dtype_is_number", "cst_status_name", "cst_status_text", "cst_soup_fail"};
+    "cst_make_printable", "cst_task_name",       "cst_dtype_name",
+    "cst_dtype_bits",     "cst_dtype_is_number", "cst_status_name",
+    "cst_status_text",    "cst_soup_fail",       "cst_label_verdict_text"};
 enum { ANSWERED_COUNT = sizeof ANSWERED / sizeof ANSWERED[0] };
 
 static const int VALUES[] = {-1, 100, INT_MAX, INT_MIN};
@@ -206,6 +215,7 @@ static void functions_without_status_answer(void **state) {
     for (int v = 0; v < VALUE_COUNT; v++) {
         assert_null(cst_task_name((cst_task)VALUES[v]));
         assert_null(cst_dtype_name((cst_dtype)VALUES[v]));
+        assert_string_equal(cst_label_verdict_text((cst_label_verdict)VALUES[v]), "");
         assert_int_equal(cst_dtype_bits((cst_dtype)VALUES[v]), 0);
         assert_int_equal(cst_dtype_is_number((cst_dtype)VALUES[v]), 0);
         assert_non_null(cst_status_name((cst_status)VALUES[v]));

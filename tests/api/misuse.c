@@ -491,6 +491,7 @@ static void seeds_beyond_documents(void **state) {
         REFUSED(cst_ablate(context, NULL, &compare, NULL));
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
         REFUSED(cst_bound(context, NULL, NULL, &bound, NULL));
+        REFUSED(cst_bound_shifted(context, NULL, NULL, &bound, NULL, NULL));
         REFUSED(cst_profile(context, NULL, NULL, &profile, NULL));
         REFUSED(cst_soup_learned(context, NULL, 0, &soup, NULL, NULL));
     }

@@ -619,6 +619,30 @@ static void refuse_adaptations(fixture *f) {
     assert_int_equal(cst_model_adapted_rows(f->model), 0);
 }
 
+static void refuse_label_shift(fixture *f) {
+    float p[4] = {0};
+    double number = 0;
+    cst_label_batch batch;
+    cst_label_report *report = NULL;
+    REFUSED_ALONE(cst_model_label_shift(NULL, f->model, CST_LABEL_EM, NULL, 1, p, &report));
+    REFUSED(cst_model_label_shift(f->context, NULL, CST_LABEL_EM, NULL, 1, p, &report));
+    REFUSED(cst_model_label_shift(f->context, f->model, CST_LABEL_EM, NULL, 1, NULL, &report));
+    assert_null(report);
+    REFUSED_ALONE(cst_label_report_batch(NULL, NULL, 0, &batch));
+    REFUSED(cst_label_report_batch(f->context, NULL, 0, &batch));
+    REFUSED_ALONE(cst_label_report_share(NULL, NULL, 0, 0, &number, &number, &number));
+    REFUSED(cst_label_report_share(f->context, NULL, 0, 0, &number, &number, &number));
+    REFUSED_ALONE(cst_report_set_label_shift(NULL, f->report, f->model, NULL));
+    REFUSED(cst_report_set_label_shift(f->context, NULL, f->model, NULL));
+    REFUSED(cst_report_set_label_shift(f->context, f->report, NULL, NULL));
+    REFUSED(cst_report_set_label_shift(f->context, f->report, f->model, NULL));
+    assert_int_equal(cst_label_report_batches(NULL), 0);
+    assert_int_equal(cst_label_report_applied(NULL), 0);
+    assert_true(isnan(cst_label_report_fit_share(NULL, 0)));
+    cst_label_report_free(f->context, NULL);
+    cst_label_report_free(NULL, NULL);
+}
+
 /* Options of a profile that are outside their ranges, and lists with gaps. */
 static void refuse_profiles(fixture *f) {
     static const char *const gap[] = {"average", NULL};
@@ -670,6 +694,7 @@ static void computations(void **state) {
     assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
     cst_report_free(f->context, report);
     refuse_adaptations(f);
+    refuse_label_shift(f);
     const cst_profile_options profile = {.split = "oof", .calls = 3, .batch = 4};
     REFUSED_ALONE(cst_profile(NULL, f->model, f->pool, &profile, &report));
     REFUSED(cst_profile(f->context, NULL, f->pool, &profile, &report));
@@ -718,6 +743,14 @@ static void computations(void **state) {
     REFUSED(cst_bound(f->context, NULL, f->pool, NULL, &report));
     REFUSED(cst_bound(f->context, f->model, NULL, NULL, &report));
     REFUSED(cst_bound(f->context, f->model, f->pool, NULL, NULL));
+    const cst_bound_batch batch = {.split = "test"};
+    const cst_bound_batch nameless = {0};
+    REFUSED_ALONE(cst_bound_shifted(NULL, f->model, f->pool, NULL, &batch, &report));
+    REFUSED(cst_bound_shifted(f->context, NULL, f->pool, NULL, &batch, &report));
+    REFUSED(cst_bound_shifted(f->context, f->model, NULL, NULL, &batch, &report));
+    REFUSED(cst_bound_shifted(f->context, f->model, f->pool, NULL, NULL, &report));
+    REFUSED(cst_bound_shifted(f->context, f->model, f->pool, NULL, &nameless, &report));
+    REFUSED(cst_bound_shifted(f->context, f->model, f->pool, NULL, &batch, NULL));
 }
 
 static void values(void **state) {

@@ -256,13 +256,51 @@ static void predictors(void **state) {
     cst_predictor_free(NULL, NULL);
 }
 
+static void adapters(void **state) {
+    cst_context *c = *state;
+    cst_adapter *made = (cst_adapter *)(uintptr_t)8;
+    const float *const rows[1] = {NULL};
+    float *predictions = NULL;
+    int64_t count = 0;
+    int64_t ticket = 0;
+    float row = 0;
+    cst_report *report = NULL;
+    cst_adapter_state found;
+    REFUSED_ALONE(cst_adapter_create(NULL, &made, NULL, NULL, 0, NULL));
+    assert_null(made);
+    REFUSED(cst_adapter_create(c, &made, NULL, NULL, 0, NULL));
+    REFUSED(cst_adapter_create(c, NULL, NULL, NULL, 0, NULL));
+    REFUSED_ALONE(cst_adapter_observe(NULL, NULL, rows, 1, &row, &ticket));
+    REFUSED(cst_adapter_observe(c, NULL, rows, 1, &row, &ticket));
+    assert_int_equal(ticket, -1);
+    REFUSED(cst_adapter_observe(c, NULL, NULL, 1, NULL, NULL));
+    REFUSED_ALONE(cst_adapter_label(NULL, NULL, 0, 0));
+    REFUSED(cst_adapter_label(c, NULL, 0, 0));
+    REFUSED_ALONE(cst_adapter_get_state(NULL, NULL, &found));
+    REFUSED(cst_adapter_get_state(c, NULL, &found));
+    REFUSED(cst_adapter_get_state(c, NULL, NULL));
+    assert_int_equal(cst_adapter_members(NULL), 0);
+    assert_null(cst_adapter_member_name(NULL, 0));
+    REFUSED_ALONE(cst_adapter_save(NULL, NULL, "a"));
+    REFUSED(cst_adapter_save(c, NULL, "a"));
+    REFUSED(cst_adapter_save(c, NULL, NULL));
+    REFUSED_ALONE(cst_adapter_load(NULL, &made, NULL, "a"));
+    REFUSED(cst_adapter_load(c, &made, NULL, "a"));
+    REFUSED(cst_adapter_load(c, NULL, NULL, NULL));
+    REFUSED_ALONE(cst_online(NULL, NULL, NULL, NULL, &predictions, &count, &report));
+    REFUSED(cst_online(c, NULL, NULL, NULL, &predictions, &count, &report));
+    REFUSED(cst_online(c, NULL, NULL, NULL, NULL, NULL, NULL));
+    cst_adapter_free(c, NULL);
+    cst_adapter_free(NULL, NULL);
+}
+
 int suite_null_scores(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores),           cmocka_unit_test(out_of_distribution),
         cmocka_unit_test(bootstraps),       cmocka_unit_test(statistics),
         cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
         cmocka_unit_test(lists_of_options), cmocka_unit_test(reports),
-        cmocka_unit_test(predictors),
+        cmocka_unit_test(predictors),       cmocka_unit_test(adapters),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

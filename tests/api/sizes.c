@@ -160,6 +160,15 @@ static cst_status predictor_predict_present(fixture *f, int64_t n) {
     return status;
 }
 
+static cst_status adapter_observe(fixture *f, int64_t n) {
+    cst_adapter *adapter = NULL;
+    int64_t ticket = 0;
+    assert_int_equal(cst_adapter_create(f->context, &adapter, f->model, NULL, 0, NULL), CST_OK);
+    cst_status status = cst_adapter_observe(f->context, adapter, f->data, n, f->out, &ticket);
+    cst_adapter_free(f->context, adapter);
+    return status;
+}
+
 static cst_predicted_values predicted(const fixture *f, int64_t n) {
     return (cst_predicted_values){.rows = n, .outputs = OUTPUTS, .mean = f->p[0]};
 }
@@ -200,6 +209,7 @@ static const struct {
     {"cst_model_predict_domains", model_predict_domains},
     {"cst_predictor_predict", predictor_predict},
     {"cst_predictor_predict_present", predictor_predict_present},
+    {"cst_adapter_observe", adapter_observe},
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
     {"cst_folds_quantile", quantile},
@@ -241,15 +251,18 @@ enum { SIZED_COUNT = sizeof SIZED / sizeof SIZED[0] };
 static const char *const UNSIZED[] = {
     "cst_context_set_threads", "cst_context_set_memory", "cst_context_set_one_run",
     "cst_evaluate_detections", "cst_evaluate_member", "cst_evaluate_model", "cst_pool_open_files",
-    "cst_pool_load_members", "cst_report_text", "cst_report_text_full", "cst_report_set_integer",
-    "cst_segmentation_from_confusion", "cst_segmentation_evaluate_file", "cst_model_load_memory",
+    "cst_pool_load_members", "cst_adapter_create", "cst_adapter_label", "cst_report_text",
+    "cst_report_text_full", "cst_report_set_integer", "cst_segmentation_from_confusion",
+    "cst_segmentation_evaluate_file", "cst_model_load_memory",
     /* As cst_pool_open_files, and what takes a hash or a seed. */
     "cst_checkpoints_open", "cst_checkpoints_mix", "cst_swa_average", "cst_swag_fit",
     "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy", "cst_soup_learned",
     /* Need a model of a regression: in tests/regression/regression.c. */
     "cst_model_predict_values", "cst_model_intervals",
     /* As many rows as a split has at most: in tests/adapt/adapt.c. */
-    "cst_adapt_suggest", NULL};
+    "cst_adapt_suggest",
+    /* As many rows as the report of a guard: in tests/model/labels.c. */
+    "cst_model_label_shift", "cst_label_report_batch", "cst_label_report_share", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */

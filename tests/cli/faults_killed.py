@@ -101,28 +101,22 @@ class Killed(PoolCase):
         model = os.path.join(self.out, "m.cstack")
         self.overwrite(model, [["fit", self.pool, "-o", model, "--preset", "prototype", "--set", f"seed={s}"] for s in (1, 2)], FITS)
 
-    def test_at_every_call(self):
-        """Killed before each call that changes files, one after the other."""
-        model = os.path.join(self.out, "m.cstack")
-        versions = [["fit", self.pool, "-o", model, "--preset", "prototype", "--set", f"seed={s}"] for s in (1, 2)]
-        whole = []
-        for arguments in versions:
-            self.works(*arguments)
-            whole.append(self.read(model))
+    def at_every_call(self, file, whole, arguments):
+        """Killed before each call that changes files, one after the other: `file` is as before, or as the command makes it."""
         moments = dict.fromkeys(("open", "write", "fsync", "link", "rename", "close"), 0)
         replaced = 0
         for kind in moments:
             for place in range(100):
-                with open(model, "wb") as file:
-                    file.write(whole[0])
+                with open(file, "wb") as old:
+                    old.write(whole[0])
                 env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.out,
                        "CST_IO_FAULT": f"{kind}=kill:{place}",
                        "TMPDIR": self.tmp, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-                result = run(*versions[1], env=env)
-                self.assertIn(self.read(model), whole)
-                replaced += self.read(model) == whole[1]
+                result = run(*arguments, env=env)
+                self.assertIn(self.read(file), whole)
+                replaced += self.read(file) == whole[1]
                 left = self.left
-                self.look("m.cstack")
+                self.look(os.path.basename(file))
                 if self.nameless and (place == 0 and kind in ("open", "fsync", "link") or kind == "write"):
                     self.assertEqual(self.left, left, f"{kind} {place}: before it is finished, a file has no name here")
                 if result.code == 0:
@@ -130,8 +124,29 @@ class Killed(PoolCase):
                 self.assertEqual(result.code, -signal.SIGKILL)
                 moments[kind] += 1
         for kind, seen in moments.items():
-            self.assertGreater(seen, 0 if kind != "link" or self.nameless else -1, f"a fit makes no call of the kind {kind}")
+            self.assertGreater(seen, 0 if kind != "link" or self.nameless else -1, f"no call of the kind {kind}")
         print(f"killed before each of {sum(moments.values())} calls, {replaced} new files, {self.left} left-over names")
+
+    def test_at_every_call(self):
+        model = os.path.join(self.out, "m.cstack")
+        versions = [["fit", self.pool, "-o", model, "--preset", "prototype", "--set", f"seed={s}"] for s in (1, 2)]
+        whole = []
+        for arguments in versions:
+            self.works(*arguments)
+            whole.append(self.read(model))
+        self.at_every_call(model, whole, versions[1])
+
+    def test_state(self):
+        """The state of an online run is that before the run, or that after it."""
+        self.fit("--preset", "prototype")
+        state = os.path.join(self.out, "service.state")
+        arguments = ["online", self.model, self.pool, "--state", state, "--delay", "7"]
+        whole = []
+        for _ in range(2):
+            self.works(*arguments)
+            whole.append(self.read(state))
+        self.assertNotEqual(whole[0], whole[1])
+        self.at_every_call(state, whole, arguments)
 
     def test_predict(self):
         self.fit("--preset", "prototype")

@@ -27,7 +27,7 @@ from support import SOURCES, run  # noqa: E402
 FOLDER = os.path.join(SOURCES, "tests", "golden")
 EXAMPLES = os.path.join(SOURCES, "examples")
 POOLS = ("digits", "concrete", "regression", "segmentation", "detection")
-COMMANDS = "fit predict evaluate compare adapt ablate sweep inspect show profile bound folds soup swa swag options".split()
+COMMANDS = "fit predict online evaluate compare adapt ablate sweep inspect show profile bound folds soup swa swag options".split()
 # Fewer pixels than the default, since a fit on 50,000 takes several seconds.
 SETTINGS = {"segmentation": ["--set", "segment.pixels=2000"]}
 OUTPUT = {"segmentation": ["--format", "labels", "-o", "maps"], "detection": ["-o", "fused.json"]}
@@ -46,6 +46,8 @@ def of_pool(pool):
     yield "inspect", [pool, *settings], json
     yield "fit", [pool, "-o", model, "--set", "evaluate.nested=false", *settings], json
     yield "predict", [model, pool, *OUTPUT.get(pool, ["-o", "out.npy"])], json
+    if pool == "digits":
+        yield "online", [model, pool, "--delay", "20"], json
     yield "show", [model, pool], pool == "digits"
     yield "evaluate", [model, pool, *baselines, "--resamples", "20"], json
     yield "compare", [pool, "--methods", "best-single,average,default", *held_out, *settings], json

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void context_create(trial *t) {
     cst_context *made = NULL;
@@ -565,6 +566,82 @@ static void predictor_predict_present(trial *t) {
     cst_predictor_free(t->c, made);
 }
 
+/* ---- a stream ---- */
+
+static cst_adapter *adapter_of(trial *t) {
+    cst_adapter *made = NULL;
+    must(t->w->quiet, cst_adapter_create(t->w->quiet, &made, t->w->model, NULL, 0, NULL),
+         "adapter");
+    return made;
+}
+
+static void adapter_create(trial *t) {
+    cst_adapter *made = NULL;
+    TRY(t, cst_adapter_create(t->c, &made, t->w->model, NULL, 0, NULL), made == NULL);
+    cst_adapter_free(t->c, made);
+}
+
+static void adapter_observe(trial *t) {
+    cst_adapter *made = adapter_of(t);
+    float out[ROWS * CLASSES] = {0};
+    int64_t ticket = 0;
+    TRY(t, cst_adapter_observe(t->c, made, t->w->data, ROWS, out, &ticket), ticket == -1);
+    add_bytes(t, out, sizeof out);
+    cst_adapter_free(t->w->quiet, made);
+}
+
+static void adapter_label(trial *t) {
+    cst_adapter *made = adapter_of(t);
+    float out[ROWS * CLASSES] = {0};
+    int64_t ticket = 0;
+    must(t->w->quiet, cst_adapter_observe(t->w->quiet, made, t->w->data, ROWS, out, &ticket),
+         "rows");
+    TRY(t, cst_adapter_label(t->c, made, 3, 1), true);
+    cst_adapter_free(t->w->quiet, made);
+}
+
+static void adapter_save(trial *t) {
+    char path[512];
+    cst_adapter *made = adapter_of(t);
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.state"));
+    TRY(t, cst_adapter_save(t->c, made, path), access(path, F_OK) != 0);
+    add_file(t, path);
+    (void)unlink(path);
+    cst_adapter_free(t->w->quiet, made);
+}
+
+static void adapter_load(trial *t) {
+    char path[512];
+    cst_adapter *made = adapter_of(t);
+    cst_adapter *loaded = NULL;
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "read.state"));
+    must(t->w->quiet, cst_adapter_save(t->w->quiet, made, path), "state");
+    TRY(t, cst_adapter_load(t->c, &loaded, t->w->model, path), loaded == NULL);
+    cst_adapter_free(t->c, loaded);
+    cst_adapter_free(t->w->quiet, made);
+}
+
+/* With a new adapter, since one has seen some of the rows after a failure. */
+static cst_status run_online(trial *t, float **out, int64_t *rows, cst_report **report) {
+    cst_adapter *made = NULL;
+    const cst_online_options options = {.split = "oof"};
+    cst_status status = cst_adapter_create(t->c, &made, t->w->model, NULL, 0, NULL);
+    if (status == CST_OK)
+        status = cst_online(t->c, made, t->w->pool, &options, out, rows, report);
+    cst_adapter_free(t->c, made);
+    return status;
+}
+
+static void online(trial *t) {
+    float *out = NULL;
+    int64_t rows = 0;
+    cst_report *report = NULL;
+    TRY(t, run_online(t, &out, &rows, &report), out == NULL && rows == 0 && report == NULL);
+    add_bytes(t, out, (size_t)rows * CLASSES * sizeof *out);
+    cst_free(t->c, out);
+    cst_report_free(t->c, report);
+}
+
 static void model_save_memory(trial *t) {
     void *bytes = NULL;
     size_t size = 0;
@@ -640,6 +717,12 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_model_restrict", "values", values_restrict},
     {"cst_model_predict_values", "", model_predict_values},
     {"cst_model_intervals", "", model_intervals},
+    {"cst_adapter_create", "", adapter_create},
+    {"cst_adapter_observe", "", adapter_observe},
+    {"cst_adapter_label", "", adapter_label},
+    {"cst_adapter_save", "", adapter_save},
+    {"cst_adapter_load", "", adapter_load},
+    {"cst_online", "", online},
     {"cst_predictor_create", "", predictor_create},
     {"cst_predictor_predict", "", predictor_predict},
     {"cst_predictor_predict_present", "", predictor_predict_present},

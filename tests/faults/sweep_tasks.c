@@ -340,6 +340,16 @@ static void bound_leaks(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void bound_new_rows(trial *t) {
+    const cst_bound_options options = {.split = "test"};
+    const cst_bound_batch batch = {.split = "oof"};
+    cst_report *report = NULL;
+    TRY(t, cst_bound_shifted(t->c, t->w->model, t->w->files, &options, &batch, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
@@ -381,5 +391,6 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_evaluate_stack", "", evaluate_stack},
     {"cst_bound", "", bound},
     {"cst_bound", "leaks", bound_leaks},
+    {"cst_bound_shifted", "", bound_new_rows},
 };
 const size_t SWEEP_TASKS_COUNT = sizeof SWEEP_TASKS / sizeof SWEEP_TASKS[0];

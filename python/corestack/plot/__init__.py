@@ -1,5 +1,5 @@
 """Plots of what the library found, with matplotlib: reliability, cka, spectrum, accuracy_flops,
-front, weights, and the paper's figures: kappa, threshold, pool_size, ablation.
+front, weights, online, and the paper's figures: kappa, threshold, pool_size, ablation.
 
 Each function draws into `ax`, or into a figure of its own, and returns the Axes:
 
@@ -45,13 +45,13 @@ from .._drawing import (
 from .._errors import ArgumentError
 from .._stack import Stack
 from .._types import Column, Floats, Path, SupportsArray
-from ._figures import ablation, kappa, pool_size, threshold
+from ._figures import ablation, kappa, online, pool_size, threshold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "ablation", "accuracy_flops", "cka", "front", "kappa", "pool_size", "reliability", "spectrum", "threshold", "weights",
+    "ablation", "accuracy_flops", "cka", "front", "kappa", "online", "pool_size", "reliability", "spectrum", "threshold", "weights",
 ]  # fmt: skip
 
 # ---- reliability ---------------------------------------------------------------------------------

@@ -84,6 +84,10 @@ def _over_size(pool: str, a: argparse.Namespace) -> Document:
     return sweep(pool, over="pool.size", values=_sizes(pool, a), draws=a.draws, methods=_methods(a, "paper,default"), **how)
 
 
+def _streamed(pool: str, a: argparse.Namespace) -> Document:
+    raise ArgumentError(f"{pool}: is no report; online is drawn from what `corestack online MODEL POOL --json` printed")
+
+
 FIGURES = (
     Figure("kappa", "condition number against accuracy, with Spearman's rho: compare, ablate, or both", _figures.kappa,
            lambda pool, a: [_compared(pool, a), _ablated(pool, a)], 2),
@@ -95,6 +99,8 @@ FIGURES = (
            lambda pool, a: [_over_size(pool, a)]),
     Figure("ablation", "accuracy and ECE as the stages are switched on: ablate", _figures.ablation,
            lambda pool, a: [_ablated(pool, a)]),
+    Figure("online", "regret of the adapter over the rows of a stream: online", _figures.online,
+           lambda pool, a: [_streamed(pool, a)]),
 )  # fmt: skip
 
 

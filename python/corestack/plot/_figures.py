@@ -252,6 +252,39 @@ def _legend_pair(ax: "Axes", right: "Axes") -> None:
     ax.set_title(ax.get_title(), pad=10 + 15 * -(-len(labels) // columns))
 
 
+# ---- streams -------------------------------------------------------------------------------------
+
+
+def online(
+    report: Document, *, metric: Optional[str] = None, title: Optional[str] = None, ax: Optional["Axes"] = None
+) -> "Axes":
+    """The adapter's regret over the rows of a stream: its sum of losses less that of the stack, the average, and the best member.
+
+    report: of `corestack online`. Below 0 the adapter is better. The dotted line is the best of them in each block.
+    """
+    if metric not in (None, "nll"):
+        raise ArgumentError(f"online: metric is '{metric}'; the report has the losses of nll alone")
+    document = read_document(report, ("online",), "online")
+    series = key_of(document, "series", "online", "corestack online writes it")
+    rows, adapter = floats(series["rows"]), floats(series["adapter"])
+    if not len(rows):
+        raise ArgumentError("online: no label was learned, so there is no regret to draw")
+    ax = new_axes(6.4, 4.2) if ax is None else ax
+    best = document.get("best_member")
+    lines = {"stack": "stack", "average": "average", "best_member": f"best member ({best})", "switching": "best in each block"}
+    for k, (key, label) in enumerate(lines.items()):
+        regret = adapter - floats(series[key])
+        style = {"color": GREY, "linestyle": ":"} if key == "switching" else {"color": _COLORS[k]}
+        ax.plot(np.append(0, rows), np.append(0, regret), linewidth=1.6, label=label, zorder=3, **style)
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.set_xlabel("rows of the stream")
+    ax.set_ylabel("regret of the adapter (nats)")
+    _grid(ax)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, fontsize="small", frameon=False, borderaxespad=0.2)
+    ax.set_title("Regret on the stream" if title is None else title, pad=40)
+    return ax
+
+
 # ---- ablation ------------------------------------------------------------------------------------
 
 

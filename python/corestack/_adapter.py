@@ -1,0 +1,177 @@
+"""A stack on a stream: rows come, labels come later or never."""
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+
+from . import _library as c
+from . import _values
+from ._convert import as_array, in_c_order
+from ._errors import ArrayTypeError, ArgumentError, Error, MismatchError
+from ._session import Session
+from ._stack import Stack
+from ._types import Array, Path
+
+
+class AdapterState(NamedTuple):
+    """What an :class:`Adapter` has seen. Losses are mean NLLs over the rows with a label, each as it was predicted when it came.
+
+    The four shares are of the next prediction: the stack, its refitted weights, averages, and single members.
+    """
+
+    observed: int
+    labelled: int
+    waiting: int
+    dropped: int
+    loss: float
+    stack_loss: float
+    average_loss: float
+    best_member_loss: float
+    best_member: Optional[str]
+    stack_share: float
+    newton_share: float
+    members_share: float
+    average_share: float
+
+
+class Adapter:
+    """Predict a stream of rows with a stack, and learn from the labels that come. Classification only.
+
+    >>> adapter = corestack.Adapter(stack, members=names)
+    >>> p, ticket = adapter.observe(preds)
+    >>> adapter.label(ticket, 3)
+
+    members: names of all members whose predictions will come, in that order: those of the stack and any others; None for
+    those of the stack. pending: the last so many rows can be given a label (10,000, or what fits into 8 MiB). Calls from
+    several threads wait for each other.
+    """
+
+    def __init__(
+        self, stack: Union[Stack, Path], members: Optional[Sequence[str]] = None, *, pending: Optional[int] = None
+    ) -> None:
+        options = c.AdapterOptions(pending=0 if pending is None else _values.integer(pending, "pending"))
+        if pending is not None and options.pending < 1:
+            raise ArgumentError(f"pending: is {pending}; it must be at least 1")
+        names = None if members is None else [_values.text(name, "members") for name in members]
+        texts = None if names is None else (ctypes.c_char_p * max(len(names), 1))(*names)
+        count = 0 if names is None else len(names)
+        self._open(
+            stack,
+            lambda context, out, model: c.lib.cst_adapter_create(context, out, model, texts, count, ctypes.byref(options)),
+        )
+
+    def _open(self, stack: Any, make: Any) -> None:
+        self._stack = stack if isinstance(stack, Stack) else Stack.load(stack)  # the model's owner
+        self._lock = threading.Lock()
+        self._session: Optional[Session] = None
+        session = self._session = Session(threads=1, interrupts=False).__enter__()
+        try:
+            self._made = session.make_with(c.lib.cst_adapter_free, lambda context, o: make(context, o, self._stack._model))
+        except BaseException:
+            self._session = None
+            session.__exit__()
+            raise
+        count = c.lib.cst_adapter_members(self._made)
+        self._members = [c.lib.cst_adapter_member_name(self._made, k).decode() for k in range(count)]
+        self._classes = c.lib.cst_model_classes(self._stack._model)
+
+    def __del__(self) -> None:
+        session, self._session = getattr(self, "_session", None), None
+        if session is not None:
+            session.__exit__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Adapter does not pickle: save it to a file with save(), and load it with Adapter.load()")
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        assert self._session is not None
+        self._session.check(function(self._session.context, self._made, *arguments))
+
+    @property
+    def members(self) -> list[str]:
+        """Names of the members whose predictions it takes, in order."""
+        return list(self._members)
+
+    def _arrays(self, preds: Any) -> list[Array]:
+        if isinstance(preds, Mapping):
+            missing = next((name for name in self._members if name not in preds), None)
+            if missing is not None:
+                raise MismatchError(f"predictions: member '{missing}' is missing")
+            preds = [preds[name] for name in self._members]
+        if not hasattr(preds, "__getitem__") or isinstance(preds, str):
+            raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
+        if len(preds) != len(self._members):
+            raise MismatchError(f"predictions: {len(preds)} arrays; give those of the {len(self._members)} members")
+        try:
+            arrays = [in_c_order(as_array(a, name), np.float32) for a, name in zip(preds, self._members)]
+        except (TypeError, ValueError) as error:
+            if isinstance(error, Error):
+                raise
+            raise ArrayTypeError(f"predictions: not numbers: {error}") from None
+        shape = arrays[0].shape
+        if any(a.shape != shape for a in arrays) or len(shape) not in (1, 2) or shape[-1] != self._classes or 0 in shape:
+            raise MismatchError(
+                f"predictions: have shapes {sorted({a.shape for a in arrays})}; each must be ({self._classes},) or "
+                f"(rows, {self._classes}), at least one row"
+            )
+        return arrays
+
+    def observe(self, preds: Any) -> tuple[Array, Any]:
+        """Predict one row, or several with what is known now; return probabilities and tickets.
+
+        preds: probabilities of the members, by name or in the order of `members`: (classes,) for one row, whose ticket is a
+        number, or (rows, classes), whose tickets are an array.
+        """
+        arrays = self._arrays(preds)
+        shape, first = arrays[0].shape, ctypes.c_int64()
+        rows = 1 if len(shape) == 1 else shape[0]
+        out = np.empty(shape, np.float32)
+        places = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
+        with self._lock:
+            self._call(c.lib.cst_adapter_observe, places, rows, out.ctypes.data, ctypes.byref(first))
+        return out, first.value if len(shape) == 1 else np.arange(first.value, first.value + rows)
+
+    def label(self, ticket: Any, label: Any) -> None:
+        """Learn the label (a class number) of a row by its ticket, or of several rows.
+
+        Of several, those before a wrong one are learned.
+        """
+        tickets, labels = np.atleast_1d(np.asarray(ticket)), np.atleast_1d(np.asarray(label))
+        for what, given in (("ticket", tickets), ("label", labels)):
+            if given.dtype.kind not in "iu" or given.ndim != 1:
+                raise ArrayTypeError(f"{what}: must be a whole number, or one for each row")
+        if tickets.shape != labels.shape:
+            raise MismatchError(f"{len(tickets)} tickets, but {len(labels)} labels")
+        with self._lock:
+            for one, y in zip(tickets.tolist(), labels.tolist()):
+                if not -(2**31) <= y < 2**31 or not -(2**63) <= one < 2**63:
+                    raise ArgumentError(f"ticket {one}: label {y} is no class")
+                self._call(c.lib.cst_adapter_label, one, y)
+
+    @property
+    def state(self) -> AdapterState:
+        """What it has seen so far."""
+        found = c.AdapterState()
+        with self._lock:
+            self._call(c.lib.cst_adapter_get_state, ctypes.byref(found))
+        values = {name: getattr(found, name) for name, _ in c.AdapterState._fields_}
+        best = values["best_member"]
+        values["best_member"] = None if best < 0 else self._members[best]
+        return AdapterState(**{name: values[name] for name in AdapterState._fields})
+
+    def save(self, path: Path) -> None:
+        """Write what was learned, with the rows that wait for their label, to a file; whole or not at all."""
+        with self._lock:
+            self._call(c.lib.cst_adapter_save, _values.path(path, "path"))
+
+    @classmethod
+    def load(cls, path: Path, stack: Union[Stack, Path]) -> "Adapter":
+        """Go on from a file of :meth:`save`, or of `corestack online --state`, with the same stack."""
+        file = _values.path(path, "path")
+        made = cls.__new__(cls)
+        made._open(stack, lambda context, out, model: c.lib.cst_adapter_load(context, out, model, file))
+        return made

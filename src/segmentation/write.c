@@ -286,10 +286,12 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_segmentation_predict: model, pool, split, format and path are required");
+    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
+        (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_segmentation_predict: model, pool, split, format, path and a mode of "
+                        "the guard are "
+                        "required");
     if (cst_pool_task(pool) != CST_TASK_SEGMENTATION || model->task != CST_TASK_SEGMENTATION)
         return cst_fail(context, CST_ERROR_INPUT,
                         "maps need a model and a pool of task segmentation; this model is for %s "

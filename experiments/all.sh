@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.."
 failed=0
-for name in clean weight-space regression corruptions dense long-tail domain-shift ablation threshold pool-size ood kappa lambda ece kernel gate risk complexity bounds seeds default regret; do
+for name in clean weight-space regression shift corruptions dense long-tail domain-shift ablation threshold pool-size ood kappa lambda ece kernel gate risk complexity bounds seeds default regret; do
     "experiments/$name/run.py" "$@" || failed=1
 done
 experiments/claims/run.py || failed=1

@@ -21,7 +21,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Sections in the order of experiments/results.md.
-SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
+SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "shift", "ablation", "threshold", "pool-size", "ood", "kappa",
             "lambda", "ece", "bounds", "seeds", "default", "regret"]
 
 INTRODUCTION = """# Results on real pools
@@ -53,6 +53,8 @@ POOLS = {
                         "made by experiments/pools/vision.py vision_longtail"),
     "weight_space": ("Fashion-MNIST: one small CNN trained, fine-tuned, averaged and sampled in many ways, and five other models, frozen",
                      "made by experiments/weight-space/train.py, then run.py"),
+    "mnist_c": ("MNIST: 12 classical models, out-of-fold predictions, with the corruptions of `vision`",
+                "made by experiments/pools/mnist_corrupted.py"),
     "fashion": ("Fashion-MNIST: 18 members, frozen", "made by experiments/pools/fashion_mnist.py"),
     "mnist": ("noisy MNIST at 14x14: 18 members, out-of-fold predictions", "made by experiments/pools/mnist.py"),
     "union20": ("MNIST and Fashion-MNIST together: 16 classical models, out-of-fold predictions",
@@ -163,6 +165,17 @@ def find_pools(options, names):
         else:
             print(f"pool {name} was not found: {POOLS[name][1]}", file=sys.stderr)
     return found
+
+
+def worn_split(document):
+    """Name of the first labelled split of several conditions."""
+    return next((name for name, entry in document["splits"].items() if entry.get("conditions") and labelled(entry)), None)
+
+
+def domain_splits(document):
+    """The labelled splits of a pool besides `oof` and `test`, without those of several conditions."""
+    return [name for name, entry in document["splits"].items()
+            if name not in ("oof", "test") and labelled(entry) and not entry.get("conditions") and not entry.get("ood")]
 
 
 def described(name):
@@ -409,6 +422,11 @@ def permutation_p(x, y, statistic, seed=0, draws=10000):
     value = abs(statistic(x, y))
     hits = sum(abs(statistic(x, rng.permutation(y))) >= value - 1e-12 for _ in range(draws))
     return (hits + 1) / (draws + 1)
+
+
+def under_shift():
+    """What experiments/shift/run.py measured: {pool: figures}."""
+    return read_json(ROOT / "experiments" / "shift" / "figures.json")
 
 
 def percentile(samples):

@@ -24,11 +24,6 @@ NONNEGATIVE = "default, non-negative"
 POOLS = ["cifar10", "vision"]
 
 
-def worn_split(document):
-    """Name of the first labelled split of several conditions."""
-    return next((name for name, entry in document["splits"].items() if entry.get("conditions") and common.labelled(entry)), None)
-
-
 def families_of(row):
     return {name: error for name, error in row["families"].items() if not name.endswith("_ci")}
 
@@ -65,7 +60,7 @@ def robust_members(manifest, report, split):
 def measure(options, pools):
     figures, page = {}, {"pools": {}}
     for name, manifest in pools.items():
-        split = worn_split(json.loads(manifest.read_text()))
+        split = common.worn_split(json.loads(manifest.read_text()))
         report, rows = one_pool(options, manifest, split)
         families = list(rows[0]["families"])
         figures[name] = {r["method"]: {k: v for k, v in r.items() if k not in ("severities", "families")} for r in rows}
@@ -91,6 +86,7 @@ def section(figures, page):
              "conditions. The corruptions are simple versions of those of ImageNet-C. "
              f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", "",
             *tables(figures, page), "### Does the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
+            *guarded(common.under_shift()),
             *finding(figures, {n: p["robust"] for n, p in page["pools"].items()}),
             common.conditions(page, ["compare POOL --split corrupted --clean test"])]
 
@@ -128,6 +124,26 @@ def verdict(name, rows):
 
 
 
+def guarded(shift):
+    """Errors and NLL by family and severity with the guard and with labels, from the experiment shift."""
+    lines = []
+    for name, f in shift.items():
+        cells = []
+        for method in f["methods"]:
+            cells.append([method, *(f"{100 * values[method][1]:.1f}" for values in f["families"].values()),
+                          *(f"{100 * values[method][1]:.1f}" for values in f["severities"].values()),
+                          *(f"{values[method][0]:.2f}" for values in f["severities"].values())])
+        heads = [*(f"error %, {k}" for k in f["families"]), *(f"error %, severity {k}" for k in f["severities"]),
+                 *(f"NLL at {k}" for k in f["severities"])]
+        for column, _ in enumerate(heads, 1):
+            common.embolden(cells, [float(c[column]) for c in cells], column, False)
+        lines += [f"### {name}, with the guard and with labels", "", *common.table(["method", *heads], cells)]
+    if lines:
+        lines += ["These tables are of `experiments/shift/run.py` ([Under shift](#under-shift)): the guard acts on batches of 200 rows of one condition, and "
+                  "labels are those of random rows of each condition, whose other rows are scored.", ""]
+    return lines
+
+
 def finding(figures, robust):
     """What a strong shift does to a stack that was chosen on clean rows."""
     if "vision" not in figures:
@@ -146,6 +162,11 @@ def finding(figures, robust):
         cifar = {m: f"{100 * r['mce']:.1f}%" for m, r in figures["cifar10"].items()}
         other = (f" `cifar10` does not show this: `default` {cifar['default']}, `average` {cifar['average']}, `prototype` "
                  f"{cifar['prototype']}.")
+    shift = common.under_shift().get("vision")
+    guard = "" if not shift else "; ".join(
+        f"{said} {100 * shift['methods'][m]['error']:.1f}% error, NLL {shift['methods'][m]['nll']:.2f}" for said, m in
+        (("The guard, which `predict` uses by default on files, tests whether a batch looks like the rows of the fit and otherwise leans on the average:", "default, guard"),
+         ("with 50 labelled rows of each condition (`corestack adapt`)", "default, 50 labels"))) + ". "
     return ["### Under strong shift the best stack on clean rows is not the best one", "",
             f"On `vision`, `default` has rank {place} of {len(rows) - 1} methods by NLL on clean test rows. On corrupted rows it has "
             f"{pair('default')}; the plain average has {pair('average')} and the preset `prototype` {pair('prototype')}. The "
@@ -158,14 +179,12 @@ def finding(figures, robust):
                f"{100 * figures['cifar10'][NONNEGATIVE]['mce']:.1f}% error on `cifar10`" if "cifar10" in figures else "")
             + ". They raise the nested NLL on clean rows of nearly every pool ([robustness.md](../docs/robustness.md)), so they are an "
             "option and not the default.", "",
-            "If rows in use may be far from those that were fitted on, compare methods on a shifted split of your own (`corestack "
-            "compare POOL --split SHIFTED`). Without one, the plain average is the cautious choice; `--preset prototype` and "
-            "non-negative weights lie between the two. A temperature fitted on clean rows does not carry over: here it takes the NLL "
-            f"of the average from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. If you have labelled rows of the shift, put some "
-            "of them into `oof`. No choice wins under every shift: in the table of Domain shift the best method differs from target to "
+            f"{guard}[shift.md](../docs/shift.md) says what to do when data change. To choose between methods, compare them on a shifted split of "
+            "your own (`corestack compare POOL --split SHIFTED`). A temperature fitted on clean rows does not carry over: here it takes the NLL "
+            f"of the average from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. No choice wins under every shift: in the table of Domain shift the best method differs from target to "
             "target.", ""]
 
 
 if __name__ == "__main__":
     common.run(__doc__, "corruptions", "Corruptions", POOLS, measure, section, tables, common.needs(
-        "classification", more=lambda d: None if worn_split(d) else "it has no labelled split with `conditions`"))
+        "classification", more=lambda d: None if common.worn_split(d) else "it has no labelled split with `conditions`"))

@@ -20,16 +20,10 @@ PAPER = [  # average, clipart, painting, sketch
 POOLS = ["vision"]
 
 
-def targets(document):
-    """The labelled splits of a pool besides `oof` and `test`, without those of several conditions."""
-    return [name for name, entry in document["splits"].items()
-            if name not in ("oof", "test") and common.labelled(entry) and not entry.get("conditions") and not entry.get("ood")]
-
-
 def measure(options, pools):
     figures, page = {}, {"pools": {}}
     for name, manifest in pools.items():
-        shifts = targets(json.loads(manifest.read_text()))
+        shifts = common.domain_splits(json.loads(manifest.read_text()))
         report = common.compare(options, manifest, "--split", ",".join(shifts))
         rows = {}
         for r in report["rows"]:
@@ -53,8 +47,27 @@ def section(figures, page):
              "Ours is top-1 % on images rotated by 30 degrees, at half the resolution, and shifted by 4 pixels. Neither members nor "
              "stacks were trained on such images.", "",
             *tables(figures, page),
+            *guarded(common.under_shift()),
             *layer(),
             common.conditions(page, [f"compare POOL --split {','.join(p['targets'])}" for p in page["pools"].values()])]
+
+
+def guarded(shift):
+    """With the guard and with labels, from the experiment shift."""
+    lines = []
+    for name, f in shift.items():
+        if not f["domains"]:
+            continue
+        cells = [[method, *(f"{100 - 100 * values[method][2]:.1f} ± {100 * values[method][3]:.1f}" for values in f["domains"].values()),
+                  *(f"{values[method][0]:.3f} ± {values[method][1]:.3f}" for values in f["domains"].values())] for method in f["methods"]]
+        for at, (scale, highest) in enumerate(((2, False), (0, False))):
+            for column, values in enumerate(f["domains"].values(), 1 + at * len(f["domains"])):
+                common.embolden(cells, [values[method][scale] for method in f["methods"]], column, highest)
+        lines += [f"### {name}: with the guard and with labels", "", *common.table(
+            ["method", *(f"top-1 %, {t}" for t in f["domains"]), *(f"NLL, {t}" for t in f["domains"])], cells)]
+    if lines:
+        lines += ["± is one standard error over images. Measured by `experiments/shift/run.py` ([Under shift](#under-shift)).", ""]
+    return lines
 
 
 def layer():
@@ -116,4 +129,4 @@ def verdict(rows, shifts):
 
 if __name__ == "__main__":
     common.run(__doc__, "domain-shift", "Domain shift", POOLS, measure, section, tables, common.needs(
-        "classification", split=None, more=lambda d: None if targets(d) else "it has no labelled split besides oof and test"))
+        "classification", split=None, more=lambda d: None if common.domain_splits(d) else "it has no labelled split besides oof and test"))

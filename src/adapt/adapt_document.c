@@ -4,6 +4,12 @@
 #include "adapt/adapt.h"
 #include "pool/pool.h"
 
+/* docs/bounds.md#under-shift */
+static const char CERTIFICATES[] =
+    "bounds and prediction sets of the stack before do not hold for the adapted one: run bound on "
+    "labelled rows that neither the fit nor the adaptation used; similarity, clusters and spectrum "
+    "of the members stay";
+
 static double weight_of(const cst_model *made, int32_t k) {
     return made->adapted ? made->adapted->weights[k] : 0;
 }
@@ -57,4 +63,6 @@ void cst_adapt_document(cst_report *report, const cst_model *before, const cst_m
     for (int32_t c = 0; made->adapted && choice->biases && c < made->classes; c++)
         cst_report_add_number(report, list, made->adapted->bias[c]);
     put_candidates(report, choice);
+    if (choice->adapted)
+        cst_report_string(report, root, "certificates", CERTIFICATES);
 }

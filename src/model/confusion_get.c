@@ -6,8 +6,7 @@
 
 #include <inttypes.h>
 
-/* A count of seven bits in each byte, the low ones first, from 0 to `most`. */
-static int32_t get_count(cst_reader *r, const char *what, int32_t most) {
+int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most) {
     size_t at = r->at;
     uint64_t value = 0;
     for (int shift = 0; shift < 35; shift += 7) {
@@ -57,7 +56,7 @@ static void get_bins(cst_reader *r, cst_confusion *confusion) {
     int64_t rows = 0;
     for (size_t i = 0; r->status == CST_OK && i < (size_t)confusion->classes * CST_CONFUSION_BINS;
          i++) {
-        confusion->bin[i] = get_count(r, "a number of rows", INT32_MAX);
+        confusion->bin[i] = cst_reader_count(r, "a number of rows", INT32_MAX);
         rows += confusion->bin[i];
     }
     if (r->status == CST_OK && (rows < 1 || rows > INT32_MAX))
@@ -70,16 +69,16 @@ static void get_entries(cst_reader *r, cst_confusion *confusion, int32_t entries
         size_t at = r->at;
         int32_t before = -1;
         int64_t left = cst_confusion_rows(confusion, c);
-        int32_t count = get_count(r, "the number of predicted classes", entries - used);
+        int32_t count = cst_reader_count(r, "the number of predicted classes", entries - used);
         for (int32_t e = 0; r->status == CST_OK && e < count; e++) {
             if (before + 1 >= confusion->classes) {
                 cst_reader_refuse(r, r->at, "a predicted class is beyond the last one");
                 break;
             }
             int32_t most = confusion->classes - before - 2;
-            before += 1 + get_count(r, "the distance of a predicted class", most);
+            before += 1 + cst_reader_count(r, "the distance of a predicted class", most);
             confusion->predicted[used] = before;
-            confusion->count[used] = get_count(r, "a number of rows", INT32_MAX);
+            confusion->count[used] = cst_reader_count(r, "a number of rows", INT32_MAX);
             left -= confusion->count[used];
             if (r->status == CST_OK && (confusion->count[used] < 1 || left < 0))
                 cst_reader_refuse(r, at,
@@ -115,7 +114,7 @@ void cst_confusion_get(cst_reader *r, cst_model *model) {
     get_edges(r, confusion);
     get_shares(r, confusion);
     get_bins(r, confusion);
-    int32_t entries = get_count(r, "the number of predicted classes", INT32_MAX);
+    int32_t entries = cst_reader_count(r, "the number of predicted classes", INT32_MAX);
     cst_free(r->context, confusion->predicted);
     cst_free(r->context, confusion->count);
     confusion->predicted =

@@ -10,6 +10,7 @@
 #include "model/stack.h"
 #include "model/values.h"
 
+#include <math.h>
 #include <string.h>
 
 static void store_u32(uint8_t *to, uint32_t value) {
@@ -333,9 +334,11 @@ static void put_lean(cst_buffer *w, const cst_model *model) {
     put_f64(w, lean->sharpest);
     for (int side = 0; side < CST_LEAN_SIDES; side++)
         for (size_t c = 0; c < classes; c++)
-            put_u32(w, (uint32_t)lean->count[side][c]);
-    put_f32s(w, lean->mean, classes);
-    put_f32s(w, lean->variance, classes);
+            put_count(w, lean->count[side][c]);
+    for (size_t c = 0; c < classes; c++)
+        put_count(w, (int32_t)lround((double)lean->mean[c] * CST_LEAN_UNITS));
+    for (size_t c = 0; c < classes; c++)
+        put_count(w, (int32_t)lround(sqrt((double)lean->variance[c]) * CST_LEAN_UNITS));
 }
 
 static void put_settings(cst_buffer *w, const cst_model *model) {

@@ -11,7 +11,7 @@ static void get_counts(cst_reader *r, const cst_lean *lean, int32_t *count) {
     size_t at = r->at;
     int64_t left = lean->rows;
     for (int32_t c = 0; c < lean->classes && r->status == CST_OK; c++) {
-        count[c] = cst_reader_int(r, "the rows of a predicted class", 0, (int32_t)left);
+        count[c] = cst_reader_count(r, "the rows of a predicted class", (int32_t)left);
         left -= count[c];
     }
     if (r->status == CST_OK && left > 0)
@@ -19,22 +19,15 @@ static void get_counts(cst_reader *r, const cst_lean *lean, int32_t *count) {
                           lean->rows);
 }
 
-static void get_moments(cst_reader *r, const cst_lean *lean, const char *what, float *out) {
-    size_t at = r->at;
-    float *moment = cst_reader_f32s(r, (size_t)lean->classes, what, 1);
-    for (int32_t c = 0; moment && c < lean->classes; c++) {
-        out[c] = moment[c];
-        if (moment[c] < 0)
-            cst_reader_refuse(r, at, "%s is below 0", what);
-    }
-    cst_free(r->context, moment);
+static double get_unit(cst_reader *r, const char *what) {
+    return (double)cst_reader_count(r, what, CST_LEAN_UNITS) / CST_LEAN_UNITS;
 }
 
 void cst_lean_get(cst_reader *r, cst_model *model) {
     size_t classes = (size_t)model->classes;
     if (model->task != CST_TASK_CLASSIFICATION)
         cst_reader_refuse(r, r->at, "section LEAN is in a model of %s", cst_task_name(model->task));
-    else if (classes * (CST_LEAN_SIDES + 2) * 4 > r->end - r->at)
+    else if (classes * (CST_LEAN_SIDES + 2) > r->end - r->at)
         cst_reader_refuse(r, r->at, "%zu classes are declared, but %zu bytes are left", classes,
                           r->end - r->at);
     if (r->status == CST_OK)
@@ -48,6 +41,10 @@ void cst_lean_get(cst_reader *r, cst_model *model) {
     lean->sharpest = cst_reader_f64(r, "the largest temperature", 1, 4);
     for (int side = 0; side < CST_LEAN_SIDES; side++)
         get_counts(r, lean, lean->count[side]);
-    get_moments(r, lean, "a mean confidence", lean->mean);
-    get_moments(r, lean, "a variance of confidences", lean->variance);
+    for (size_t c = 0; c < classes && r->status == CST_OK; c++)
+        lean->mean[c] = (float)get_unit(r, "a mean confidence");
+    for (size_t c = 0; c < classes && r->status == CST_OK; c++) {
+        double deviation = get_unit(r, "a deviation of confidences");
+        lean->variance[c] = (float)(deviation * deviation);
+    }
 }

@@ -39,6 +39,9 @@ uint32_t cst_reader_u32(cst_reader *r);
 /* A count or code from `least` to `most`. */
 int32_t cst_reader_int(cst_reader *r, const char *what, int32_t least, int32_t most);
 
+/* A count of seven bits in each byte, the low ones first, from 0 to `most`. In confusion_get.c. */
+int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most);
+
 /* A double from `least` to `most`, which are finite; NaN and infinities are refused. */
 double cst_reader_f64(cst_reader *r, const char *what, double least, double most);
 

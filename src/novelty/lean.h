@@ -16,7 +16,7 @@ enum {
     CST_LEAN_SIDES = 2,
     CST_LEAN_POINTS = 5,   /* temperatures at which a side of a batch is looked at */
     CST_LEAN_STEPS = 13,   /* temperatures at which the average of a fit is looked at */
-    CST_LEAN_ROWS_MIN = 50 /* rows of a batch that is judged */
+    CST_LEAN_UNITS = 16383 /* means and deviations are multiples of 1 / 16383 */
 };
 /* A batch has fired where z is below it. */
 #define CST_LEAN_Z (-4.0)

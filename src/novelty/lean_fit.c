@@ -4,6 +4,7 @@
  */
 #include "novelty/lean.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TILE_CELLS = 4096 };
@@ -113,6 +114,10 @@ static double sharpest_of(const float *at, int64_t rows, double accuracy) {
 
 /* ---- the stack ---- */
 
+static double rounded(double value) {
+    return (double)lround(value * CST_LEAN_UNITS) / CST_LEAN_UNITS;
+}
+
 /* Mean and variance of the confidence by predicted class. sum: [classes]. */
 static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum, cst_lean *lean) {
     const int32_t *count = lean->count[CST_LEAN_STACK];
@@ -123,7 +128,7 @@ static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum
         sum[stack[i].predicted] += (double)stack[i].confidence;
     }
     for (int32_t c = 0; c < lean->classes; c++) {
-        lean->mean[c] = (float)((sum[c] + PRIOR_ROWS * mean) / (count[c] + PRIOR_ROWS));
+        lean->mean[c] = (float)rounded((sum[c] + PRIOR_ROWS * mean) / (count[c] + PRIOR_ROWS));
         sum[c] = 0;
     }
     for (int64_t i = 0; i < rows; i++) {
@@ -133,8 +138,11 @@ static void moments_of(const cst_confusion_row *stack, int64_t rows, double *sum
         variance += d * d / (double)rows;
         sum[c] += own * own;
     }
-    for (int32_t c = 0; c < lean->classes; c++)
-        lean->variance[c] = (float)((sum[c] + PRIOR_ROWS * variance) / (count[c] + PRIOR_ROWS));
+    for (int32_t c = 0; c < lean->classes; c++) {
+        double deviation =
+            rounded(sqrt((sum[c] + PRIOR_ROWS * variance) / (count[c] + PRIOR_ROWS)));
+        lean->variance[c] = (float)(deviation * deviation);
+    }
 }
 
 cst_status cst_lean_fit(cst_context *context, const cst_confusion_row *stack,

@@ -72,6 +72,10 @@ void cst_text_adapt(cst_page *page, const json_t *root, bool full) {
         cst_text_label(page, "weight of the stack");
         cst_page_print(page, "%.4f\n", cst_json_number(root, "scale"));
     }
+    if (adapted) {
+        cst_text_label(page, "certificates");
+        cst_page_print(page, "%s\n", cst_json_text(root, "certificates"));
+    }
     if (full)
         print_candidates(page, root);
 }

@@ -44,9 +44,11 @@ class Fit:
         self.count = [np.bincount(q.argmax(1), minlength=CLASSES) for q in (stack, average)]
         c, top = stack.argmax(1), stack.max(1).astype(float)
         self.mean = np.array([(top[c == k].sum() + 20 * top.mean()) / ((c == k).sum() + 20) for k in range(CLASSES)])
+        self.mean = np.rint(self.mean * 16383) / 16383  # as files hold it
         self.variance = np.array(
             [(((top[c == k] - self.mean[k]) ** 2).sum() + 20 * top.var()) / ((c == k).sum() + 20) for k in range(CLASSES)]
         )
+        self.variance = (np.rint(np.sqrt(self.variance) * 16383) / 16383) ** 2
         self.sharpest = reach(self.accuracy[1], STEPS, confidence(average, STEPS))
 
 
@@ -117,7 +119,6 @@ def main():
     text += "/* of each batch, stack and average: confidence, expected, skew, accuracy, z */\n"
     text += array("double", "LEAN_SIDE", np.array(sides)) + array("double", "LEAN_TEMPERATURE", temperatures)
     text += "/* of every tenth row, with weights from 0 to 1 */\n" + array("double", "LEAN_MIXED", np.array(mixed))
-    print(fit.sharpest, np.round(sides, 3), np.round(temperatures, 3))
     with open(os.path.join(FOLDER, "lean.h"), "w", encoding="ascii") as file:
         file.write(text)
 

@@ -128,8 +128,9 @@ CST_API int32_t cst_guard_report_others(const cst_guard_report *report);
 CST_API double cst_guard_report_cost(const cst_guard_report *report, int which);
 
 /* Returns the level of each row [rows], in (0, 1]: rows like those of the fit have levels that are
- * spread evenly, rows unlike them small ones. Of a segmentation [batches]: the chance of a case so
- * unlike those of the fit. Borrowed. */
+ * spread evenly, rows unlike them small ones; NaN in a batch of more than 8,192 rows of which a
+ * sample is like the fit. Of a segmentation [batches]: the chance of a case so unlike those of the
+ * fit. Borrowed. */
 CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
 
 /* Returns the weight of the average in each row [rows], of a segmentation in each case [batches], 0

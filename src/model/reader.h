@@ -61,6 +61,8 @@ void cst_novelty_get(cst_reader *r, cst_model *model);
 void cst_cases_get(cst_reader *r, cst_model *model);
 /* Section CONF, in confusion_get.c. */
 void cst_confusion_get(cst_reader *r, cst_model *model);
+/* Section MONI, in watch_get.c. */
+void cst_watch_get(cst_reader *r, cst_model *model);
 
 /* Section LEAN, in lean_get.c. */
 void cst_lean_get(cst_reader *r, cst_model *model);

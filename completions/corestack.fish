@@ -32,7 +32,7 @@ complete -c corestack -n "__fish_seen_subcommand_from profile" -l seconds -x -d 
 complete -c corestack -n "__fish_seen_subcommand_from profile" -l repeats -x -d "calls of each size to time"
 complete -c corestack -n "__fish_seen_subcommand_from profile" -l parallel -d "members run at the same time"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l delta -x -d "probability that a bound may fail"
-complete -c corestack -n "__fish_seen_subcommand_from bound" -l alpha -x -d "allowed miss rate of the prediction sets"
+complete -c corestack -n "__fish_seen_subcommand_from bound online" -l alpha -x -d "allowed miss rate of the prediction sets"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l batch-split -x -a "oof test" -d "split of new rows to make prediction sets for"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l shift -x -a "none covariate label" -d "how rows are weighted for them"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l sets -r -d "file for these sets"

@@ -162,14 +162,17 @@ def one_pool(options, name, manifest):
 
 def measure(options, pools):
     if options.known and (options.part or options.monitor_only):
-        figures, page = (common.read_json(pathlib.Path(__file__).parent / f"{key}.json") for key in ("figures", "page"))
         for name in parts.known():
             if options.part and (name in options.part or "all" in options.part):
                 parts.measure(options, name, pools.values())
+        alarms = {}
         for name, manifest in pools.items():
-            if options.monitor_only and name in figures:
+            if options.monitor_only:
                 split = conditions.Split(manifest, common.worn_split(json.loads(manifest.read_text())))
-                figures[name]["monitor"] = streams.measured(options, manifest, split, options.streams)
+                alarms[name] = streams.measured(options, manifest, split, options.streams)
+        figures, page = (common.read_json(pathlib.Path(__file__).parent / f"{key}.json") for key in ("figures", "page"))
+        for name in alarms:
+            figures[name]["monitor"] = alarms[name]
         return figures, page
     if options.quick:
         options.draws, options.streams, options.repeats = 1, 20, 2

@@ -293,6 +293,12 @@ class AdaptOptions(Structure):
     ]
 
 
+class MonitorOptions(Structure):
+    """cst_monitor_options"""
+
+    _fields_ = [("alpha", c_double), ("in_order", c_int)]
+
+
 class SweepOptions(Structure):
     """cst_sweep_options"""
 
@@ -398,6 +404,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_adapt": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(AdaptOptions), _OUT, _OUT]),
     "cst_adapt_suggest": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
+    "cst_monitor_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(MonitorOptions)]),
+    "cst_monitor_batch": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_char_p, POINTER(c_int)]),
+    "cst_monitor_alarm": (c_int, [c_void_p]),
+    "cst_monitor_evidence": (c_double, [c_void_p]),
+    "cst_monitor_rows": (c_int64, [c_void_p]),
+    "cst_monitor_report": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_monitor_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
+    "cst_monitor_load": (_STATUS, [c_void_p, _OUT, c_void_p, c_char_p, POINTER(MonitorOptions)]),
+    "cst_monitor_free": (None, [c_void_p, c_void_p]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),

@@ -215,6 +215,8 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
         made->novelty = NULL;
         cst_confusion_free(context, made->confusion);
         made->confusion = NULL;
+        cst_watch_free(context, made->watch);
+        made->watch = NULL;
         status = put_adapted(context, pool, &rows, &table, choice.theta, made);
         CST_TRY(note_rows(context, pool, split, &rows, &table, &choice, made));
         CST_TRY(copy_model(context, made, &result)); /* as a file of it reads */

@@ -681,6 +681,7 @@ static void get_payload(cst_reader *r, cst_model *model, cst_section section, si
         [CST_SECTION_NOVELTY] = cst_novelty_get,
         [CST_SECTION_CONFUSION] = cst_confusion_get,
         [CST_SECTION_LEAN] = cst_lean_get,
+        [CST_SECTION_WATCH] = cst_watch_get,
         [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;

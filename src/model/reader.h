@@ -60,6 +60,8 @@ void cst_reader_different(cst_reader *r, size_t at, char *const *strings, size_t
 void cst_novelty_get(cst_reader *r, cst_model *model);
 /* Section CONF, in confusion_get.c. */
 void cst_confusion_get(cst_reader *r, cst_model *model);
+/* Section MONI, in watch_get.c. */
+void cst_watch_get(cst_reader *r, cst_model *model);
 
 /* Section LEAN, in lean_get.c. */
 void cst_lean_get(cst_reader *r, cst_model *model);

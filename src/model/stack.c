@@ -118,6 +118,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_novelty_free(context, model->novelty);
     cst_confusion_free(context, model->confusion);
     cst_lean_free(context, model->lean);
+    cst_watch_free(context, model->watch);
     cst_free(context, model);
 }
 

@@ -16,6 +16,7 @@
 #include "novelty/label_shift.h"
 #include "novelty/lean.h"
 #include "novelty/novelty.h"
+#include "novelty/watch.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -140,6 +141,7 @@ struct cst_model {
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
     cst_confusion *confusion;  /* what class shares of a batch are estimated with; or NULL */
     cst_lean *lean; /* how a batch that has fired leans on the average; NULL: by its levels alone */
+    cst_watch *watch; /* what the monitor compares rows with; NULL: no monitor */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

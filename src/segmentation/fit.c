@@ -46,6 +46,8 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
     cst_confusion_free(context, model->confusion);
     model->lean = NULL;
     model->confusion = NULL;
+    cst_watch_free(context, model->watch);
+    model->watch = NULL;
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_TRY(cst_pool_hash(context, pool, split, &hash));

@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, TIMEOUT, TOOL
+from support import SOURCES, TIMEOUT, TOOL, slow
 
 DIGITS = pathlib.Path(SOURCES, "examples", "digits")
 PAGE = pathlib.Path(SOURCES, "docs", "shift.md")
@@ -59,6 +59,7 @@ class ShiftPage(unittest.TestCase):
             document["models"].append({"name": model["name"], "predictions": predictions})
         (self.folder / "today" / "pool.json").write_text(json.dumps(document), encoding="utf-8")
 
+    @slow
     def test_commands(self):
         found = commands()
         self.assertGreaterEqual(len(found), 8)

@@ -6,11 +6,11 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
-        online) echo "--split --output --state --delay --pending --members --block $pool $common" ;;
+        online) echo "--split --output --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         monitor) echo "--split --state --alpha --in-order $pool $common" ;;
-        adapt) echo "--output --split --rows --row-labels --suggest $pool $common" ;;
+        adapt) echo "--output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;

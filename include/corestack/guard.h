@@ -122,7 +122,8 @@ CST_API int32_t cst_guard_report_others(const cst_guard_report *report);
 CST_API double cst_guard_report_cost(const cst_guard_report *report, int which);
 
 /* Returns the level of each row [rows], in (0, 1]: rows like those of the fit have levels that are
- * spread evenly, rows unlike them small ones. Borrowed. */
+ * spread evenly, rows unlike them small ones; NaN in a batch of more than 8,192 rows of which a
+ * sample is like the fit. Borrowed. */
 CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
 
 /* Returns the weight of the average in each row [rows], 0 to 1; what it would be in mode warn.

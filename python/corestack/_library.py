@@ -95,7 +95,7 @@ class PoolConfig(Structure):
 class AdapterOptions(Structure):
     """cst_adapter_options"""
 
-    _fields_ = [("pending", c_int64)]
+    _fields_ = [("pending", c_int64), ("alpha", c_double)]
 
 
 class AdapterState(Structure):
@@ -114,6 +114,8 @@ class AdapterState(Structure):
         ("stack_share", c_double),
         ("newton_share", c_double),
         ("members_share", c_double),
+        ("coverage", c_double),
+        ("set_size", c_double),
         ("average_share", c_double),
     ]
 
@@ -290,6 +292,7 @@ class AdaptOptions(Structure):
         ("rows", POINTER(c_int64)),
         ("labels", POINTER(c_int32)),
         ("row_count", c_int64),
+        ("unlabeled", c_char_p),
     ]
 
 
@@ -480,6 +483,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_adapter_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(c_char_p), c_int32, POINTER(AdapterOptions)]),
     "cst_adapter_observe": (_STATUS, [c_void_p, c_void_p, POINTER(c_void_p), c_int64, c_void_p, POINTER(c_int64)]),
     "cst_adapter_label": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32]),
+    "cst_adapter_set": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, POINTER(c_int32)]),
     "cst_adapter_get_state": (_STATUS, [c_void_p, c_void_p, POINTER(AdapterState)]),
     "cst_adapter_members": (c_int32, [c_void_p]),
     "cst_adapter_member_name": (c_char_p, [c_void_p, c_int32]),

@@ -87,9 +87,11 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     const test_job *job = user;
     cst_guard_report *report = job->report;
     cst_guard_batch *batch = &report->batch[task];
-    cst_novelty_found found = {0};
-    cst_status status = cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
-                                          report->lambda + batch->first, &found);
+    cst_novelty_found found = {.judged = true, .pi = 1};
+    cst_status status = CST_OK;
+    if (!isnan(report->level[batch->first]))
+        status = cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
+                                   report->lambda + batch->first, &found);
     if (status != CST_OK)
         return status;
     batch->tested = found.judged;
@@ -99,6 +101,61 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     batch->lambda = found.lambda;
     return batch->tested && cst_guard_lean(job->model) ? test_confidence(worker, job, batch)
                                                        : CST_OK;
+}
+
+/* Rows of a large batch that are looked at first: if they are like those of the fit, no others are.
+ */
+enum { LOOKED_AT = 4096 };
+
+/* Levels of a batch, or NaN where a sample of its rows is like those of the fit. index, level: room
+ * for the sample. */
+static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
+                              const cst_view *view, const cst_guard_batch *batch, int64_t *index,
+                              double *room, double *level) {
+    cst_view part = *view;
+    cst_novelty_found found = {.pi = 0};
+    cst_status status = CST_OK;
+    double *lambda = room + LOOKED_AT;
+    bool large = batch->rows > 2 * LOOKED_AT;
+    part.index = index;
+    if (large) {
+        part.rows = LOOKED_AT;
+        for (int64_t i = 0; i < LOOKED_AT; i++) {
+            int64_t row = batch->first + (int64_t)((double)i * (double)batch->rows / LOOKED_AT);
+            index[i] = view->index ? view->index[row] : row;
+        }
+        status = cst_novelty_levels(context, novelty, &part, room);
+        CST_TRY(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
+    }
+    bool unlike = !large || found.pi < 1;
+    for (int64_t at = 0; status == CST_OK && at < batch->rows; at += part.rows) {
+        part.rows = batch->rows - at < LOOKED_AT ? batch->rows - at : LOOKED_AT;
+        for (int64_t i = 0; i < part.rows; i++) {
+            int64_t row = batch->first + at + i;
+            index[i] = view->index ? view->index[row] : row;
+            level[row] = NAN;
+        }
+        if (unlike)
+            status = cst_novelty_levels(context, novelty, &part, level + batch->first + at);
+    }
+    return status;
+}
+
+static cst_status level_rows(cst_context *context, const cst_novelty *novelty, const cst_view *view,
+                             const cst_guard_report *report) {
+    bool large = false;
+    for (int64_t b = 0; b < report->count; b++)
+        large = large || report->batch[b].rows > 2 * LOOKED_AT;
+    if (!large)
+        return cst_novelty_levels(context, novelty, view, report->level);
+    int64_t *index = cst_alloc(context, LOOKED_AT, sizeof *index);
+    double *room = cst_alloc(context, 2 * (size_t)LOOKED_AT, sizeof *room);
+    cst_status status = index && room ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t b = 0; status == CST_OK && b < report->count; b++)
+        status = level_batch(context, novelty, view, &report->batch[b], index, room, report->level);
+    cst_free(context, index);
+    cst_free(context, room);
+    return status;
 }
 
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
@@ -112,7 +169,7 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
-    CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
+    CST_TRY(level_rows(context, model->novelty, &kept, *out));
     CST_TRY(cst_parallel_for(context, (*out)->count, test_batch, &job));
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
         (*out)->fired += (*out)->batch[b].fired;

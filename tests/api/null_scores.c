@@ -279,6 +279,10 @@ static void adapters(void **state) {
     REFUSED_ALONE(cst_adapter_get_state(NULL, NULL, &found));
     REFUSED(cst_adapter_get_state(c, NULL, &found));
     REFUSED(cst_adapter_get_state(c, NULL, NULL));
+    unsigned char set = 0;
+    REFUSED_ALONE(cst_adapter_set(NULL, NULL, 0, &set, NULL));
+    REFUSED(cst_adapter_set(c, NULL, 0, &set, NULL));
+    REFUSED(cst_adapter_set(c, NULL, 0, NULL, NULL));
     assert_int_equal(cst_adapter_members(NULL), 0);
     assert_null(cst_adapter_member_name(NULL, 0));
     REFUSED_ALONE(cst_adapter_save(NULL, NULL, "a"));

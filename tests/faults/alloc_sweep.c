@@ -99,6 +99,7 @@ static const char *const QUIET[] = {
     "cst_adapter_members",
     "cst_adapter_member_name",
     "cst_adapter_get_state",
+    "cst_adapter_set",
     "cst_predictor_error",
     "cst_student_t_two_sided",
     "cst_normal_lower",

@@ -284,6 +284,18 @@ static void put_novelty(cst_buffer *w, const cst_model *model) {
         put_u32(w, (uint32_t)novelty->table_of[c]);
 }
 
+static void put_cases(cst_buffer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->cases->cases);
+    for (int p = 0; p < CST_CASE_PARTS; p++) {
+        const cst_case_part *part = &model->cases->part[p];
+        put_f64(w, part->center);
+        put_f64(w, part->spread);
+        put_f64(w, part->limit);
+        put_f64s(w, part->mean, (size_t)part->size);
+        put_f64s(w, part->scale, (size_t)part->size);
+    }
+}
+
 /* Seven bits in each byte, the low ones first; the top bit says that more follow. */
 static void put_count(cst_buffer *w, int32_t count) {
     uint32_t left = (uint32_t)count;
@@ -471,6 +483,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->refits != NULL;
     case CST_SECTION_NOVELTY:
         return model->novelty != NULL;
+    case CST_SECTION_CASES:
+        return model->cases != NULL;
     case CST_SECTION_CONFUSION:
         return model->confusion != NULL;
     case CST_SECTION_LEAN:
@@ -484,15 +498,25 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty,   [CST_SECTION_CONFUSION] = put_confusion,
-        [CST_SECTION_LEAN] = put_lean,         [CST_SECTION_WATCH] = put_watch,
+        [CST_SECTION_TASK] = put_task,
+        [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,
+        [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,
+        [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,
+        [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,
+        [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,
+        [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,
+        [CST_SECTION_CASES] = put_cases,
+        [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_LEAN] = put_lean,
+        [CST_SECTION_WATCH] = put_watch,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

@@ -193,10 +193,11 @@ static void say_where(const char *split, const cst_guard_report *report, char *t
     if (split)
         (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld batches have rows", where,
-                           (long long)report->fired, (long long)report->count);
+        (void)cst_snprintf(text, size, "%s%lld of %lld %s", where, (long long)report->fired,
+                           (long long)report->count,
+                           report->cases ? "cases are" : "batches have rows");
     else
-        (void)cst_snprintf(text, size, "%sthe rows are", where);
+        (void)cst_snprintf(text, size, "%sthe %s", where, report->cases ? "case is" : "rows are");
 }
 
 /* Means over the batches that fired, by their rows. */
@@ -231,11 +232,11 @@ static void say_others(const cst_model *model, const cst_guard_report *report, c
     if (report->others > 0)
         (void)cst_snprintf(text, size, "; %d of them are not in the stack", (int)report->others);
     if (isfinite(report->cost[0]))
-        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs a row",
-                           report->cost[0]);
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs %s",
+                           report->cost[0], report->cases ? "an image" : "a row");
     if (isfinite(report->cost[1]))
-        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms a row",
-                           report->cost[1]);
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms %s",
+                           report->cost[1], report->cases ? "an image" : "a row");
     if (report->others < known)
         (void)cst_snprintf(text + strlen(text), size - strlen(text),
                            "; predictions of %d other members of the fit are missing",
@@ -255,24 +256,25 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
         return;
     fired_mean mean = mean_fired(report);
     say_where(split, report, where, sizeof where);
-    if (mean.unlike < 0.005)
-        (void)cst_snprintf(how, sizeof how, "the stack is less sure of them");
-    else
-        (void)cst_snprintf(how, sizeof how, "at least %.0f%% of them", 100 * mean.unlike);
+    how[0] = '\0';
+    if (!report->cases && mean.unlike < 0.005)
+        (void)cst_snprintf(how, sizeof how, " (the stack is less sure of them)");
+    else if (!report->cases)
+        (void)cst_snprintf(how, sizeof how, " (at least %.0f%% of them)", 100 * mean.unlike);
     say_others(model, report, others, sizeof others);
     if (model->adapted)
         cst_notice(context,
-                   "%s unlike those of the fit (%s); the guard does not change predictions of an "
+                   "%s unlike those of the fit%s; the guard does not change predictions of an "
                    "adapted model",
                    where, how);
     else if (mode == CST_GUARD_AUTO)
         cst_notice(context,
-                   "%s unlike those of the fit (%s): there the average of %d members takes part, "
+                   "%s unlike those of the fit%s: there the average of %d members takes part, "
                    "with a mean weight of %.2f%s",
                    where, how, (int)report->members, mean.lambda, others);
     else
         cst_notice(context,
-                   "%s unlike those of the fit (%s), so the average of all members may do better "
+                   "%s unlike those of the fit%s, so the average of all members may do better "
                    "there; the guard lets it take part in mode auto",
                    where, how);
 }
@@ -305,7 +307,10 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
     cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status = cst_guard_test(context, model, &view, out, 1, guard->batch, report);
+    cst_status status =
+        model->task == CST_TASK_SEGMENTATION
+            ? cst_guard_test_cases(context, model, &view, NULL, guard->batch, report)
+            : cst_guard_test(context, model, &view, out, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
         (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
@@ -317,7 +322,8 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         view.members = (int32_t)most;
         for (size_t k = 0; k < most; k++)
             (*report)->members += data[k] != NULL;
-        status = cst_guard_mix(context, model, *report, &view, out);
+        status = (*report)->cases ? cst_guard_mix_cases(context, *report, &view, 0, rows, out)
+                                  : cst_guard_mix(context, model, *report, &view, out);
     }
     if (status == CST_OK)
         cst_guard_tell(context, model, NULL, guard->mode, *report);
@@ -345,7 +351,7 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_model_guard: the predictions of member %d, '%s', are missing",
                             (int)k, cst_model_member_name(model, k));
-    if (guard->mode == CST_GUARD_OFF || !model->novelty || rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || rows == 0)
         return CST_OK;
     cst_guard_report *made = NULL;
     cst_status status = check_others(context, model, others, rows);

@@ -154,6 +154,11 @@ static void segmentation(void **state) {
     REFUSED_ALONE(
         cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
+    REFUSED_ALONE(cst_segmentation_predict_guarded(NULL, NULL, NULL, "test", NULL, CST_MAP_PNG,
+                                                   "maps", NULL, NULL, NULL));
+    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, "maps", NULL,
+                                             NULL, NULL));
+    assert_null(cst_guard_report_case(NULL, 0));
 }
 
 static void comparisons(void **state) {

@@ -75,7 +75,7 @@ class ShiftPage(unittest.TestCase):
         self.assertTrue((self.folder / "adapted.cstack").exists())
 
     def test_length(self):
-        self.assertLessEqual(len(PAGE.read_text(encoding="utf-8").split()), 620)
+        self.assertLessEqual(len(PAGE.read_text(encoding="utf-8").split()), 600)
 
 
 if __name__ == "__main__":

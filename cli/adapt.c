@@ -33,14 +33,12 @@ static int put_rows(cli_call *call, const cst_pool *pool, const char *split, con
 
 static int suggest(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
                    long long count) {
-    static const char *const others[] = {"output", "rows", "row-labels"};
+    static const char *const others[] = {"output", "rows", "row-labels", "unlabeled"};
     cst_report *report = NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_value(call, others[i]))
-            return cli_fail(call, "--suggest only lists rows: remove %s",
-                            i == 0   ? "-o"
-                            : i == 1 ? "--rows"
-                                     : "--row-labels");
+            return cli_fail(call, "--suggest only lists rows: remove %s%s", i == 0 ? "-o" : "--",
+                            i == 0 ? "" : others[i]);
     int64_t *rows = calloc((size_t)count, sizeof *rows);
     int code =
         rows ? cli_check(call, cst_adapt_suggest(call->context, model, pool, split, count, rows))
@@ -76,7 +74,7 @@ static int read_rows(cli_call *call, cst_adapt_options *options, int64_t **rows,
 static int adapt(cli_call *call, const cst_model *model, cst_pool *pool, const char *split,
                  const cli_outfile *outfile) {
     cst_context *context = call->context;
-    cst_adapt_options options = {.split = split};
+    cst_adapt_options options = {.split = split, .unlabeled = cli_value(call, "unlabeled")};
     cst_model *made = NULL;
     cst_report *report = NULL;
     int64_t *rows = NULL;
@@ -129,6 +127,8 @@ static const cli_option OPTIONS[] = {
     {"rows", 0, "ROWS.npy", "use only these rows of the split, numbered from 0"},
     {"row-labels", 0, "Y.npy",
      "classes of those rows, numbered from 0, where the split has no labels"},
+    {"unlabeled", 0, "NAME",
+     "split with more rows of the new distribution, without labels; it may be that of --split"},
     {"suggest", 0, "N", "list N rows of the split to label first, instead of adapting"},
     {NULL, 0, NULL, NULL},
 };
@@ -143,6 +143,9 @@ const cli_command CLI_ADAPT = {
                "reason to change the stack, MODEL2 is the stack as it was, and a notice says so. "
                "Members that the stack left out may come back: the report lists the members that "
                "MODEL2 needs. Classification only.\n"
+               "--unlabeled keeps the mean prediction of these rows near the class shares of the "
+               "fit, if that lowers the cross-validated loss; leave it out if the shares of the "
+               "classes may have changed.\n"
                "--suggest lists rows that are worth labelling: rows that the members are uncertain "
                "about and that differ from each other, the most useful first. Each line has the "
                "row, numbered from 0, and its id if there is one. Labels are not needed for it.",

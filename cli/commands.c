@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-const cli_command *const CLI_COMMANDS[] = {
-    &CLI_FIT,   &CLI_PREDICT, &CLI_ADAPT,   &CLI_ONLINE,  &CLI_EVALUATE, &CLI_COMPARE, &CLI_ABLATE,
-    &CLI_SWEEP, &CLI_INSPECT, &CLI_SHOW,    &CLI_PROFILE, &CLI_BOUND,    &CLI_FOLDS,   &CLI_SOUP,
-    &CLI_SWA,   &CLI_SWAG,    &CLI_OPTIONS, &CLI_HELP,    NULL};
+const cli_command *const CLI_COMMANDS[] = {&CLI_FIT,     &CLI_PREDICT,  &CLI_ADAPT,   &CLI_ONLINE,
+                                           &CLI_MONITOR, &CLI_EVALUATE, &CLI_COMPARE, &CLI_ABLATE,
+                                           &CLI_SWEEP,   &CLI_INSPECT,  &CLI_SHOW,    &CLI_PROFILE,
+                                           &CLI_BOUND,   &CLI_FOLDS,    &CLI_SOUP,    &CLI_SWA,
+                                           &CLI_SWAG,    &CLI_OPTIONS,  &CLI_HELP,    NULL};
 
 const cli_command *cli_find_command(const char *name) {
     for (size_t i = 0; CLI_COMMANDS[i]; i++)

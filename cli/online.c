@@ -22,6 +22,7 @@ typedef struct stream {
     int64_t rows;
     cst_online_options options;
     long long pending; /* rows that a new adapter keeps; 0: automatic */
+    double alpha;      /* of the prediction sets; 0: automatic */
     bool kept;         /* only the model's members */
     cli_outfile outfile;
     cli_outfile state;
@@ -36,6 +37,8 @@ static int read_options(cli_call *call, stream *s) {
         code = cli_integer(call, "block", 1, CLI_WHOLE_MAX, &block);
     if (code == CLI_OK)
         code = cli_integer(call, "pending", 1, PENDING_MOST, &s->pending);
+    if (code == CLI_OK)
+        code = cli_number(call, "alpha", 0.0001, 0.9999, &s->alpha);
     if (code == CLI_OK && members && strcmp(members, "all") != 0 && strcmp(members, "kept") != 0)
         return cli_fail(call, "option --members: '%s' is not all or kept", members);
     s->kept = members && strcmp(members, "kept") == 0;
@@ -73,7 +76,7 @@ static int create(cli_call *call, stream *s) {
     for (int32_t k = 0; k < count; k++)
         if (cst_pool_member_has_split(s->pool, k, s->options.split))
             names[found++] = cst_pool_member_name(s->pool, k);
-    cst_adapter_options options = {.pending = s->pending};
+    cst_adapter_options options = {.pending = s->pending, .alpha = s->alpha};
     if (s->options.delay >= s->pending && s->options.delay > 0)
         options.pending = s->options.delay < PENDING_MOST ? s->options.delay + 1 : PENDING_MOST;
     bool all = !s->kept && found > 0;
@@ -88,11 +91,13 @@ static int open_adapter(cli_call *call, stream *s) {
     struct stat info;
     if (!s->state.path || stat(s->state.final, &info) != 0)
         return create(call, s);
-    if (cli_value(call, "pending") || cli_value(call, "members"))
-        return cli_fail(call,
-                        "option --%s: is fixed when a state is started, and %s is there already; "
-                        "remove the option, or name another file",
-                        cli_value(call, "pending") ? "pending" : "members", s->state.path);
+    static const char *const fixed[] = {"pending", "members", "alpha"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (cli_value(call, fixed[i]))
+            return cli_fail(call,
+                            "option --%s: is fixed when a state is started, and %s is there "
+                            "already; remove the option, or name another file",
+                            fixed[i], s->state.path);
     return cli_check(call, cst_adapter_load(call->context, &s->adapter, s->model, s->state.final));
 }
 
@@ -209,6 +214,8 @@ static const cli_option OPTIONS[] = {
      "the last N rows can still get their label (10,000, or what fits into 8 MiB)"},
     {"members", 0, "all|kept",
      "learn from every member of the pool (all), or from those of the model alone (kept)"},
+    {"alpha", 0, "A",
+     "share of the labels that may be outside the prediction sets of the report (0.1)"},
     {"block", 0, "N", "rows from one point of the report's series to the next (100)"},
     {NULL, 0, NULL, NULL},
 };

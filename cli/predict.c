@@ -60,7 +60,8 @@ static int report(cli_call *call, const prediction *p) {
         status = cst_report_set_integer(context, document, "cases", p->cases);
     if (status == CST_OK && p->cases > 0)
         status = cst_report_set_string(context, document, "format", format ? format : "maps");
-    if (status == CST_OK && cst_model_task(p->model) == CST_TASK_CLASSIFICATION &&
+    cst_task task = cst_model_task(p->model);
+    if (status == CST_OK && (task == CST_TASK_CLASSIFICATION || task == CST_TASK_SEGMENTATION) &&
         p->guard.mode != CST_GUARD_OFF)
         status = cst_report_set_guard(context, document, p->guard.mode, p->found);
     if (status == CST_OK && p->shares)
@@ -390,8 +391,9 @@ static int write_maps(cli_call *call, prediction *p) {
         (void)snprintf(p->outfile.write_to + length, 5, ".npy");
     }
     cli_narrow_permissions(&p->outfile);
-    cst_status status = cst_segmentation_predict(call->context, p->model, p->pool, p->split, format,
-                                                 p->outfile.write_to, &p->cases, &p->rows);
+    cst_status status = cst_segmentation_predict_guarded(call->context, p->model, p->pool, p->split,
+                                                         &p->guard, format, p->outfile.write_to,
+                                                         &p->cases, &p->rows, &p->found);
     cli_usual_permissions();
     return check_written(call, p, status);
 }
@@ -465,10 +467,14 @@ static int read_label_shift(cli_call *call, prediction *p) {
     return CLI_OK;
 }
 
-/* Only classes have it. */
+/* Classes have it, and pixels, where a case is a batch. */
 static int check_guard(cli_call *call, const prediction *p) {
     cst_task task = cst_model_task(p->model);
-    if (task != CST_TASK_CLASSIFICATION && (cli_value(call, "guard") || cli_value(call, "batch")))
+    if (task == CST_TASK_SEGMENTATION && cli_value(call, "batch"))
+        return cli_fail(call, "option --batch is not supported for segmentation: the guard tests "
+                              "each case (image or volume)");
+    if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_SEGMENTATION &&
+        (cli_value(call, "guard") || cli_value(call, "batch")))
         return cli_fail(call, "options --guard and --batch are not supported for %s",
                         cst_task_name(task));
     if (task != CST_TASK_CLASSIFICATION && cli_value(call, "label-shift"))
@@ -528,10 +534,11 @@ static const cli_option OPTIONS[] = {
     {"column", 0, "NAME",
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
     {"guard", 0, "MODE",
-     "classification: what to do with batches that look unlike the rows of the fit: auto (the "
-     "average of all members takes part; default), warn or off"},
+     "classification, segmentation: what to do with batches of rows, or cases, that look unlike "
+     "those of the fit: auto (the average of all members takes part; default), warn or off"},
     {"batch", 0, "N",
-     "rows of a batch of the guard, in the order of the file (all rows, or each condition of the "
+     "classification: rows of a batch of the guard, in the order of the file (all rows, or each "
+     "condition of the "
      "split)"},
     {"label-shift", 0, "METHOD",
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "

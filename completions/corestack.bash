@@ -6,10 +6,11 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
-        online) echo "--split --output --state --delay --pending --members --block $pool $common" ;;
+        online) echo "--split --output --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;
         compare) echo "--split --splits --holdout --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
-        adapt) echo "--output --split --rows --row-labels --suggest $pool $common" ;;
+        monitor) echo "--split --state --alpha --in-order $pool $common" ;;
+        adapt) echo "--output --split --rows --row-labels --unlabeled --suggest $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown --latex $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown --latex $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
@@ -30,7 +31,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict online evaluate compare adapt ablate sweep inspect show profile bound folds soup swa swag options help"
+    local commands="fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}

@@ -43,7 +43,7 @@ def average(preds):
     return np.mean([preds[name].astype(np.float64) for name in preds], axis=0)
 
 
-def condition(stack, preds, y, wanted, draws, number, suggest):
+def condition(stack, preds, y, wanted, draws, number, suggest, shares):
     """Results of one condition: {(way, labels): [(nll, error, difference of NLL, its standard error)]}"""
     found = {}
 
@@ -54,8 +54,12 @@ def condition(stack, preds, y, wanted, draws, number, suggest):
             (loss.mean(), wrong.mean(), difference.mean(), difference.std(ddof=1) / np.sqrt(len(loss))))
 
     for draw in range(draws):
-        order = np.random.default_rng([number, draw]).permutation(len(y))
-        source, rest = np.sort(order[: len(y) // 2]), np.sort(order[len(y) // 2 :])
+        rng = np.random.default_rng([number, draw])
+        order = rng.permutation(len(y))
+        if shares:  # other class shares, the same in both halves
+            weight = rng.dirichlet(np.full(y.max() + 1, shares))[y] + 1e-9
+            order = rng.permutation(rng.choice(len(y), len(y) // 2, replace=False, p=weight / weight.sum()))
+        source, rest = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
         there = {name: p[source] for name, p in preds.items()}
         left = {name: p[rest] for name, p in preds.items()}
         base = scores(stack.predict(left), y[rest])[0], y[rest]
@@ -71,6 +75,9 @@ def condition(stack, preds, y, wanted, draws, number, suggest):
                     continue
                 made = corestack.adapt(stack, {name: p[rows] for name, p in there.items()}, y[source][rows])
                 note(way, n, made.predict({name: left[name] for name in made.kept}), base)
+                if way == "random":  # the other rows of the half without their labels
+                    made = corestack.adapt(stack, there, y[source][rows], rows=rows, unlabeled=True)
+                    note("unlabeled", n, made.predict({name: left[name] for name in made.kept}), base)
     return found
 
 
@@ -93,7 +100,7 @@ def run(path, arguments):
         for i in numbers:
             one = {name: p[i] for name, p in preds.items()}
             truth = y if len(y) == len(next(iter(one.values()))) else y.reshape(len(conditions), -1)[i]
-            for key, values in condition(stack, one, truth, arguments.labels, draws, i, conditions is not None).items():
+            for key, values in condition(stack, one, truth, arguments.labels, draws, i, conditions is not None, arguments.shares).items():
                 total.setdefault(key, []).extend(values)
         results[split] = {
             f"{way} {n}": {"nll": float(np.mean([v[0] for v in values])), "error": float(np.mean([v[1] for v in values])),
@@ -114,6 +121,7 @@ def main():
     parser.add_argument("--labels", default="10,50,200", type=lambda text: [int(n) for n in text.split(",")])
     parser.add_argument("--draws", default=2, type=int)
     parser.add_argument("--kinds", default="all", choices=("first", "second", "all"))
+    parser.add_argument("--shares", type=float, help="class shares from a Dirichlet distribution with this parameter")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     results = {pool: run(pool, arguments) for pool in arguments.pools}

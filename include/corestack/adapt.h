@@ -24,17 +24,21 @@ typedef struct cst_adapt_options {
     const int64_t *rows;   /* [row_count] rows of the split to use, from 0, each once; NULL: all */
     const int32_t *labels; /* [row_count] their classes; NULL: those of the split. Only with rows */
     int64_t row_count;     /* not read without rows */
+    const char *unlabeled; /* split with more rows of the new distribution, whose labels are not
+                              read (it may be `split`); NULL: none */
 } cst_adapt_options;
 
 /* Adapts a model to the labelled rows of a split of the pool, which is loaded if necessary:
  * softmax_c(a log p_stack + sum_k w_k log p_k + b_c) with a Gaussian prior around the stack, whose
- * strength cross-validation on these rows chooses. Members of the pool that the stack left out may
- * come back; those whose weight is negligible do not. Where the rows give no reason to change the
- * stack, *out is the stack as it was (the same bytes when saved), with a notice. options: NULL for
- * split "new" and all of its rows. CST_ERROR_INPUT for fewer than CST_ADAPT_ROWS_MIN rows, rows of
- * one class, and rows that the model was fitted on; CST_ERROR_UNSUPPORTED for a model that was
- * adapted already, and other tasks than classification. `out` and `report` may each be NULL if not
- * wanted; the results belong to the caller (cst_model_free, cst_report_free). */
+ * strength cross-validation on these rows chooses. With `unlabeled` rows the mean prediction is
+ * kept near the class shares of the fit, where that lowers the cross-validated loss. Members of the
+ * pool that the stack left out may come back; those whose weight is negligible do not. Where the
+ * rows give no reason to change the stack, *out is the stack as it was (the same bytes when saved),
+ * with a notice. options: NULL for split "new" and all of its rows. CST_ERROR_INPUT for fewer than
+ * CST_ADAPT_ROWS_MIN rows, rows of one class, and rows that the model was fitted on;
+ * CST_ERROR_UNSUPPORTED for a model that was adapted already, and other tasks than classification.
+ * `out` and `report` may each be NULL if not wanted; the results belong to the caller
+ * (cst_model_free, cst_report_free). */
 CST_API cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *pool,
                              const cst_adapt_options *options, cst_model **out,
                              cst_report **report);

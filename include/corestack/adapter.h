@@ -19,6 +19,8 @@ typedef struct cst_adapter cst_adapter;
 typedef struct cst_adapter_options {
     int64_t pending; /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
                         or as many as fit into 8 MiB, but at least 16 */
+    double alpha;    /* share of the labels that may be outside their prediction set, in (0, 1);
+                        0: 0.1 */
 } cst_adapter_options;
 
 /* Creates an adapter of a classification model, which is not copied and must outlive it. names:
@@ -47,6 +49,14 @@ CST_API cst_status cst_adapter_observe(cst_context *context, cst_adapter *adapte
 CST_API cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t ticket,
                                      int32_t label);
 
+/* The prediction set of a row that waits for its label, as it was when the row came. set:
+ * [classes], provided by the caller: 1 for a class in the set, else 0. *size (may be NULL): classes
+ * in it. After every label the level of later sets moves (adaptive conformal inference), so that on
+ * any stream the share of labels outside their set approaches alpha. Sets are full until there are
+ * 1/alpha labels. CST_ERROR_INPUT for the tickets that cst_adapter_label refuses. */
+CST_API cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket,
+                                   uint8_t *set, int32_t *size);
+
 /* What an adapter has seen. Losses are means of -log p(label) in nats, p being clipped to at least
  * 1e-15, over the rows with a label, each as it was predicted when it came; NaN without rows. */
 typedef struct cst_adapter_state {
@@ -62,6 +72,8 @@ typedef struct cst_adapter_state {
     double stack_share;      /* of the stack in the next prediction; the four sum to 1 */
     double newton_share;     /* of the experts that refit the weights */
     double members_share;    /* of the single members */
+    double coverage;         /* share of the labels that were in their prediction set */
+    double set_size;         /* classes in these sets, the mean */
     double average_share;    /* of the average of all members, plain and with a temperature */
 } cst_adapter_state;
 

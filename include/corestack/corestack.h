@@ -16,6 +16,7 @@
 #include <corestack/label_shift.h>
 #include <corestack/metrics.h>
 #include <corestack/model.h>
+#include <corestack/monitor.h>
 #include <corestack/options.h>
 #include <corestack/pool.h>
 #include <corestack/profile.h>

@@ -26,7 +26,8 @@ typedef struct cst_guard {
     cst_guard_mode mode;
     int64_t batch; /* rows of a batch, in their order; a last one of fewer than 50 rows is joined to
                       the one before. 0: all rows, of a split with conditions those of each one.
-                      Batches of fewer than 50 rows are not tested. */
+                      Batches of fewer than 50 rows are not tested. Of a segmentation, a case is a
+                      batch: 0 for pools; for arrays the pixels of a case. */
 } cst_guard;
 
 /* What the guard found in one batch. */
@@ -34,10 +35,10 @@ typedef struct cst_guard_batch {
     int64_t condition; /* of the split; 0 without conditions */
     int64_t first;     /* first row, counted over all conditions */
     int64_t rows;
-    int tested;    /* 0: it has fewer than 50 rows */
+    int tested;    /* 0: it has fewer than 50 rows, which does not matter for a case */
     int fired;     /* 1: it looks unlike the rows of the fit */
     double pi;     /* upper bound of the share of rows that are like those of the fit; 1: no sign of
-                      others */
+                      others. Of a case 0 for one that is surely unlike the fit */
     double unlike; /* 1 - pi */
     double lambda; /* mean weight of the average in its rows */
     double z;      /* mean confidence of the stack against the fit's for the classes it predicts, in
@@ -52,7 +53,8 @@ typedef struct cst_guard_batch {
 typedef struct cst_guard_report cst_guard_report;
 
 /* Returns 1 if the model stores what the guard compares batches with: models of classification and
- * segmentation that were fitted on 200 rows or more by a version that has the guard. */
+ * segmentation that were fitted on 200 rows or more (and of a segmentation on 8 cases or more) by a
+ * version that has the guard. */
 CST_API int cst_model_has_guard(const cst_model *model);
 
 /* Returns the number of members that the fit left out of the model. */
@@ -111,6 +113,10 @@ CST_API int64_t cst_guard_report_fired(const cst_guard_report *report);
 CST_API cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *report,
                                           int64_t batch, cst_guard_batch *out);
 
+/* Returns the name (or number) of the case that is batch `batch`, of a segmentation's split; else
+ * NULL. Borrowed. */
+CST_API const char *cst_guard_report_case(const cst_guard_report *report, int64_t batch);
+
 /* Returns how many members the average was of; 0 if it took no part. */
 CST_API int32_t cst_guard_report_members(const cst_guard_report *report);
 
@@ -122,11 +128,13 @@ CST_API int32_t cst_guard_report_others(const cst_guard_report *report);
 CST_API double cst_guard_report_cost(const cst_guard_report *report, int which);
 
 /* Returns the level of each row [rows], in (0, 1]: rows like those of the fit have levels that are
- * spread evenly, rows unlike them small ones. Borrowed. */
+ * spread evenly, rows unlike them small ones; NaN in a batch of more than 8,192 rows of which a
+ * sample is like the fit. Of a segmentation [batches]: the chance of a case so unlike those of the
+ * fit. Borrowed. */
 CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
 
-/* Returns the weight of the average in each row [rows], 0 to 1; what it would be in mode warn.
- * Borrowed. */
+/* Returns the weight of the average in each row [rows], of a segmentation in each case [batches], 0
+ * to 1; what it would be in mode warn. Borrowed. */
 CST_API const double *cst_guard_report_lambdas(const cst_guard_report *report);
 
 /* Sets the key "guard" of a report of the command "predict" to what was found; report: NULL where

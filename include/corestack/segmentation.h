@@ -8,6 +8,7 @@
 
 #include <corestack/context.h>
 #include <corestack/fit.h>
+#include <corestack/guard.h>
 #include <corestack/model.h>
 #include <corestack/pool.h>
 
@@ -80,11 +81,23 @@ typedef enum cst_map_format {
  * the number of cases. A path that ends in .npy, a pipe, a device or an open descriptor receives
  * one array [cases, height, width(, classes)], if all cases have the same size; any other path is a
  * new or empty folder that receives CASE.npy or CASE.png for each case. After a failure nothing is
- * left at the path. cases, pixels: receive the counts, or NULL. */
+ * left at the path. cases, pixels: receive the counts, or NULL. A notice tells of cases that look
+ * unlike those of the fit; cst_segmentation_predict_guarded can act on them. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,
                                             int64_t *pixels);
+
+/* The same, guarded: a case that looks unlike the cases of the fit leans on the average of all
+ * members, and its label map as far less on the offsets for mIoU. Members that the model leaves out
+ * are loaded where the guard acts. guard: NULL for the default; its batch must be 0. report: may be
+ * NULL; *report belongs to the caller (cst_guard_report_free), and is NULL if nothing was tested.
+ */
+CST_API cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
+                                                    cst_pool *pool, const char *split,
+                                                    const cst_guard *guard, cst_map_format format,
+                                                    const char *path, int64_t *cases,
+                                                    int64_t *pixels, cst_guard_report **report);
 
 #ifdef __cplusplus
 }

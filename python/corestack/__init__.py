@@ -35,6 +35,7 @@ from ._adapt import adapt, suggest
 from ._comparisons import ablate, compare, sweep
 from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
+from ._monitor import Monitor, monitor
 from ._profile import profile
 from ._report import Report
 from ._stack import Stack
@@ -79,6 +80,7 @@ __all__ = [
     "InternalError",
     "LimitError",
     "MismatchError",
+    "Monitor",
     "NumericError",
     "OutOfMemoryError",
     "Report",
@@ -98,6 +100,7 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "monitor",
     "option_table",
     "plot",
     "presets",

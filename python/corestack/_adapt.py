@@ -63,6 +63,7 @@ def adapt(
     *,
     split: Optional[str] = None,
     rows: Optional[Column] = None,
+    unlabeled: Union[None, bool, str] = None,
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
@@ -81,7 +82,9 @@ def adapt(
     preds: predictions of all members on the new rows, as for :func:`corestack.fit`: members that the stack left out may
     come back, so give them as well; or the path of a pool, whose `split` ("new") has the rows. y: their labels.
     rows: use only these rows (numbers from 0); y then has the labels of these rows alone, or is None for those of the
-    split. The result is a new stack; it is the one given, unchanged, where the labels give no reason for a change
+    split. unlabeled: True to use all rows, also those without labels, or for the path of a pool the name of a split with
+    more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
+    leave it out if the shares of the classes may have changed. The result is a new stack; it is the one given, unchanged, where the labels give no reason for a change
     (``report["adapted"]``).
     """
     stack = model if isinstance(model, Stack) else Stack.load(model)
@@ -99,6 +102,8 @@ def adapt(
         if picked is not None:
             options.rows = picked.ctypes.data_as(ctypes.POINTER(ctypes.c_int64))
             options.row_count = len(picked)
+        if unlabeled is not None and unlabeled is not False:
+            options.unlabeled = options.split if unlabeled is True else _values.text(unlabeled, "unlabeled")
         if labels is not None:
             options.labels = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
         made, report = ctypes.c_void_p(), ctypes.c_void_p()

@@ -20,7 +20,7 @@ from ._types import Array, Path
 class AdapterState(NamedTuple):
     """What an :class:`Adapter` has seen. Losses are mean NLLs over the rows with a label, each as it was predicted when it came.
 
-    The four shares are of the next prediction: the stack, its refitted weights, averages, and single members.
+    coverage, set_size: share of the labels in their prediction set, and the mean number of classes there. The four shares are of the next prediction: the stack, its refitted weights, averages, and single members.
     """
 
     observed: int
@@ -32,6 +32,8 @@ class AdapterState(NamedTuple):
     average_loss: float
     best_member_loss: float
     best_member: Optional[str]
+    coverage: float
+    set_size: float
     stack_share: float
     newton_share: float
     members_share: float
@@ -46,14 +48,17 @@ class Adapter:
     >>> adapter.label(ticket, 3)
 
     members: names of all members whose predictions will come, in that order: those of the stack and any others; None for
-    those of the stack. pending: the last so many rows can be given a label (10,000, or what fits into 8 MiB). Calls from
-    several threads wait for each other.
+    those of the stack. pending: the last so many rows can be given a label (10,000, or what fits into 8 MiB). alpha: share of
+    the labels that may be outside their prediction set (0.1). Calls from several threads wait for each other.
     """
 
     def __init__(
-        self, stack: Union[Stack, Path], members: Optional[Sequence[str]] = None, *, pending: Optional[int] = None
-    ) -> None:
-        options = c.AdapterOptions(pending=0 if pending is None else _values.integer(pending, "pending"))
+        self, stack: Union[Stack, Path], members: Optional[Sequence[str]] = None, *, pending: Optional[int] = None,
+        alpha: float = 0.1,
+    ) -> None:  # fmt: skip
+        options = c.AdapterOptions(pending=0 if pending is None else _values.integer(pending, "pending"), alpha=alpha)
+        if not 0 < alpha < 1:
+            raise ArgumentError(f"alpha: is {alpha}; it must be between 0 and 1")
         if pending is not None and options.pending < 1:
             raise ArgumentError(f"pending: is {pending}; it must be at least 1")
         names = None if members is None else [_values.text(name, "members") for name in members]
@@ -151,6 +156,13 @@ class Adapter:
                 if not -(2**31) <= y < 2**31 or not -(2**63) <= one < 2**63:
                     raise ArgumentError(f"ticket {one}: label {y} is no class")
                 self._call(c.lib.cst_adapter_label, one, y)
+
+    def prediction_set(self, ticket: int) -> Array:
+        """Which classes are in the prediction set of a row that waits for its label: booleans (classes,)."""
+        out = np.empty(self._classes, np.uint8)
+        with self._lock:
+            self._call(c.lib.cst_adapter_set, _values.integer(ticket, "ticket"), out.ctypes.data, None)
+        return out.astype(bool)
 
     @property
     def state(self) -> AdapterState:

@@ -95,7 +95,7 @@ class PoolConfig(Structure):
 class AdapterOptions(Structure):
     """cst_adapter_options"""
 
-    _fields_ = [("pending", c_int64)]
+    _fields_ = [("pending", c_int64), ("alpha", c_double)]
 
 
 class AdapterState(Structure):
@@ -114,6 +114,8 @@ class AdapterState(Structure):
         ("stack_share", c_double),
         ("newton_share", c_double),
         ("members_share", c_double),
+        ("coverage", c_double),
+        ("set_size", c_double),
         ("average_share", c_double),
     ]
 
@@ -290,7 +292,14 @@ class AdaptOptions(Structure):
         ("rows", POINTER(c_int64)),
         ("labels", POINTER(c_int32)),
         ("row_count", c_int64),
+        ("unlabeled", c_char_p),
     ]
+
+
+class MonitorOptions(Structure):
+    """cst_monitor_options"""
+
+    _fields_ = [("alpha", c_double), ("in_order", c_int)]
 
 
 class SweepOptions(Structure):
@@ -398,6 +407,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_adapt": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(AdaptOptions), _OUT, _OUT]),
     "cst_adapt_suggest": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_int64, POINTER(c_int64)]),
     "cst_profile": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(ProfileOptions), _OUT]),
+    "cst_monitor_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(MonitorOptions)]),
+    "cst_monitor_batch": (_STATUS, [c_void_p, c_void_p, c_void_p, c_char_p, c_char_p, POINTER(c_int)]),
+    "cst_monitor_alarm": (c_int, [c_void_p]),
+    "cst_monitor_evidence": (c_double, [c_void_p]),
+    "cst_monitor_rows": (c_int64, [c_void_p]),
+    "cst_monitor_report": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_monitor_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
+    "cst_monitor_load": (_STATUS, [c_void_p, _OUT, c_void_p, c_char_p, POINTER(MonitorOptions)]),
+    "cst_monitor_free": (None, [c_void_p, c_void_p]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
@@ -465,6 +483,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_adapter_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(c_char_p), c_int32, POINTER(AdapterOptions)]),
     "cst_adapter_observe": (_STATUS, [c_void_p, c_void_p, POINTER(c_void_p), c_int64, c_void_p, POINTER(c_int64)]),
     "cst_adapter_label": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32]),
+    "cst_adapter_set": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, POINTER(c_int32)]),
     "cst_adapter_get_state": (_STATUS, [c_void_p, c_void_p, POINTER(AdapterState)]),
     "cst_adapter_members": (c_int32, [c_void_p]),
     "cst_adapter_member_name": (c_char_p, [c_void_p, c_int32]),

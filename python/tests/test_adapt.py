@@ -70,6 +70,16 @@ class Adapt(unittest.TestCase):
         direct = corestack.adapt(self.stack, {k: p[rows] for k, p in self.new.items()}, self.labels[rows])
         self.assertEqual(made.report["candidates"], direct.report["candidates"])
 
+    def test_rows_without_labels(self):
+        rows = np.arange(0, 100, 5)
+        made = corestack.adapt(self.stack, self.new, self.labels[rows], rows=rows, unlabeled=True)
+        about = made.report["unlabeled"]
+        self.assertEqual(about["samples"], ROWS)
+        self.assertEqual(about["used"], made.report["nll"]["cross_validated"] < about["nll_without"])
+        alone = corestack.adapt(self.stack, self.new, self.labels[rows], rows=rows)
+        self.assertNotIn("unlabeled", alone.report)
+        self.assertEqual(about["used"], made.to_bytes() != alone.to_bytes())
+
     def test_labels_that_are_none(self):
         rows = np.arange(20)
         wrong = self.labels[:20].astype(float)

@@ -70,6 +70,21 @@ class Adapters(Folder):
         with self.assertRaisesRegex(corestack.FormatError, "no state of an online adapter"):
             corestack.Adapter.load(self.path / "a.state", self.stack)
 
+    def test_prediction_sets(self):
+        adapter, held = self.adapter(alpha=0.2), []
+        for i in range(100):
+            p, ticket = adapter.observe(self.row(i))
+            found = adapter.prediction_set(ticket)
+            held.append(found[self.y[i]])
+            self.assertTrue((found == (p >= p[found].min())).all() if found.any() else True)
+            self.assertTrue(i >= 4 or found.all())
+            adapter.label(ticket, int(self.y[i]))
+        self.assertAlmostEqual(adapter.state.coverage, np.mean(held))
+        with self.assertRaisesRegex(corestack.InputError, "has its label already"):
+            adapter.prediction_set(ticket)
+        with self.assertRaisesRegex(corestack.ArgumentError, "alpha"):
+            self.adapter(alpha=1)
+
     def test_several_rows_at_once(self):
         adapter, one = self.adapter(), self.adapter()
         p, tickets = adapter.observe([self.preds[n][:7].astype(float) for n in self.names])

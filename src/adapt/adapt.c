@@ -193,6 +193,75 @@ static cst_status note_rows(cst_context *context, const cst_pool *pool, const ch
     return status;
 }
 
+/* ---- rows without labels ---- */
+
+typedef struct unlabeled {
+    cst_adapt_rows rows;
+    cst_adapt_table table;
+    double *shares;
+    cst_adapt_balance balance;
+} unlabeled;
+
+/* At most CST_ADAPT_ROWS_MAX rows, evenly over the split. */
+static cst_status thin(cst_context *context, cst_adapt_rows *rows) {
+    int64_t all = rows->view.rows;
+    if (all <= CST_ADAPT_ROWS_MAX)
+        return CST_OK;
+    rows->index = cst_alloc(context, CST_ADAPT_ROWS_MAX, sizeof *rows->index);
+    if (!rows->index)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < CST_ADAPT_ROWS_MAX; i++)
+        rows->index[i] = i * all / CST_ADAPT_ROWS_MAX;
+    rows->view.index = rows->index;
+    rows->view.rows = CST_ADAPT_ROWS_MAX;
+    return CST_OK;
+}
+
+static cst_status open_unlabeled(cst_context *context, const cst_model *model, cst_pool *pool,
+                                 const char *split, const cst_adapt_rows *labelled,
+                                 unlabeled *out) {
+    if (!model->confusion)
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "rows without labels need the class shares of the fit, which files of older "
+            "versions and models fitted on few rows do not have; leave the rows out");
+    cst_status status =
+        cst_adapt_rows_open(context, model, pool, split, NULL, NULL, 0, false, &out->rows);
+    bool same = status == CST_OK && out->rows.view.members == labelled->view.members;
+    for (int32_t k = 0; same && k < labelled->view.members; k++)
+        same = out->rows.position[k] == labelled->position[k];
+    if (status == CST_OK && !same)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "split '%s' and the labelled rows have predictions of different members; "
+                          "give both splits the same members",
+                          split);
+    if (status == CST_OK) {
+        out->rows.view.labels = NULL;
+        out->rows.view.weights = NULL;
+        status = thin(context, &out->rows);
+    }
+    CST_TRY(cst_adapt_table_make(context, model, &out->rows.view, &out->table));
+    if (status != CST_OK)
+        return status;
+    size_t classes = (size_t)model->classes;
+    double sum = 0;
+    out->shares = cst_alloc(context, classes, sizeof *out->shares);
+    if (!out->shares)
+        return CST_ERROR_MEMORY;
+    for (size_t c = 0; c < classes; c++)
+        sum += out->shares[c] = fmax((double)model->confusion->share[c], 1e-6);
+    for (size_t c = 0; c < classes; c++)
+        out->shares[c] /= sum;
+    out->balance = (cst_adapt_balance){&out->table, out->shares};
+    return CST_OK;
+}
+
+static void close_unlabeled(cst_context *context, unlabeled *more) {
+    cst_adapt_table_free(context, &more->table);
+    cst_adapt_rows_close(context, &more->rows);
+    cst_free(context, more->shares);
+}
+
 /* ---- all of it ---- */
 
 static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -201,6 +270,7 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
     cst_adapt_rows rows = {0};
     cst_adapt_table table = {0};
     cst_adapt_choice choice = {0};
+    unlabeled more = {0};
     cst_model *made = NULL;
     cst_model *result = NULL;
     cst_status status = cst_adapt_rows_open(context, model, pool, split, o->rows, o->labels,
@@ -208,13 +278,18 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
     CST_TRY(check_rows(context, split, &rows));
     CST_TRY(check_fit(context, model, pool, split, &rows));
     CST_TRY(cst_adapt_table_make(context, model, &rows.view, &table));
-    CST_TRY(cst_adapt_choose(context, &table, rows.groups, &choice));
+    if (o->unlabeled)
+        CST_TRY(open_unlabeled(context, model, pool, o->unlabeled, &rows, &more));
+    CST_TRY(cst_adapt_choose(context, &table, rows.groups, o->unlabeled ? &more.balance : NULL,
+                             &choice));
     CST_TRY(copy_model(context, model, &made));
     if (status == CST_OK && choice.adapted) {
         cst_novelty_free(context, made->novelty); /* both describe rows unlike the new ones */
         made->novelty = NULL;
         cst_confusion_free(context, made->confusion);
         made->confusion = NULL;
+        cst_watch_free(context, made->watch);
+        made->watch = NULL;
         status = put_adapted(context, pool, &rows, &table, choice.theta, made);
         CST_TRY(note_rows(context, pool, split, &rows, &table, &choice, made));
         CST_TRY(copy_model(context, made, &result)); /* as a file of it reads */
@@ -227,7 +302,8 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
                    (long long)rows.view.rows, choice.stack_loss, choice.loss);
     }
     if (status == CST_OK && report)
-        cst_adapt_document(*report, model, result, pool, split, &rows, &choice);
+        cst_adapt_document(*report, model, result, pool, split, &rows, &choice, o->unlabeled,
+                           more.table.rows);
     cst_model_free(context, made);
     if (status == CST_OK && out)
         *out = result;
@@ -235,6 +311,7 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
         cst_model_free(context, result);
     cst_adapt_choice_free(context, &choice);
     cst_adapt_table_free(context, &table);
+    close_unlabeled(context, &more);
     cst_adapt_rows_close(context, &rows);
     return status;
 }

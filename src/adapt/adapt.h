@@ -8,9 +8,9 @@
 #include "adapt/adapt_rows.h"
 #include "report/report.h"
 
-/* made: the result; before: the stack. */
+/* made: the result; before: the stack. more: rows of split `unlabeled` (NULL: none). */
 void cst_adapt_document(cst_report *report, const cst_model *before, const cst_model *made,
                         const cst_pool *pool, const char *split, const cst_adapt_rows *rows,
-                        const cst_adapt_choice *choice);
+                        const cst_adapt_choice *choice, const char *unlabeled, int64_t more);
 
 #endif

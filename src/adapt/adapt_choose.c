@@ -15,9 +15,10 @@ typedef struct choose_job {
     const cst_adapt_table *table;
     const int32_t *folds;
     cst_adapt_choice *choice;
-    double *centers; /* [2][parameters] */
-    double *theta;   /* [candidates][parameters]: fits to all rows */
-    double *losses;  /* [candidates][rows] */
+    const cst_adapt_balance *balance; /* of the present fits; or NULL */
+    double *centers;                  /* [2][parameters] */
+    double *theta;                    /* [candidates][parameters]: fits to all rows */
+    double *losses;                   /* [candidates][rows] */
 } choose_job;
 
 static size_t parameters_of(const cst_adapt_table *table) {
@@ -83,11 +84,13 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
     cst_adapt_candidate *candidate = &job->choice->candidate[at];
     const double *center = job->centers + (candidate->halfway ? parameters : 0);
     const cst_adapt_prior prior = {center, candidate->precision,
-                                   job->choice->biases ? BIAS_SHARE * candidate->precision : 0};
+                                   job->choice->biases ? BIAS_SHARE * candidate->precision : 0,
+                                   job->balance};
     if (fold == job->choice->folds) {
         double *theta = job->theta + at * parameters;
         memcpy(theta, center, parameters * sizeof *theta);
-        return cst_adapt_fit(worker, table, NULL, 0, &prior, theta, &candidate->evidence);
+        return cst_adapt_fit(worker, table, NULL, 0, &prior, theta,
+                             job->balance ? NULL : &candidate->evidence);
     }
     double *theta = cst_alloc(worker, parameters, sizeof *theta);
     double *scratch = cst_alloc(worker, (size_t)table->classes, sizeof *scratch);
@@ -119,36 +122,70 @@ static cst_status mean_loss(cst_context *context, const cst_adapt_table *table, 
 
 /* ---- the average of the candidates, and how far to go there ---- */
 
-static void weigh(const choose_job *job) {
+static void share_out(const choose_job *job) {
     cst_adapt_choice *choice = job->choice;
     double rows = (double)job->table->rows;
     double least = HUGE_VAL;
-    double most = -HUGE_VAL;
     double total = 0;
-    double ratio = 0;
     for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
         cst_adapt_candidate *candidate = &choice->candidate[c];
         double sum = 0;
         for (int64_t i = 0; i < job->table->rows; i++)
             sum += job->losses[c * (size_t)job->table->rows + (size_t)i];
         candidate->loss = sum / rows;
-        candidate->evidence += rows * choice->stack_loss;
         least = fmin(least, candidate->loss);
-        most = fmax(most, candidate->evidence);
     }
     choice->loss = 0;
     for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
         cst_adapt_candidate *candidate = &choice->candidate[c];
         candidate->share = exp(-rows * (candidate->loss - least));
         total += candidate->share;
-        ratio += exp(candidate->evidence - most) / CST_ADAPT_CANDIDATES;
     }
     for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
         choice->candidate[c].share /= total;
         choice->loss += choice->candidate[c].share * choice->candidate[c].loss;
     }
+}
+
+/* By the labels alone. */
+static void judge(const choose_job *job) {
+    cst_adapt_choice *choice = job->choice;
+    double most = -HUGE_VAL;
+    double ratio = 0;
+    for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++) {
+        choice->candidate[c].evidence += (double)job->table->rows * choice->stack_loss;
+        most = fmax(most, choice->candidate[c].evidence);
+    }
+    for (size_t c = 0; c < CST_ADAPT_CANDIDATES; c++)
+        ratio += exp(choice->candidate[c].evidence - most) / CST_ADAPT_CANDIDATES;
     choice->evidence = most + log(ratio);
     choice->step = 1 / (1 + exp(-choice->evidence) * (1 - PRIOR_CHANGE) / PRIOR_CHANGE);
+}
+
+/* The fits again with rows without labels, which stay where the cross-validated loss is lower. */
+static cst_status use_unlabeled(cst_context *context, choose_job *job,
+                                const cst_adapt_balance *balance) {
+    cst_adapt_choice *choice = job->choice;
+    const cst_adapt_choice before = *choice;
+    size_t parameters = parameters_of(job->table);
+    double *theta = cst_alloc(context, CST_ADAPT_CANDIDATES * parameters, sizeof *theta);
+    choose_job with = *job;
+    with.balance = balance;
+    with.theta = theta;
+    cst_status status =
+        theta ? cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (choice->folds + 1),
+                                 fit_one, &with)
+              : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        share_out(&with);
+        choice->balanced = choice->loss < before.loss;
+        if (choice->balanced)
+            memcpy(job->theta, theta, CST_ADAPT_CANDIDATES * parameters * sizeof *theta);
+        else
+            *choice = before;
+    }
+    cst_free(context, theta);
+    return status;
 }
 
 /* Refuses a change that cross-validation or the evidence do not ask for, and one that does not help
@@ -174,7 +211,8 @@ static cst_status move(cst_context *context, const choose_job *job) {
 }
 
 cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
-                            const int64_t *groups, cst_adapt_choice *out) {
+                            const int64_t *groups, const cst_adapt_balance *balance,
+                            cst_adapt_choice *out) {
     size_t parameters = parameters_of(table);
     size_t rows = (size_t)table->rows;
     *out = (cst_adapt_choice){.biases = table->classes <= CST_ADAPT_BIASES_MAX};
@@ -201,9 +239,13 @@ cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
     CST_TRY(
         cst_parallel_for(context, (int64_t)CST_ADAPT_CANDIDATES * (out->folds + 1), fit_one, &job));
     if (status == CST_OK) {
-        weigh(&job);
-        status = move(context, &job);
+        share_out(&job);
+        judge(&job);
+        out->labels_loss = out->loss;
     }
+    if (balance)
+        CST_TRY(use_unlabeled(context, &job, balance));
+    CST_TRY(move(context, &job));
     cst_free(context, folds);
     cst_free(context, job.centers);
     cst_free(context, job.theta);

@@ -27,20 +27,23 @@ typedef struct cst_adapt_choice {
     cst_adapt_candidate candidate[CST_ADAPT_CANDIDATES];
     int32_t folds;
     bool biases;
-    double stack_loss; /* mean NLL of the rows under the stack */
-    double loss;       /* cross-validated: the candidates' by their shares */
-    double evidence;   /* log of the mean over candidates of the ratio of likelihoods */
-    double step;       /* how far from the stack to the candidates' average: the probability, by
-                          the evidence, that the stack should change, 0.1 before any row */
-    double fitted;     /* mean NLL of the rows under the result */
-    bool adapted;      /* false: theta is the stack */
-    double *theta;     /* [columns + classes] */
+    double stack_loss;  /* mean NLL of the rows under the stack */
+    double loss;        /* cross-validated: the candidates' by their shares */
+    double evidence;    /* log of the mean over candidates of the ratio of likelihoods */
+    double step;        /* how far from the stack to the candidates' average: the probability, by
+                           the evidence, that the stack should change, 0.1 before any row */
+    double fitted;      /* mean NLL of the rows under the result */
+    bool balanced;      /* rows without labels lowered the cross-validated loss, and are used */
+    double labels_loss; /* `loss` without them */
+    bool adapted;       /* false: theta is the stack */
+    double *theta;      /* [columns + classes] */
 } cst_adapt_choice;
 
-/* groups: [rows], rows of one group are in one fold; or NULL. Free with cst_adapt_choice_free, also
- * after a failure. */
+/* balance: rows without labels, or NULL. groups: [rows], rows of one group are in one fold; or
+ * NULL. Free with cst_adapt_choice_free, also after a failure. */
 cst_status cst_adapt_choose(cst_context *context, const cst_adapt_table *table,
-                            const int64_t *groups, cst_adapt_choice *out);
+                            const int64_t *groups, const cst_adapt_balance *balance,
+                            cst_adapt_choice *out);
 void cst_adapt_choice_free(cst_context *context, cst_adapt_choice *choice);
 
 #endif

@@ -39,7 +39,7 @@ static void put_candidates(cst_report *report, const cst_adapt_choice *choice) {
 
 void cst_adapt_document(cst_report *report, const cst_model *before, const cst_model *made,
                         const cst_pool *pool, const char *split, const cst_adapt_rows *rows,
-                        const cst_adapt_choice *choice) {
+                        const cst_adapt_choice *choice, const char *unlabeled, int64_t more) {
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "model", NULL);
     cst_report_string(report, root, "out", NULL);
@@ -52,6 +52,13 @@ void cst_adapt_document(cst_report *report, const cst_model *before, const cst_m
     cst_report_number(report, nll, "cross_validated", choice->loss);
     cst_report_number(report, nll, "fitted", choice->fitted);
     cst_report_integer(report, root, "folds", choice->folds);
+    if (unlabeled) {
+        json_t *object = cst_report_object(report, root, "unlabeled");
+        cst_report_string(report, object, "split", unlabeled);
+        cst_report_integer(report, object, "samples", more);
+        cst_report_flag(report, object, "used", choice->balanced);
+        cst_report_number(report, object, "nll_without", choice->labels_loss);
+    }
     cst_report_number(report, root, "log_evidence", choice->evidence);
     cst_report_number(report, root, "step", choice->step);
     cst_report_number(report, root, "scale", made->adapted ? made->adapted->scale : 1);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 60, HALVINGS = 40, CHUNK = 64 };
+enum { STEPS = 60, BALANCED_STEPS = 400, HALVINGS = 40, CHUNK = 64 };
 
 /* A Newton step that gains less than this, in nats over all rows, is the last. */
 static const double ENOUGH = 1e-13;
@@ -28,6 +28,9 @@ typedef struct newton {
     double *block;    /* [columns][columns], then [classes][classes] */
     double *scores;   /* [classes] */
     double *mean;     /* [columns] */
+    double strength;  /* of the balance */
+    double *means;    /* [classes]: mean probabilities of rows without labels */
+    double *slopes;   /* [classes][size]: of these by the parameters */
 } newton;
 
 static bool is_in(const newton *n, int64_t row) {
@@ -70,6 +73,24 @@ static double precision_of(const newton *n, size_t j) {
     return j < (size_t)n->table->columns ? n->prior->precision : n->prior->bias_precision;
 }
 
+/* Of rows without labels; fills n->means. */
+static double imbalance(const newton *n, const double *theta) {
+    const cst_adapt_balance *balance = n->prior->balance;
+    const cst_adapt_table *table = balance->table;
+    double sum = 0;
+    memset(n->means, 0, (size_t)table->classes * sizeof *n->means);
+    for (int64_t i = 0; i < table->rows; i++) {
+        (void)row_loss(table, theta, i, n->scores);
+        for (int32_t c = 0; c < table->classes; c++)
+            n->means[c] += n->scores[c] / (double)table->rows;
+    }
+    for (int32_t c = 0; c < table->classes; c++) {
+        n->means[c] = n->means[c] > 1e-300 ? n->means[c] : 1e-300;
+        sum += balance->shares[c] * log(balance->shares[c] / n->means[c]);
+    }
+    return n->strength * sum;
+}
+
 static double objective(const newton *n, const double *theta) {
     double sum = 0;
     for (int64_t i = 0; i < n->table->rows; i++)
@@ -79,7 +100,7 @@ static double objective(const newton *n, const double *theta) {
         double off = theta[j] - n->prior->center[j];
         sum += 0.5 * precision_of(n, j) * off * off;
     }
-    return sum;
+    return n->prior->balance ? sum + imbalance(n, theta) : sum;
 }
 
 /* One row's part of the gradient, of the products of weights with biases, and the place in the
@@ -129,6 +150,48 @@ static cst_status add_products(cst_context *context, const newton *n, const doub
     return status;
 }
 
+/* One row's part of the slopes of the mean probabilities. */
+static void add_slopes(const newton *n, int64_t row) {
+    const cst_adapt_table *table = n->prior->balance->table;
+    size_t columns = (size_t)table->columns;
+    size_t classes = (size_t)table->classes;
+    const float *x = row_of(table, row);
+    const double *p = n->scores;
+    double weight = 1 / (double)table->rows;
+    memset(n->mean, 0, columns * sizeof *n->mean);
+    for (size_t c = 0; c < classes; c++)
+        for (size_t j = 0; j < columns; j++)
+            n->mean[j] += p[c] * (double)x[c * columns + j];
+    for (size_t c = 0; c < classes; c++) {
+        double *to = n->slopes + c * n->size;
+        for (size_t j = 0; j < columns; j++)
+            to[j] += weight * p[c] * ((double)x[c * columns + j] - n->mean[j]);
+        for (size_t d = columns; d < n->size; d++)
+            to[d] += weight * p[c] * ((d - columns == c) - p[d - columns]);
+    }
+}
+
+/* The balance's gradient, and of its curvature the part that is never negative. */
+static cst_status differentiate_balance(cst_context *context, const newton *n,
+                                        const double *theta) {
+    const cst_adapt_balance *balance = n->prior->balance;
+    memset(n->slopes, 0, (size_t)balance->table->classes * n->size * sizeof *n->slopes);
+    (void)imbalance(n, theta); /* the means */
+    for (int64_t i = 0; i < balance->table->rows; i++) {
+        (void)row_loss(balance->table, theta, i, n->scores);
+        add_slopes(n, i);
+    }
+    for (size_t c = 0; c < (size_t)balance->table->classes; c++) {
+        double *slope = n->slopes + c * n->size;
+        double root = sqrt(n->strength * balance->shares[c]);
+        for (size_t j = 0; j < n->size; j++) {
+            slope[j] *= root / n->means[c];
+            n->gradient[j] -= root * slope[j];
+        }
+    }
+    return add_products(context, n, n->slopes, balance->table->classes, n->size, 1, 0);
+}
+
 /* Gradient and Hessian at theta. */
 static cst_status differentiate(cst_context *context, const newton *n, const double *theta) {
     const cst_adapt_table *table = n->table;
@@ -150,6 +213,8 @@ static cst_status differentiate(cst_context *context, const newton *n, const dou
         if (n->size > columns)
             CST_TRY(add_products(context, n, n->shares, count, classes, -1, columns));
     }
+    if (n->prior->balance)
+        CST_TRY(differentiate_balance(context, n, theta));
     for (size_t j = 0; j < n->size; j++) {
         n->gradient[j] += precision_of(n, j) * (theta[j] - n->prior->center[j]);
         n->hessian[j * n->size + j] += precision_of(n, j);
@@ -199,6 +264,8 @@ static cst_status make(cst_context *context, newton *n) {
     size_t columns = (size_t)n->table->columns;
     size_t classes = (size_t)n->table->classes;
     size_t width = columns > classes || n->size == columns ? columns : classes;
+    bool balanced = n->prior->balance != NULL;
+    width = balanced ? n->size : width;
     size_t chunk = n->table->rows < CHUNK ? (size_t)n->table->rows : CHUNK;
     n->gradient = cst_alloc(context, n->size, sizeof *n->gradient);
     n->hessian = cst_alloc(context, n->size * n->size, sizeof *n->hessian);
@@ -209,8 +276,10 @@ static cst_status make(cst_context *context, newton *n) {
     n->block = cst_alloc(context, width * width, sizeof *n->block);
     n->scores = cst_alloc(context, classes, sizeof *n->scores);
     n->mean = cst_alloc(context, columns, sizeof *n->mean);
+    n->means = cst_alloc(context, balanced ? classes : 0, sizeof *n->means);
+    n->slopes = cst_alloc(context, balanced ? classes * n->size : 0, sizeof *n->slopes);
     return n->gradient && n->hessian && n->step && n->next && n->centered && n->shares &&
-                   n->block && n->scores && n->mean
+                   n->block && n->scores && n->mean && n->means && n->slopes
                ? CST_OK
                : CST_ERROR_MEMORY;
 }
@@ -225,6 +294,8 @@ static void clear(cst_context *context, newton *n) {
     cst_free(context, n->block);
     cst_free(context, n->scores);
     cst_free(context, n->mean);
+    cst_free(context, n->means);
+    cst_free(context, n->slopes);
 }
 
 cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, const int32_t *folds,
@@ -232,10 +303,13 @@ cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, con
                          double *evidence) {
     newton n = {.table = table, .prior = prior, .folds = folds, .fold = fold};
     n.size = (size_t)table->columns + (prior->bias_precision > 0 ? (size_t)table->classes : 0);
+    for (int64_t i = 0; i < table->rows; i++)
+        n.strength += is_in(&n, i) ? table->weights[i] : 0;
+    int most = prior->balance ? BALANCED_STEPS : STEPS;
     cst_status status = make(context, &n);
     double value = status == CST_OK ? objective(&n, theta) : 0;
     bool done = false;
-    for (int step = 0; status == CST_OK && !done && step < STEPS; step++)
+    for (int step = 0; status == CST_OK && !done && step < most; step++)
         status = advance(context, &n, theta, &value, &done);
     if (status == CST_OK && evidence)
         *evidence = log_evidence(&n, value);

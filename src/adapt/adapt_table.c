@@ -65,7 +65,7 @@ cst_status cst_adapt_table_make(cst_context *context, const cst_model *model, co
     cst_status status = out->x && out->labels && out->weights && stack ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_stack_predict(context, model, &kept, stack));
     for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
-        out->labels[i] = cst_view_label(view, i);
+        out->labels[i] = view->labels ? cst_view_label(view, i) : 0;
         out->weights[i] = cst_view_weight(view, i);
     }
     table_job job = {view, out, stack};

@@ -15,11 +15,11 @@ typedef struct cst_adapt_table {
     int32_t classes;
     int32_t columns; /* the stack, and after it every member of the view */
     float *x;        /* [rows][classes][columns] */
-    int32_t *labels; /* [rows] */
+    int32_t *labels; /* [rows]; 0 where the view has none */
     double *weights; /* [rows], of mean 1 */
 } cst_adapt_table;
 
-/* Of a labelled view whose first members are the model's; `model` is not adapted. Free with
+/* Of a view whose first members are the model's; `model` is not adapted. Free with
  * cst_adapt_table_free, also after a failure. */
 cst_status cst_adapt_table_make(cst_context *context, const cst_model *model, const cst_view *view,
                                 cst_adapt_table *out);

@@ -26,6 +26,10 @@ static const double TEMPERATURE_PRECISION = 10;
 static const double SHARED = 0.05;
 static const double STACK_START = 0.9;
 
+/* The share of labels outside their set, and how far one label moves it. */
+static const double ALPHA = 0.1;
+static const double SET_STEP = 0.02;
+
 /* One row costs an expert no more weight than this likelihood. */
 static const double LEAST_LIKELIHOOD = 1e-7;
 static const double LEAST_PROBABILITY = 1e-15; /* in losses, as in all scores */
@@ -131,7 +135,7 @@ static cst_status hash_model(cst_context *context, const cst_model *model, uint6
 }
 
 cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
-                           int32_t members, int64_t capacity, cst_adapter **out) {
+                           int32_t members, int64_t capacity, double alpha, cst_adapter **out) {
     int64_t width = ((int64_t)members + CST_ONLINE_EXTRA) * model->classes;
     if (members > CST_ONLINE_MEMBERS_MAX || width > RECORD_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
@@ -156,6 +160,7 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
     a->members = members;
     a->classes = model->classes;
     a->capacity = capacity;
+    CST_TRY(cst_aci_start(context, alpha, SET_STEP, &a->sets));
     CST_TRY(hash_model(context, model, &a->model_hash));
     CST_TRY(cst_predictor_create(context, &a->predictor, model));
     CST_TRY(copy_names(context, a, names));
@@ -176,6 +181,7 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     int64_t pending = options ? options->pending : 0;
+    double alpha = options && options->alpha != 0 ? options->alpha : ALPHA;
     if (!out || !model || members < 0 || (members > 0 && !names))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_create: model, names of the members, and the result are "
@@ -185,17 +191,21 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
                         "cst_adapter_create: pending is %lld, which is not from 1 to %d (0: "
                         "automatic)",
                         (long long)pending, PENDING_MAX);
+    if (!(alpha > 0 && alpha < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_adapter_create: alpha is %g, which is not between 0 and 1", alpha);
     if (model->task != CST_TASK_CLASSIFICATION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED, "online adaptation is not supported for %s",
                         cst_task_name(model->task));
     if (names)
-        return cst_why(context, cst_online_make(context, model, names, members, pending, out));
+        return cst_why(context,
+                       cst_online_make(context, model, names, members, pending, alpha, out));
     members = cst_model_inputs(model);
     const char **own = cst_alloc(context, (size_t)members, sizeof *own);
     for (int32_t k = 0; own && k < members; k++)
         own[k] = cst_model_input_name(model, k);
     cst_status status =
-        own ? cst_online_make(context, model, own, members, pending, out) : CST_ERROR_MEMORY;
+        own ? cst_online_make(context, model, own, members, pending, alpha, out) : CST_ERROR_MEMORY;
     cst_free(context, own);
     return cst_why(context, status);
 }
@@ -317,7 +327,8 @@ cst_status cst_online_observe(cst_context *context, cst_adapter *a, const float 
     cst_online_slot *slot = &a->slot[a->next % a->capacity];
     a->dropped += slot->waiting;
     a->waiting += !slot->waiting;
-    *slot = (cst_online_slot){.waiting = true, .label = -1};
+    *slot = (cst_online_slot){
+        .waiting = true, .label = -1, .threshold = fmin(fmax(cst_aci_threshold(&a->sets), -1), 2)};
     memcpy(a->record + (size_t)(a->next % a->capacity) * cst_online_width(a), a->row,
            cst_online_width(a) * sizeof *a->row);
     a->next++;
@@ -402,6 +413,20 @@ static bool errs(const float *row, int32_t classes, int32_t label) {
     return best != label;
 }
 
+/* The set of a record; set: [classes] or NULL. */
+static int32_t set_of(const cst_adapter *a, const float *record, double threshold,
+                      unsigned char *set) {
+    const float *row = record + cst_online_width(a) - (size_t)a->classes;
+    int32_t size = 0;
+    for (int32_t c = 0; c < a->classes; c++) {
+        bool in = cst_aci_score(row, c) <= threshold;
+        size += in;
+        if (set)
+            set[c] = in;
+    }
+    return size;
+}
+
 static void count_row(cst_adapter *a, const float *record, int32_t label) {
     size_t classes = (size_t)a->classes;
     size_t members = (size_t)a->members;
@@ -434,6 +459,10 @@ void cst_online_learn(cst_adapter *a, int64_t ticket, int32_t label) {
     for (size_t k = 0; k < members; k++)
         a->likelihood[CST_ONLINE_SINGLES + k] = (double)record[k * classes + y];
     count_row(a, record, label);
+    double threshold = a->slot[ticket % a->capacity].threshold;
+    double score = cst_aci_score(record + cst_online_width(a) - classes, label);
+    a->set_size += set_of(a, record, threshold, NULL);
+    cst_aci_update(&a->sets, score <= threshold, score);
     mixed[0] = (double)stack[y];
     for (size_t i = 0; i < CST_ONLINE_NEWTONS; i++)
         mixed[1 + i] = (double)newton[i * classes + y];
@@ -447,13 +476,7 @@ void cst_online_learn(cst_adapter *a, int64_t ticket, int32_t label) {
     a->waiting--;
 }
 
-cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t ticket,
-                             int32_t label) {
-    CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
-    if (!adapter)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_adapter_label: context and adapter are required");
+static cst_status check_ticket(cst_context *context, const cst_adapter *adapter, int64_t ticket) {
     if (ticket < 0 || ticket >= adapter->next)
         return cst_fail(context, CST_ERROR_INPUT,
                         "ticket %lld was not given out: the adapter has observed %lld rows, "
@@ -467,12 +490,43 @@ cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t
     if (!cst_online_find(adapter, ticket))
         return cst_fail(context, CST_ERROR_INPUT, "ticket %lld has its label already",
                         (long long)ticket);
+    return CST_OK;
+}
+
+cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t ticket,
+                             int32_t label) {
+    CST_ENTER(context);
+    CST_CHECK(context, adapter, ADAPTER, "adapter");
+    if (!adapter)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_adapter_label: context and adapter are required");
+    cst_status status = check_ticket(context, adapter, ticket);
+    if (status != CST_OK)
+        return status;
     if (label < 0 || label >= adapter->classes)
         return cst_fail(context, CST_ERROR_INPUT,
                         "ticket %lld: label %d is no class; labels must be 0 to %d (%d classes)",
                         (long long)ticket, (int)label, (int)adapter->classes - 1,
                         (int)adapter->classes);
     cst_online_learn(adapter, ticket, label);
+    return CST_OK;
+}
+
+cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket, uint8_t *set,
+                           int32_t *size) {
+    CST_ENTER(context);
+    CST_CHECK(context, adapter, ADAPTER, "adapter");
+    if (!adapter || !set)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_adapter_set: adapter and the set are required");
+    cst_status status = check_ticket(context, adapter, ticket);
+    if (status != CST_OK)
+        return status;
+    int64_t place = ticket % adapter->capacity;
+    int32_t found = set_of(adapter, adapter->record + (size_t)place * cst_online_width(adapter),
+                           adapter->slot[place].threshold, set);
+    if (size)
+        *size = found;
     return CST_OK;
 }
 
@@ -506,6 +560,8 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
                                .best_member_loss =
                                    best < 0 ? NAN : adapter->loss[CST_ONLINE_SINGLES + best] / rows,
                                .best_member = best,
+                               .coverage = 1 - (double)adapter->sets.missed / rows,
+                               .set_size = (double)adapter->set_size / rows,
                                .stack_share = adapter->mixture[0] + shared * adapter->share[0],
                                .average_share = shared * (adapter->share[1] + adapter->share[2])};
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)

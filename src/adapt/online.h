@@ -7,6 +7,7 @@
 #ifndef CST_ADAPT_ONLINE_H
 #define CST_ADAPT_ONLINE_H
 
+#include "adapt/online_conformal.h"
 #include "adapt/online_newton.h"
 #include "model/stack.h"
 
@@ -24,8 +25,9 @@ enum {
  * the Newton experts, the average with temperature, fixed share, the adapter; as they were
  * predicted then. */
 typedef struct cst_online_slot {
-    bool waiting;  /* for its label to be learned */
-    int32_t label; /* known, but not learned yet; -1: unknown */
+    bool waiting;     /* for its label to be learned */
+    int32_t label;    /* known, but not learned yet; -1: unknown */
+    double threshold; /* scores of the classes in its prediction set are at most this, -1 to 2 */
 } cst_online_slot;
 
 typedef enum cst_online_scored { /* whose errors are counted */
@@ -52,7 +54,9 @@ struct cst_adapter {
     double *loss;    /* [experts]: sums over rows with a label */
     double adapter_loss;
     int64_t errors[CST_ONLINE_SCORED];
-    int64_t next; /* ticket */
+    cst_aci sets;     /* of the adapter's predictions */
+    int64_t set_size; /* sum over rows with a label */
+    int64_t next;     /* ticket */
     int64_t labelled;
     int64_t waiting;
     int64_t dropped;
@@ -76,7 +80,7 @@ static inline size_t cst_online_width(const cst_adapter *adapter) {
 
 /* An adapter of `members` names (borrowed) without anything learned. */
 cst_status cst_online_make(cst_context *context, const cst_model *model, const char *const *names,
-                           int32_t members, int64_t capacity, cst_adapter **out);
+                           int32_t members, int64_t capacity, double alpha, cst_adapter **out);
 
 /* One row: predictions[k] [classes], in the members' order. `place`: of the row in messages. The
  * adapter's prediction is the last of its record. */

@@ -31,6 +31,8 @@ typedef struct run {
     int64_t dropped_start;
     int64_t errors_start[CST_ONLINE_SCORED];
     int64_t block_labelled; /* labels up to the end of the last block */
+    int64_t missed_start;   /* labels outside their set */
+    int64_t set_size_start;
     int64_t unlabelled;
     double switching;
     json_t *series[7];
@@ -85,6 +87,8 @@ static cst_status make_room(cst_context *context, run *r) {
     r->labelled_start = a->labelled;
     r->block_labelled = a->labelled;
     r->dropped_start = a->dropped;
+    r->missed_start = a->sets.missed;
+    r->set_size_start = a->set_size;
     return CST_OK;
 }
 
@@ -205,6 +209,16 @@ static void write_losses(cst_report *report, const run *r) {
     cst_report_number(report, regret, "switching", lost(r, -1) - r->switching + none);
 }
 
+static void write_sets(cst_report *report, const run *r) {
+    const cst_adapter *a = r->adapter;
+    double rows = a->labelled > r->labelled_start ? (double)(a->labelled - r->labelled_start) : NAN;
+    json_t *sets = cst_report_object(report, cst_report_root(report), "sets");
+    cst_report_number(report, sets, "alpha", a->sets.alpha);
+    cst_report_number(report, sets, "coverage",
+                      1 - (double)(a->sets.missed - r->missed_start) / rows);
+    cst_report_number(report, sets, "size", (double)(a->set_size - r->set_size_start) / rows);
+}
+
 static void write_shares(cst_context *context, cst_report *report, const run *r) {
     cst_adapter_state state;
     json_t *share = cst_report_object(report, cst_report_root(report), "share");
@@ -280,6 +294,7 @@ static cst_status work(cst_context *context, run *r, bool wanted, cst_report *re
     if (status == CST_OK) {
         write_counts(report, r);
         write_losses(report, r);
+        write_sets(report, r);
         write_shares(context, report, r);
         cst_report_notices(report, context);
     }

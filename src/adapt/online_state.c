@@ -65,9 +65,21 @@ static void put_waiting(cst_buffer *w, const cst_adapter *a) {
             continue;
         put_word(w, (uint64_t)ticket, 8);
         put_word(w, (uint64_t)(slot->label + 1), 4);
+        put_numbers(w, &slot->threshold, 1);
         put_floats(w, a->record + (size_t)(ticket % a->capacity) * cst_online_width(a),
                    cst_online_width(a));
     }
+}
+
+static void put_sets(cst_buffer *w, const cst_adapter *a) {
+    const double level[] = {a->sets.alpha, a->sets.step, a->sets.level};
+    put_numbers(w, level, 3);
+    put_word(w, (uint64_t)a->sets.rows, 8);
+    put_word(w, (uint64_t)a->sets.missed, 8);
+    put_word(w, (uint64_t)a->set_size, 8);
+    put_word(w, (uint64_t)a->sets.count, 4);
+    put_word(w, (uint64_t)a->sets.next, 4);
+    put_numbers(w, a->sets.scores, (size_t)a->sets.count);
 }
 
 static void put_state(cst_buffer *w, const cst_adapter *a) {
@@ -93,6 +105,7 @@ static void put_state(cst_buffer *w, const cst_adapter *a) {
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
         put_newton(w, &a->newton[i]);
     put_newton(w, &a->average);
+    put_sets(w, a);
     put_waiting(w, a);
     if (w->status == CST_OK)
         put_word(w, cst_crc32c((const uint8_t *)w->bytes, w->used), CHECKSUM_BYTES);
@@ -171,10 +184,12 @@ static void take_waiting(cst_reader *r, cst_adapter *a) {
             cst_reader_refuse(r, at, "ticket %" PRId64 " is not from %" PRId64 " to %" PRId64,
                               ticket, least, a->next - 1);
         int32_t label = cst_reader_int(r, "a label", 0, a->classes) - 1;
+        double threshold = cst_reader_f64(r, "a threshold", -1, 2);
         const uint8_t *from = cst_reader_take(r, width * 4);
         if (!from)
             return;
-        a->slot[ticket % a->capacity] = (cst_online_slot){.waiting = true, .label = label};
+        a->slot[ticket % a->capacity] =
+            (cst_online_slot){.waiting = true, .label = label, .threshold = threshold};
         float *record = a->record + (size_t)(ticket % a->capacity) * width;
         for (size_t j = 0; j < width; j++) {
             uint32_t bits = cst_load_u32(from + 4 * j);
@@ -186,6 +201,22 @@ static void take_waiting(cst_reader *r, cst_adapter *a) {
         least = ticket + 1;
     }
     a->waiting = count;
+}
+
+static void take_sets(cst_reader *r, cst_adapter *a) {
+    size_t at = r->at;
+    cst_aci *sets = &a->sets;
+    sets->alpha = cst_reader_f64(r, "alpha", 0, 1);
+    sets->step = cst_reader_f64(r, "a step", 0, 1);
+    sets->level = cst_reader_f64(r, "a level", -SUM_MAX, SUM_MAX);
+    sets->rows = take_count(r, "the number of sets", a->labelled);
+    sets->missed = take_count(r, "the number of misses", a->labelled);
+    a->set_size = take_count(r, "the size of all sets", (int64_t)COUNT_MAX);
+    sets->count = cst_reader_int(r, "the number of scores", 0, CST_ACI_WINDOW);
+    sets->next = cst_reader_int(r, "the place of a score", 0, CST_ACI_WINDOW);
+    take_numbers(r, "a score", 0, 1, (size_t)sets->count, sets->scores);
+    if (r->status == CST_OK && !cst_aci_restore(sets))
+        cst_reader_refuse(r, at, "these are no prediction sets of %" PRId64 " labels", a->labelled);
 }
 
 static void take_state(cst_reader *r, cst_adapter *a) {
@@ -201,6 +232,7 @@ static void take_state(cst_reader *r, cst_adapter *a) {
     for (int i = 0; i < CST_ONLINE_NEWTONS; i++)
         take_newton(r, &a->newton[i]);
     take_newton(r, &a->average);
+    take_sets(r, a);
     take_waiting(r, a);
     if (r->status == CST_OK && r->at != r->end)
         cst_reader_refuse(r, r->at, "%zu bytes are left over", r->end - r->at);
@@ -253,8 +285,8 @@ static cst_status decode(cst_reader *r, const cst_model *model, cst_adapter **ou
         cst_reader_refuse(r, r->at - 8, "no rows are kept");
     cst_adapter *made = NULL;
     cst_status status = r->status;
-    CST_TRY(
-        cst_online_make(r->context, model, (const char *const *)names, members, capacity, &made));
+    CST_TRY(cst_online_make(r->context, model, (const char *const *)names, members, capacity, 0.5,
+                            &made));
     if (status == CST_OK && made->model_hash != hash)
         status = cst_fail(r->context, CST_ERROR_MISMATCH,
                           "%s: is the state of another model; give the model that it was started "

@@ -213,6 +213,7 @@ typedef enum cst_stream {
     CST_STREAM_PLANTED = 22,  /* perturbations and permutations that a check plants */
     CST_STREAM_DIVISION = 23, /* rows that are held out of repeated fits */
     CST_STREAM_NOVELTY = 26,  /* reference rows of a fit */
+    CST_STREAM_MONITOR = 31,  /* the order in which rows of a batch are tested */
     CST_STREAM_TEST = 100
 } cst_stream;
 

@@ -120,6 +120,7 @@ typedef uint64_t cst_mark;
 #define CST_MARK_ADAPTER 0x4353544144505431u
 #define CST_MARK_GUARD 0x4353544752445231u
 #define CST_MARK_LABELS 0x4353544c41424c31u
+#define CST_MARK_MONITOR 0x4353544d4f4e4931u
 #define CST_MARK_FREED 0xdeadc0dedeadc0deu
 
 /* Writes FREED where the compiler may not leave it out. */

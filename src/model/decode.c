@@ -679,8 +679,10 @@ static void get_payload(cst_reader *r, cst_model *model, cst_section section, si
         [CST_SECTION_ADAPTED] = cst_adapted_get,
         [CST_SECTION_REFITS] = get_refits,
         [CST_SECTION_NOVELTY] = cst_novelty_get,
+        [CST_SECTION_CASES] = cst_cases_get,
         [CST_SECTION_CONFUSION] = cst_confusion_get,
         [CST_SECTION_LEAN] = cst_lean_get,
+        [CST_SECTION_WATCH] = cst_watch_get,
         [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;

@@ -284,6 +284,18 @@ static void put_novelty(cst_buffer *w, const cst_model *model) {
         put_u32(w, (uint32_t)novelty->table_of[c]);
 }
 
+static void put_cases(cst_buffer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->cases->cases);
+    for (int p = 0; p < CST_CASE_PARTS; p++) {
+        const cst_case_part *part = &model->cases->part[p];
+        put_f64(w, part->center);
+        put_f64(w, part->spread);
+        put_f64(w, part->limit);
+        put_f64s(w, part->mean, (size_t)part->size);
+        put_f64s(w, part->scale, (size_t)part->size);
+    }
+}
+
 /* Seven bits in each byte, the low ones first; the top bit says that more follow. */
 static void put_count(cst_buffer *w, int32_t count) {
     uint32_t left = (uint32_t)count;
@@ -333,6 +345,36 @@ static void put_lean(cst_buffer *w, const cst_model *model) {
         put_count(w, (int32_t)lround((double)lean->mean[c] * CST_LEAN_UNITS));
     for (size_t c = 0; c < classes; c++)
         put_count(w, (int32_t)lround(sqrt((double)lean->variance[c]) * CST_LEAN_UNITS));
+}
+
+static void put_watch(cst_buffer *w, const cst_model *model) {
+    const cst_watch *watch = model->watch;
+    size_t groups = (size_t)watch->groups;
+    const double figures[] = {watch->accuracy,        watch->confidence,  watch->ece,
+                              watch->stack.threshold, watch->stack.share, watch->average.threshold,
+                              watch->average.share};
+    put_u32(w, (uint32_t)watch->rows);
+    put_u32(w, (uint32_t)watch->whole);
+    put_u32(w, (uint32_t)watch->tables);
+    put_u32(w, (uint32_t)groups);
+    put_f64s(w, figures, sizeof figures / sizeof figures[0]);
+    for (int32_t t = 0; t < watch->tables - 1; t++)
+        put_u32(w, (uint32_t)watch->table_class[t]);
+    for (int32_t t = 0; t < watch->tables; t++)
+        put_u32(w, (uint32_t)watch->table_rows[t]);
+    put_f32s(w, watch->edge, (size_t)watch->tables * CST_WATCH_STATISTICS * CST_WATCH_EDGES);
+    for (size_t g = 0; g + 1 < groups; g++)
+        put_u32(w, (uint32_t)watch->group_class[g]);
+    for (int32_t k = 0; k <= watch->members; k++) {
+        put_f64(w, watch->entropy[k]);
+        put_f64(w, watch->deviation[k]);
+        if (k < watch->members) {
+            put_u32(w, (uint32_t)watch->predicted[k]);
+            put_u32(w, (uint32_t)watch->apart[k]);
+        }
+        for (size_t g = 0; g < groups; g++)
+            put_u32(w, (uint32_t)watch->share[(size_t)k * groups + g]);
+    }
 }
 
 static void put_settings(cst_buffer *w, const cst_model *model) {
@@ -447,10 +489,14 @@ static bool wanted(const cst_model *model, int section) {
         return model->refits != NULL;
     case CST_SECTION_NOVELTY:
         return model->novelty != NULL;
+    case CST_SECTION_CASES:
+        return model->cases != NULL;
     case CST_SECTION_CONFUSION:
         return model->confusion != NULL;
     case CST_SECTION_LEAN:
         return model->lean != NULL;
+    case CST_SECTION_WATCH:
+        return model->watch != NULL;
     default:
         return true;
     }
@@ -458,15 +504,26 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,         [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted, [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty, [CST_SECTION_CONFUSION] = put_confusion,
-        [CST_SECTION_LEAN] = put_lean,       [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,
+        [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,
+        [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,
+        [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,
+        [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,
+        [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,
+        [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_NOVELTY] = put_novelty,
+        [CST_SECTION_CASES] = put_cases,
+        [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_LEAN] = put_lean,
+        [CST_SECTION_WATCH] = put_watch,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

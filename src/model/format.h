@@ -38,8 +38,10 @@ enum {
     X(ADAPTED, "ADPT", CST_MODEL_REQUIRED, 0)                                                      \
     X(REFITS, "ABSE", 0, 0)                                                                        \
     X(NOVELTY, "NOVE", 0, 0)                                                                       \
+    X(CASES, "NOVI", 0, 0)                                                                         \
     X(CONFUSION, "CONF", 0, 0)                                                                     \
     X(LEAN, "LEAN", 0, 0)                                                                          \
+    X(WATCH, "MONI", 0, 0)                                                                         \
     X(SETTINGS, "SETT", 0, 1)
 
 #define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,

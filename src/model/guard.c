@@ -87,9 +87,11 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     const test_job *job = user;
     cst_guard_report *report = job->report;
     cst_guard_batch *batch = &report->batch[task];
-    cst_novelty_found found = {0};
-    cst_status status = cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
-                                          report->lambda + batch->first, &found);
+    cst_novelty_found found = {.judged = true, .pi = 1};
+    cst_status status = CST_OK;
+    if (!isnan(report->level[batch->first]))
+        status = cst_novelty_batch(worker, report->level + batch->first, batch->rows, NULL,
+                                   report->lambda + batch->first, &found);
     if (status != CST_OK)
         return status;
     batch->tested = found.judged;
@@ -99,6 +101,61 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     batch->lambda = found.lambda;
     return batch->tested && cst_guard_lean(job->model) ? test_confidence(worker, job, batch)
                                                        : CST_OK;
+}
+
+/* Rows of a large batch that are looked at first: if they are like those of the fit, no others are.
+ */
+enum { LOOKED_AT = 4096 };
+
+/* Levels of a batch, or NaN where a sample of its rows is like those of the fit. index, level: room
+ * for the sample. */
+static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
+                              const cst_view *view, const cst_guard_batch *batch, int64_t *index,
+                              double *room, double *level) {
+    cst_view part = *view;
+    cst_novelty_found found = {.pi = 0};
+    cst_status status = CST_OK;
+    double *lambda = room + LOOKED_AT;
+    bool large = batch->rows > 2 * LOOKED_AT;
+    part.index = index;
+    if (large) {
+        part.rows = LOOKED_AT;
+        for (int64_t i = 0; i < LOOKED_AT; i++) {
+            int64_t row = batch->first + (int64_t)((double)i * (double)batch->rows / LOOKED_AT);
+            index[i] = view->index ? view->index[row] : row;
+        }
+        status = cst_novelty_levels(context, novelty, &part, room);
+        CST_TRY(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
+    }
+    bool unlike = !large || found.pi < 1;
+    for (int64_t at = 0; status == CST_OK && at < batch->rows; at += part.rows) {
+        part.rows = batch->rows - at < LOOKED_AT ? batch->rows - at : LOOKED_AT;
+        for (int64_t i = 0; i < part.rows; i++) {
+            int64_t row = batch->first + at + i;
+            index[i] = view->index ? view->index[row] : row;
+            level[row] = NAN;
+        }
+        if (unlike)
+            status = cst_novelty_levels(context, novelty, &part, level + batch->first + at);
+    }
+    return status;
+}
+
+static cst_status level_rows(cst_context *context, const cst_novelty *novelty, const cst_view *view,
+                             const cst_guard_report *report) {
+    bool large = false;
+    for (int64_t b = 0; b < report->count; b++)
+        large = large || report->batch[b].rows > 2 * LOOKED_AT;
+    if (!large)
+        return cst_novelty_levels(context, novelty, view, report->level);
+    int64_t *index = cst_alloc(context, LOOKED_AT, sizeof *index);
+    double *room = cst_alloc(context, 2 * (size_t)LOOKED_AT, sizeof *room);
+    cst_status status = index && room ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t b = 0; status == CST_OK && b < report->count; b++)
+        status = level_batch(context, novelty, view, &report->batch[b], index, room, report->level);
+    cst_free(context, index);
+    cst_free(context, room);
+    return status;
 }
 
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
@@ -112,7 +169,7 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
-    CST_TRY(cst_novelty_levels(context, model->novelty, &kept, (*out)->level));
+    CST_TRY(level_rows(context, model->novelty, &kept, *out));
     CST_TRY(cst_parallel_for(context, (*out)->count, test_batch, &job));
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
         (*out)->fired += (*out)->batch[b].fired;
@@ -136,10 +193,11 @@ static void say_where(const char *split, const cst_guard_report *report, char *t
     if (split)
         (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld batches have rows", where,
-                           (long long)report->fired, (long long)report->count);
+        (void)cst_snprintf(text, size, "%s%lld of %lld %s", where, (long long)report->fired,
+                           (long long)report->count,
+                           report->cases ? "cases are" : "batches have rows");
     else
-        (void)cst_snprintf(text, size, "%sthe rows are", where);
+        (void)cst_snprintf(text, size, "%sthe %s", where, report->cases ? "case is" : "rows are");
 }
 
 /* Means over the batches that fired, by their rows. */
@@ -174,11 +232,11 @@ static void say_others(const cst_model *model, const cst_guard_report *report, c
     if (report->others > 0)
         (void)cst_snprintf(text, size, "; %d of them are not in the stack", (int)report->others);
     if (isfinite(report->cost[0]))
-        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs a row",
-                           report->cost[0]);
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g FLOPs %s",
+                           report->cost[0], report->cases ? "an image" : "a row");
     if (isfinite(report->cost[1]))
-        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms a row",
-                           report->cost[1]);
+        (void)cst_snprintf(text + strlen(text), size - strlen(text), ", %.3g ms %s",
+                           report->cost[1], report->cases ? "an image" : "a row");
     if (report->others < known)
         (void)cst_snprintf(text + strlen(text), size - strlen(text),
                            "; predictions of %d other members of the fit are missing",
@@ -198,24 +256,25 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
         return;
     fired_mean mean = mean_fired(report);
     say_where(split, report, where, sizeof where);
-    if (mean.unlike < 0.005)
-        (void)cst_snprintf(how, sizeof how, "the stack is less sure of them");
-    else
-        (void)cst_snprintf(how, sizeof how, "at least %.0f%% of them", 100 * mean.unlike);
+    how[0] = '\0';
+    if (!report->cases && mean.unlike < 0.005)
+        (void)cst_snprintf(how, sizeof how, " (the stack is less sure of them)");
+    else if (!report->cases)
+        (void)cst_snprintf(how, sizeof how, " (at least %.0f%% of them)", 100 * mean.unlike);
     say_others(model, report, others, sizeof others);
     if (model->adapted)
         cst_notice(context,
-                   "%s unlike those of the fit (%s); the guard does not change predictions of an "
+                   "%s unlike those of the fit%s; the guard does not change predictions of an "
                    "adapted model",
                    where, how);
     else if (mode == CST_GUARD_AUTO)
         cst_notice(context,
-                   "%s unlike those of the fit (%s): there the average of %d members takes part, "
+                   "%s unlike those of the fit%s: there the average of %d members takes part, "
                    "with a mean weight of %.2f%s",
                    where, how, (int)report->members, mean.lambda, others);
     else
         cst_notice(context,
-                   "%s unlike those of the fit (%s), so the average of all members may do better "
+                   "%s unlike those of the fit%s, so the average of all members may do better "
                    "there; the guard lets it take part in mode auto",
                    where, how);
 }
@@ -248,7 +307,10 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     for (int32_t k = 0; k < inputs; k++)
         data[k] = !present || present[k] ? predictions[k] : NULL;
     cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status = cst_guard_test(context, model, &view, out, 1, guard->batch, report);
+    cst_status status =
+        model->task == CST_TASK_SEGMENTATION
+            ? cst_guard_test_cases(context, model, &view, NULL, guard->batch, report)
+            : cst_guard_test(context, model, &view, out, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
         (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {
@@ -260,7 +322,8 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
         view.members = (int32_t)most;
         for (size_t k = 0; k < most; k++)
             (*report)->members += data[k] != NULL;
-        status = cst_guard_mix(context, model, *report, &view, out);
+        status = (*report)->cases ? cst_guard_mix_cases(context, *report, &view, 0, rows, out)
+                                  : cst_guard_mix(context, model, *report, &view, out);
     }
     if (status == CST_OK)
         cst_guard_tell(context, model, NULL, guard->mode, *report);
@@ -288,7 +351,7 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_model_guard: the predictions of member %d, '%s', are missing",
                             (int)k, cst_model_member_name(model, k));
-    if (guard->mode == CST_GUARD_OFF || !model->novelty || rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || rows == 0)
         return CST_OK;
     cst_guard_report *made = NULL;
     cst_status status = check_others(context, model, others, rows);

@@ -14,8 +14,10 @@ struct cst_guard_report {
     int64_t rows;
     int64_t count;          /* batches */
     cst_guard_batch *batch; /* [count] */
-    double *level;          /* [rows] */
-    double *lambda;         /* [rows] */
+    bool cases;             /* of a segmentation: a batch is a case */
+    char **name;            /* [count] of the cases of a split; else NULL */
+    double *level;          /* [rows]; of cases [count] */
+    double *lambda;         /* the same */
     cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean */
     int64_t fired;
     int64_t untested;
@@ -37,6 +39,30 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
  * stack's prediction of every row. */
 cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
                          const cst_view *all, float *out);
+
+/* Whether the model stores what batches of its task are compared with. */
+bool cst_guard_known(const cst_model *model);
+
+/* Tests the cases of a segmentation (guard_cases.c): those of a split, or (NULL) each `batch` rows
+ * of the view, 0: all. */
+cst_status cst_guard_test_cases(cst_context *context, const cst_model *model, const cst_view *view,
+                                const cst_cases *cases, int64_t batch, cst_guard_report **out);
+/* The same for a split that is loaded as `view`. *out: NULL where nothing was tested. */
+cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,
+                               const char *split, const cst_view *view, const cst_guard *guard,
+                               cst_guard_report **out);
+/* Mixes rows first..first+count-1, as far as they are of cases that fired, with the average of a
+ * view of all members; out [count] has the stack's prediction of them. */
+cst_status cst_guard_mix_cases(cst_context *context, const cst_guard_report *report,
+                               const cst_view *all, int64_t first, int64_t count, float *out);
+/* The weight of the average in the case that has that row. */
+double cst_guard_lambda(const cst_guard_report *report, int64_t row);
+
+/* A view of the model's members and of those of the fit that the pool has too, which are loaded.
+ * *pointers is its storage and the caller's to free, also after a failure. */
+cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool *pool,
+                         const char *split, const cst_view *view, cst_guard_report *report,
+                         const float ***pointers, cst_view *all);
 
 /* Guards the prediction of a split, loaded as `view`. *report: NULL where nothing was tested. */
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,

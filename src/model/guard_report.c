@@ -7,11 +7,11 @@
 #include <math.h>
 
 int cst_model_has_guard(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && model->novelty;
+    return CST_ALIVE(model, MODEL) && cst_guard_known(model);
 }
 
 int32_t cst_model_others(const cst_model *model) {
-    return cst_model_has_guard(model) ? model->novelty->others : 0;
+    return CST_ALIVE(model, MODEL) && model->novelty ? model->novelty->others : 0;
 }
 
 const char *cst_model_other_name(const cst_model *model, int32_t other) {
@@ -39,6 +39,12 @@ cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *
     return CST_OK;
 }
 
+const char *cst_guard_report_case(const cst_guard_report *report, int64_t batch) {
+    return CST_ALIVE(report, GUARD) && report->name && batch >= 0 && batch < report->count
+               ? report->name[batch]
+               : NULL;
+}
+
 int32_t cst_guard_report_members(const cst_guard_report *report) {
     return CST_ALIVE(report, GUARD) ? report->members : 0;
 }
@@ -63,6 +69,9 @@ void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
     if (!CST_ALIVE(report, GUARD))
         return;
     cst_mark_freed(&report->mark);
+    for (int64_t b = 0; report->name && b < report->count; b++)
+        cst_free(context, report->name[b]);
+    cst_free(context, report->name);
     cst_free(context, report->batch);
     cst_free(context, report->level);
     cst_free(context, report->lambda);

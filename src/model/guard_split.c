@@ -54,27 +54,38 @@ static cst_status find_all(cst_context *context, const cst_model *model, cst_poo
     return status;
 }
 
+cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool *pool,
+                         const char *split, const cst_view *view, cst_guard_report *report,
+                         const float ***pointers, cst_view *all) {
+    size_t most = (size_t)view->members + (size_t)model->novelty->others;
+    int32_t *positions = cst_alloc(context, most, sizeof *positions);
+    *pointers = cst_alloc(context, most, sizeof **pointers);
+    cst_status status = positions && *pointers ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(find_all(context, model, pool, split, view, positions, report));
+    CST_TRY(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
+                                *pointers, all));
+    cst_free(context, positions);
+    return status;
+}
+
 static cst_status lean(cst_context *context, const cst_model *model, cst_pool *pool,
                        const char *split, const cst_view *view, float *out,
                        cst_guard_report *report) {
-    size_t most = (size_t)view->members + (size_t)model->novelty->others;
-    int32_t *positions = cst_alloc(context, most, sizeof *positions);
-    const float **pointers = cst_alloc(context, most, sizeof *pointers);
+    const float **pointers = NULL;
     cst_view all = {0};
-    cst_status status = positions && pointers ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(find_all(context, model, pool, split, view, positions, report));
-    CST_TRY(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
-                                pointers, &all));
-    CST_TRY(cst_guard_mix(context, model, report, &all, out));
-    cst_free(context, positions);
+    cst_status status = cst_guard_all(context, model, pool, split, view, report, &pointers, &all);
+    if (status == CST_OK)
+        status = report->cases ? cst_guard_mix_cases(context, report, &all, 0, all.rows, out)
+                               : cst_guard_mix(context, model, report, &all, out);
     cst_free(context, pointers);
     return status;
 }
 
-cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
-                           const char *split, const cst_view *view, const cst_guard *guard,
-                           float *out, cst_guard_report **report) {
-    *report = NULL;
+static cst_status test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
+                             const char *split, const cst_view *view, const cst_guard *guard,
+                             const float *out, cst_guard_report **report) {
+    if (model->task == CST_TASK_SEGMENTATION)
+        return cst_guard_test_maps(context, model, pool, split, view, guard, report);
     if (guard->mode == CST_GUARD_AUTO && !model->novelty &&
         model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN)
         cst_notice(context,
@@ -84,10 +95,18 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
     if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;
     int32_t conditions = cst_pool_conditions(pool, split);
-    cst_status status = cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1,
-                                       guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
-        (*report)->fired > 0)
+    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                          report);
+}
+
+cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
+                           const char *split, const cst_view *view, const cst_guard *guard,
+                           float *out, cst_guard_report **report) {
+    *report = NULL;
+    cst_status status = test_split(context, model, pool, split, view, guard, out, report);
+    if (status != CST_OK || !*report)
+        return status;
+    if (guard->mode == CST_GUARD_AUTO && !model->adapted && (*report)->fired > 0)
         status = lean(context, model, pool, split, view, out, *report);
     if (status == CST_OK)
         cst_guard_tell(context, model, split, guard->mode, *report);

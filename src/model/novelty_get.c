@@ -1,5 +1,5 @@
 /*
- * Reads the section of a model file with the reference of the guard, trusting nothing. Before
+ * Reads the sections of a model file with the references of the guard, trusting nothing. Before
  * prediction. docs/model-format.md.
  */
 #include "model/reader.h"
@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const double MOMENT_MAX = 1e6; /* of logarithms from log(1e-3) to log(log C) */
+static const double DEVIATION_MIN = 1e-9;
 
 static void get_names(cst_reader *r, const cst_model *model, cst_novelty *novelty) {
     size_t at = r->at;
@@ -103,4 +104,31 @@ void cst_novelty_get(cst_reader *r, cst_model *model) {
     novelty->table_of = cst_reader_room(r, classes, sizeof *novelty->table_of, 4, "classes");
     for (size_t c = 0; c < classes && r->status == CST_OK; c++)
         novelty->table_of[c] = cst_reader_int(r, "the table of a class", 0, novelty->tables - 1);
+}
+
+void cst_cases_get(cst_reader *r, cst_model *model) {
+    if (model->task != CST_TASK_SEGMENTATION || !model->novelty)
+        cst_reader_refuse(r, r->at, "section NOVI is in a model of %s, or without section NOVE",
+                          cst_task_name(model->task));
+    cst_novelty_cases *cases = r->status == CST_OK ? cst_alloc(r->context, 1, sizeof *cases) : NULL;
+    model->cases = cases;
+    if (!cases) {
+        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
+        return;
+    }
+    *cases = (cst_novelty_cases){
+        .cases = cst_reader_int(r, "the number of cases", CST_CASES_MIN, INT32_MAX)};
+    for (int p = 0; p < CST_CASE_PARTS && r->status == CST_OK; p++) {
+        cst_case_part *part = &cases->part[p];
+        part->size = cst_case_part_size(model->novelty, p);
+        part->center = cst_reader_f64(r, "a mean distance", -MOMENT_MAX, MOMENT_MAX);
+        part->spread = cst_reader_f64(r, "a deviation of distances", DEVIATION_MIN, MOMENT_MAX);
+        part->limit = cst_reader_f64(r, "a limit of distances", -MOMENT_MAX, MOMENT_MAX);
+        part->mean = cst_reader_f64s(r, (size_t)part->size, "a mean of cases", MOMENT_MAX);
+        size_t at = r->at;
+        part->scale = cst_reader_f64s(r, (size_t)part->size, "a scale of cases", MOMENT_MAX);
+        for (int32_t j = 0; j < part->size && r->status == CST_OK; j++)
+            if (part->scale[j] < DEVIATION_MIN)
+                cst_reader_refuse(r, at + 8 * (size_t)j, "a scale of cases is not positive");
+    }
 }

@@ -56,10 +56,13 @@ char *cst_reader_string(cst_reader *r, const char *what, size_t index);
 void cst_reader_different(cst_reader *r, size_t at, char *const *strings, size_t count,
                           const char *what);
 
-/* Section NOVE, in novelty_get.c. */
+/* Sections NOVE and NOVI, in novelty_get.c. */
 void cst_novelty_get(cst_reader *r, cst_model *model);
+void cst_cases_get(cst_reader *r, cst_model *model);
 /* Section CONF, in confusion_get.c. */
 void cst_confusion_get(cst_reader *r, cst_model *model);
+/* Section MONI, in watch_get.c. */
+void cst_watch_get(cst_reader *r, cst_model *model);
 
 /* Section LEAN, in lean_get.c. */
 void cst_lean_get(cst_reader *r, cst_model *model);

@@ -13,9 +13,11 @@
 #include "learners/probability.h"
 #include "model/adapted.h"
 #include "model/network.h"
+#include "novelty/cases.h"
 #include "novelty/label_shift.h"
 #include "novelty/lean.h"
 #include "novelty/novelty.h"
+#include "novelty/watch.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>
@@ -138,8 +140,10 @@ struct cst_model {
     struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
                                   members are absent; NULL in files without */
     cst_novelty *novelty;      /* what the guard compares batches with; NULL: no guard */
-    cst_confusion *confusion;  /* what class shares of a batch are estimated with; or NULL */
+    cst_novelty_cases *cases; /* of a segmentation, beside `novelty`: what it compares cases with */
+    cst_confusion *confusion; /* what class shares of a batch are estimated with; or NULL */
     cst_lean *lean; /* how a batch that has fired leans on the average; NULL: by its levels alone */
+    cst_watch *watch; /* what the monitor compares rows with; NULL: no monitor */
     char *blend; /* of a fresh regression: "linear-pool 0.7,average 0.3", which becomes a setting;
                     else NULL */
     size_t settings;

@@ -12,8 +12,10 @@ static const char *mode_name(cst_guard_mode mode) {
 }
 
 static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *batch,
-                      bool conditions) {
+                      const char *name, bool conditions) {
     json_t *object = cst_report_add_object(report, list);
+    if (name)
+        cst_report_string(report, object, "case", name);
     if (conditions)
         cst_report_integer(report, object, "condition", batch->condition);
     cst_report_integer(report, object, "first", batch->first);
@@ -22,6 +24,8 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
     cst_report_flag(report, object, "fired", batch->fired);
     cst_report_number(report, object, "unlike", batch->tested ? batch->unlike : NAN);
     cst_report_number(report, object, "lambda", batch->tested ? batch->lambda : NAN);
+    if (name)
+        return; /* the rest is of batches of rows */
     cst_report_number(report, object, "z", batch->z);
     cst_report_number(report, object, "accuracy", batch->accuracy);
     cst_report_number(report, object, "flatten", batch->flatten);
@@ -47,6 +51,6 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
     json_t *list = cst_report_list(report, object, "batches");
     bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
     for (int64_t b = 0; found && b < found->count; b++)
-        add_batch(report, list, &found->batch[b], conditions);
+        add_batch(report, list, &found->batch[b], cst_guard_report_case(found, b), conditions);
     return cst_report_finish(context, report);
 }

@@ -4,6 +4,8 @@
  */
 #include "pipeline/reference.h"
 
+#include "pipeline/watched.h"
+
 enum { CONFUSION_CELLS = 1 << 24, PART_CELLS = 1 << 20 };
 
 static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
@@ -129,5 +131,6 @@ cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const c
         status = name_others(context, pool, kept, model->members, model->novelty);
     if (status == CST_OK && model->task == CST_TASK_CLASSIFICATION)
         status = tell(context, rows, &source->view, model);
+    CST_TRY(cst_fit_watch(context, rows, model));
     return status;
 }

@@ -104,11 +104,7 @@ const char *cst_pixel_in_case(const int64_t shape[3], int64_t pixel, char buffer
     return buffer;
 }
 
-const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
-                            char buffer[CST_WHERE_CHARS]) {
-    char number[CST_CASE_CHARS];
-    char place[CST_WHERE_CHARS];
-    char class[32] = "";
+int64_t cst_case_of(const cst_cases *cases, int64_t row) {
     int64_t low = 0;
     int64_t high = cases->count - 1;
     while (low < high) { /* the last case that begins at the row or before */
@@ -118,11 +114,21 @@ const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
         else
             high = middle - 1;
     }
+    return low;
+}
+
+const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
+                            char buffer[CST_WHERE_CHARS]) {
+    char number[CST_CASE_CHARS];
+    char place[CST_WHERE_CHARS];
+    char class[32] = "";
+    int64_t index = cst_case_of(cases, row);
     if (value >= 0)
         (void)cst_snprintf(class, sizeof class, ", class %" PRId64, value);
-    const char *name = cst_case_name(cases, low, number);
+    const char *name = cst_case_name(cases, index, number);
     (void)cst_snprintf(buffer, CST_WHERE_CHARS, "case %.32s, %.40s%.16s", name,
-                       cst_pixel_in_case(cases->shape[low], row - cases->first[low], place), class);
+                       cst_pixel_in_case(cases->shape[index], row - cases->first[index], place),
+                       class);
     return buffer;
 }
 

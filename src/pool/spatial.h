@@ -29,6 +29,9 @@ void cst_cases_free(cst_context *context, cst_cases *cases);
 /* The cases of a loaded split of a segmentation pool, or NULL. */
 const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
 
+/* The case that has row `row` of the split. */
+int64_t cst_case_of(const cst_cases *cases, int64_t row);
+
 /* Name of a case, written to `buffer` where it has a number only. */
 enum { CST_CASE_CHARS = 256 };
 const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]);

@@ -23,7 +23,7 @@ static const char *const KINDS[] = {
     [CST_REPORT_SWAG] = "swag",         [CST_REPORT_BOUND] = "bound",
     [CST_REPORT_SHOW] = "show",         [CST_REPORT_PROFILE] = "profile",
     [CST_REPORT_ONLINE] = "online",     [CST_REPORT_ADAPT] = "adapt",
-    [CST_REPORT_SUGGEST] = "suggest",
+    [CST_REPORT_SUGGEST] = "suggest",   [CST_REPORT_MONITOR] = "monitor",
 };
 
 cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {

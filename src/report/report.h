@@ -29,7 +29,8 @@ typedef enum cst_report_kind {
     CST_REPORT_PROFILE = 13,
     CST_REPORT_ONLINE = 14,
     CST_REPORT_ADAPT = 15,
-    CST_REPORT_SUGGEST = 16
+    CST_REPORT_SUGGEST = 16,
+    CST_REPORT_MONITOR = 17
 } cst_report_kind;
 
 struct cst_report {

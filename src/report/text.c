@@ -16,7 +16,7 @@ static cst_text_renderer *const RENDERERS[] = {
     [CST_REPORT_SWAG] = cst_text_averages,     [CST_REPORT_BOUND] = cst_text_bound,
     [CST_REPORT_SHOW] = cst_text_show,         [CST_REPORT_PROFILE] = cst_text_profile,
     [CST_REPORT_ONLINE] = cst_text_online,     [CST_REPORT_ADAPT] = cst_text_adapt,
-    [CST_REPORT_SUGGEST] = cst_text_suggest,
+    [CST_REPORT_SUGGEST] = cst_text_suggest,   [CST_REPORT_MONITOR] = cst_text_monitor,
 };
 
 /* The start of every public call here. */

@@ -12,7 +12,7 @@ typedef void cst_text_renderer(cst_page *page, const json_t *root, bool full);
 cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bound,
     cst_text_predict, cst_text_folds, cst_text_compare, cst_text_ablate, cst_text_sweep,
     cst_text_soup, cst_text_averages, cst_text_show, cst_text_profile, cst_text_online,
-    cst_text_adapt, cst_text_suggest;
+    cst_text_adapt, cst_text_suggest, cst_text_monitor;
 
 /* The rows of a document as comma-separated values, and as tables in Markdown
  * and LaTeX. */

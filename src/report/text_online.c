@@ -21,6 +21,7 @@ void cst_text_online(cst_page *page, const json_t *root, bool full) {
     (void)full;
     static const char *const headers[] = {"", "NLL", "error %", "regret"};
     const json_t *share = json_object_get(root, "share");
+    const json_t *sets = json_object_get(root, "sets");
     const char *out = cst_json_string(root, "out");
     if (out)
         cst_page_print(page, "%s: %.0f samples x %.0f classes, float32 probabilities\n", out,
@@ -49,6 +50,11 @@ void cst_text_online(cst_page *page, const json_t *root, bool full) {
                        "NLL: mean over the rows whose label came, each predicted before that, in "
                        "nats. regret: the adapter's loss less that of the line, in nats over all "
                        "of these rows; below 0 the adapter was better.");
+    cst_page_paragraph(page,
+                       "Prediction sets for %.3g%% of the labels held %.1f%% of them, with %.2f "
+                       "classes in the mean.",
+                       100 - 100 * cst_json_number(sets, "alpha"),
+                       100 * cst_json_number(sets, "coverage"), cst_json_number(sets, "size"));
     cst_page_paragraph(
         page,
         "The next prediction is %.0f%% stack, %.0f%% refitted weights, %.0f%% "

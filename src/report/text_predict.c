@@ -16,6 +16,11 @@ static void print_guard(cst_page *page, const json_t *guard) {
         if (!json_is_true(json_object_get(batch, "fired")) || fired++ >= SHOWN)
             continue;
         double first = cst_json_number(batch, "first");
+        if (json_object_get(batch, "case")) {
+            cst_page_print(page, "  case %s: unlike the fit, weight of the average %.2f\n",
+                           cst_json_text(batch, "case"), cst_json_number(batch, "lambda"));
+            continue;
+        }
         cst_page_print(page, "  rows %.0f to %.0f", first,
                        first + cst_json_number(batch, "rows") - 1);
         if (json_object_get(batch, "condition"))
@@ -24,7 +29,8 @@ static void print_guard(cst_page *page, const json_t *guard) {
                        100 * cst_json_number(batch, "unlike"), cst_json_number(batch, "lambda"));
     }
     if (fired > SHOWN)
-        cst_page_print(page, "  and %zu more batches; --json lists them all\n", fired - SHOWN);
+        cst_page_print(page, "  and %zu more %s; --json lists them all\n", fired - SHOWN,
+                       json_object_get(json_array_get(batches, 0), "case") ? "cases" : "batches");
 }
 
 /* Estimated class shares of the first batches. */
@@ -72,6 +78,7 @@ void cst_text_predict(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "%s: %.0f cases, %.0f pixels x %.0f classes, %s\n", out,
                        cst_json_number(root, "cases"), cst_json_number(root, "samples"),
                        cst_json_number(root, "classes"), format);
+        print_guard(page, json_object_get(root, "guard"));
         return;
     }
     const char *columns = cst_json_string(root, "columns");

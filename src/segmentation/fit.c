@@ -34,7 +34,23 @@ static cst_status inner_options(cst_context *context, const cst_options *options
     return status;
 }
 
-cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const char *split,
+/* The cases that the guard compares others with. */
+static cst_status add_cases(cst_context *context, cst_pool *pool, const char *split,
+                            cst_model *model) {
+    const float **pointers = NULL;
+    cst_view view = {0};
+    if (!model->novelty)
+        return CST_OK;
+    cst_la_enter();
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
+    CST_TRY(cst_cases_reference(context, model->novelty, &view, cst_pool_cases(pool, split),
+                                &model->cases));
+    cst_la_leave();
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *split,
                            const cst_options *options, cst_model *model) {
     char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
     char text[32];
@@ -46,6 +62,8 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
     cst_confusion_free(context, model->confusion);
     model->lean = NULL;
     model->confusion = NULL;
+    cst_watch_free(context, model->watch);
+    model->watch = NULL;
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_TRY(cst_pool_hash(context, pool, split, &hash));
@@ -66,6 +84,7 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
     static const char *const changed[] = {"evaluate.nested", "meta.learners"}; /* inner_options */
     for (size_t i = 0; status == CST_OK && i < sizeof changed / sizeof changed[0]; i++)
         status = cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i]));
+    CST_TRY(add_cases(context, pool, split, model));
     return status;
 }
 

@@ -13,7 +13,7 @@ extern const cst_profile_ops cst_profile_maps;
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model, cst_report **report);
 /* A model fitted on a sample of the pixels becomes one of the split itself. */
-cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const char *split,
+cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *split,
                            const cst_options *options, cst_model *model);
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report);

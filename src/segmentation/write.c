@@ -6,6 +6,7 @@
 #include "io/output_folder.h"
 #include "io/png.h"
 #include "la/la.h"
+#include "model/guard.h"
 #include "segmentation/decide.h"
 #include "segmentation/score.h"
 
@@ -20,6 +21,10 @@ typedef struct writing {
     const cst_cases *cases;
     cst_view view;
     double *offsets;
+    double *scaled;          /* [classes]: offsets of a case that leans on the average */
+    cst_guard_report *found; /* NULL: nothing was tested */
+    cst_view all;            /* of all members, where some case leans on their average */
+    bool leans;
     cst_map_format format;
     cst_npy_type type;
     int64_t piece;
@@ -35,14 +40,38 @@ static bool writes_labels(const writing *w) {
 
 /* ---- pieces ---- */
 
+/* Rows first..first+count-1 as far as they are of one case, where cases differ in their weight of
+ * the average. */
+static int64_t of_one_case(const writing *w, int64_t first, int64_t count) {
+    if (!w->leans)
+        return count;
+    int64_t end = w->cases->first[cst_case_of(w->cases, first) + 1];
+    return end - first < count ? end - first : count;
+}
+
+/* Leans on the average of all members; the offsets that then hold. */
+static cst_status lean(cst_context *context, const writing *w, int64_t first, int64_t count,
+                       const double **offsets) {
+    double lambda = cst_guard_lambda(w->found, first);
+    if (!(lambda > 0))
+        return CST_OK;
+    for (int32_t c = 0; w->offsets && c < w->model->classes; c++)
+        w->scaled[c] = (1 - lambda) * w->offsets[c];
+    *offsets = w->offsets ? w->scaled : NULL;
+    return cst_guard_mix_cases(context, w->found, &w->all, first, count, w->probabilities);
+}
+
 /* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
 static cst_status predict(cst_context *context, const writing *w, int64_t first, int64_t count,
                           int32_t *labels) {
     cst_view part = cst_view_range(&w->view, first, count, w->index);
+    const double *offsets = w->offsets;
     cst_status status = cst_progress(context, "predict", first, w->view.rows);
     CST_TRY(cst_stack_predict(context, w->model, &part, w->probabilities));
+    if (status == CST_OK && w->leans)
+        status = lean(context, w, first, count, &offsets);
     if (status == CST_OK && labels)
-        cst_decide_rows(w->probabilities, count, w->model->classes, w->offsets, labels);
+        cst_decide_rows(w->probabilities, count, w->model->classes, offsets, labels);
     return status;
 }
 
@@ -50,8 +79,9 @@ static cst_status predict(cst_context *context, const writing *w, int64_t first,
 static cst_status write_rows(cst_context *context, const writing *w, cst_output_file *output,
                              int64_t first, int64_t end) {
     cst_status status = CST_OK;
-    for (int64_t at = first; status == CST_OK && at < end; at += w->piece) {
-        int64_t count = end - at < w->piece ? end - at : w->piece;
+    int64_t count = 0;
+    for (int64_t at = first; status == CST_OK && at < end; at += count) {
+        count = of_one_case(w, at, end - at < w->piece ? end - at : w->piece);
         status = predict(context, w, at, count, writes_labels(w) ? w->labels : NULL);
         if (status != CST_OK)
             break;
@@ -180,7 +210,9 @@ static cst_status make_buffers(cst_context *context, writing *w) {
     w->index = cst_alloc(context, (size_t)w->piece, sizeof *w->index);
     w->labels = cst_alloc(context, labels, sizeof *w->labels);
     w->scratch = cst_alloc(context, (size_t)w->piece, 2 * classes);
-    return w->probabilities && w->index && w->labels && w->scratch ? CST_OK : CST_ERROR_MEMORY;
+    w->scaled = cst_alloc(context, classes, sizeof *w->scaled);
+    return w->probabilities && w->index && w->labels && w->scratch && w->scaled ? CST_OK
+                                                                                : CST_ERROR_MEMORY;
 }
 
 /* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
@@ -191,47 +223,97 @@ static bool is_array(const char *path) {
            (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
-cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
-                                    const char *split, cst_map_format format, const char *path,
-                                    int64_t *cases, int64_t *pixels) {
+static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN};
+
+/* Tests the cases; where some are to lean on the average, all members are loaded. */
+static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *split,
+                              const cst_guard *guard, const float ***pointers, writing *w) {
+    cst_status status =
+        cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found);
+    if (status != CST_OK || !w->found)
+        return status;
+    w->leans = guard->mode == CST_GUARD_AUTO && w->found->fired > 0;
+    if (w->leans)
+        status =
+            cst_guard_all(context, w->model, pool, split, &w->view, w->found, pointers, &w->all);
+    if (status == CST_OK)
+        cst_guard_tell(context, w->model, split, guard->mode, w->found);
+    return status;
+}
+
+static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, const char *split,
+                             const cst_guard *guard, const char *path) {
+    const float **pointers = NULL;
+    const float **all = NULL;
+    bool array = is_array(path);
+    w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
+              : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
+              : w->model->classes <= LABELS_8 ? CST_NPY_U8
+                                              : CST_NPY_U16;
+    cst_la_enter();
+    cst_status status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
+    CST_TRY(cst_model_view_tell(context, w->model, split, &w->view));
+    w->cases = cst_pool_cases(pool, split);
+    CST_TRY(check_format(context, w, path, array));
+    CST_TRY(cst_offsets_load(context, w->model, &w->offsets));
+    CST_TRY(make_buffers(context, w));
+    CST_TRY(guard_cases(context, pool, split, guard, &all, w));
+    if (status == CST_OK && w->leans) { /* what was loaded since may have moved the others */
+        cst_free(context, pointers);
+        status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
+    }
+    CST_TRY(array ? write_npy(context, w, path, 0, w->cases->count, false)
+                  : write_folder(context, w, path));
+    cst_la_leave();
+    cst_free(context, w->probabilities);
+    cst_free(context, w->index);
+    cst_free(context, w->labels);
+    cst_free(context, w->scratch);
+    cst_free(context, w->scaled);
+    cst_free(context, w->offsets);
+    cst_free(context, pointers);
+    cst_free(context, all);
+    return status;
+}
+
+cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
+                                            cst_pool *pool, const char *split,
+                                            const cst_guard *guard, cst_map_format format,
+                                            const char *path, int64_t *cases, int64_t *pixels,
+                                            cst_guard_report **report) {
+    if (report)
+        *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_segmentation_predict: model, pool, split, format and path are required");
+    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
+        (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_segmentation_predict: model, pool, split, format, path and a mode of "
+                        "the guard are "
+                        "required");
     if (cst_pool_task(pool) != CST_TASK_SEGMENTATION || model->task != CST_TASK_SEGMENTATION)
         return cst_fail(context, CST_ERROR_INPUT,
                         "maps need a model and a pool of task segmentation; this model is for %s "
                         "and the pool for %s",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     writing w = {.model = model, .format = format};
-    const float **pointers = NULL;
-    bool array = is_array(path);
-    w.type = format == CST_MAP_FLOAT32    ? CST_NPY_F32
-             : format == CST_MAP_FLOAT16  ? CST_NPY_F16
-             : model->classes <= LABELS_8 ? CST_NPY_U8
-                                          : CST_NPY_U16;
-    cst_la_enter();
-    cst_status status = cst_model_view(context, model, pool, split, &pointers, &w.view);
-    CST_TRY(cst_model_view_tell(context, model, split, &w.view));
-    w.cases = cst_pool_cases(pool, split);
-    CST_TRY(check_format(context, &w, path, array));
-    CST_TRY(cst_offsets_load(context, model, &w.offsets));
-    CST_TRY(make_buffers(context, &w));
-    CST_TRY(array ? write_npy(context, &w, path, 0, w.cases->count, false)
-                  : write_folder(context, &w, path));
-    cst_la_leave();
+    cst_status status = write_maps(context, &w, pool, split, guard ? guard : &DEFAULT_GUARD, path);
     if (status == CST_OK && cases)
         *cases = w.cases->count;
     if (status == CST_OK && pixels)
         *pixels = w.view.rows;
-    cst_free(context, w.probabilities);
-    cst_free(context, w.index);
-    cst_free(context, w.labels);
-    cst_free(context, w.scratch);
-    cst_free(context, w.offsets);
-    cst_free(context, pointers);
+    if (status == CST_OK && report) {
+        *report = w.found;
+        w.found = NULL;
+    }
+    cst_guard_report_free(context, w.found);
     return cst_why(context, status);
+}
+
+cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
+                                    const char *split, cst_map_format format, const char *path,
+                                    int64_t *cases, int64_t *pixels) {
+    return cst_segmentation_predict_guarded(context, model, pool, split, NULL, format, path, cases,
+                                            pixels, NULL);
 }

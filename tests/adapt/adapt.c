@@ -34,7 +34,7 @@ static void as_in_scipy(void **state) {
                                        .x = x,
                                        .labels = labels,
                                        .weights = ones};
-        assert_int_equal(cst_adapt_choose(context, &table, NULL, &choice), CST_OK);
+        assert_int_equal(cst_adapt_choose(context, &table, NULL, NULL, &choice), CST_OK);
         for (int c = 0; c < CANDIDATES; c++) {
             const cst_adapt_candidate *candidate = &choice.candidate[c];
             assert_close(candidate->loss, adapt_losses[t * CANDIDATES + c], 1e-7);
@@ -49,6 +49,42 @@ static void as_in_scipy(void **state) {
             assert_close(choice.theta[j], adapt_theta[t * PARAMETERS + j], 1e-6);
         cst_adapt_choice_free(context, &choice);
     }
+}
+
+static void rows_without_labels_as_in_scipy(void **state) {
+    cst_context *context = *state;
+    enum { PARAMETERS = 1 + ADAPT_MEMBERS + ADAPT_CLASSES };
+    double ones[ADAPT_ROWS];
+    float x[ADAPT_ROWS * ADAPT_CLASSES * (ADAPT_MEMBERS + 1)];
+    int32_t labels[ADAPT_ROWS];
+    const double center[PARAMETERS] = {1};
+    memcpy(x, adapt_x, sizeof x);
+    memcpy(labels, adapt_labels, sizeof labels);
+    for (int i = 0; i < ADAPT_ROWS; i++)
+        ones[i] = 1;
+    const cst_adapt_table all = {.rows = ADAPT_ROWS,
+                                 .classes = ADAPT_CLASSES,
+                                 .columns = ADAPT_MEMBERS + 1,
+                                 .x = x,
+                                 .labels = labels,
+                                 .weights = ones};
+    cst_adapt_table few = all;
+    few.rows = 14;
+    const cst_adapt_balance balance = {&all, adapt_known};
+    for (int i = 0; i < 2; i++) {
+        double theta[PARAMETERS] = {1};
+        const double precision = i == 0 ? 3 : 100;
+        const cst_adapt_prior prior = {center, precision, 0.1 * precision, &balance};
+        assert_int_equal(cst_adapt_fit(context, &few, NULL, 0, &prior, theta, NULL), CST_OK);
+        for (int j = 0; j < PARAMETERS; j++)
+            assert_close(theta[j], adapt_balanced[i * PARAMETERS + j], 1e-6);
+    }
+    /* Both ways are tried, and the one with the lower cross-validated loss is kept. */
+    cst_adapt_choice choice;
+    assert_int_equal(cst_adapt_choose(context, &few, NULL, &balance, &choice), CST_OK);
+    assert_true(choice.balanced == (choice.loss < choice.labels_loss));
+    assert_close(choice.evidence, adapt_ratio[1], 1e-6);
+    cst_adapt_choice_free(context, &choice);
 }
 
 static void groups_stay_in_one_fold(void **state) {
@@ -70,11 +106,11 @@ static void groups_stay_in_one_fold(void **state) {
                                    .x = x,
                                    .labels = labels,
                                    .weights = ones};
-    assert_int_equal(cst_adapt_choose(context, &table, groups, &choice), CST_OK);
+    assert_int_equal(cst_adapt_choose(context, &table, groups, NULL, &choice), CST_OK);
     assert_int_equal(choice.folds, 7);
     cst_adapt_choice_free(context, &choice);
     memset(groups, 0, sizeof groups);
-    assert_int_equal(cst_adapt_choose(context, &table, groups, &choice), CST_ERROR_INPUT);
+    assert_int_equal(cst_adapt_choose(context, &table, groups, NULL, &choice), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "one group"));
     cst_adapt_choice_free(context, &choice);
 }
@@ -512,6 +548,7 @@ static void without_memory(void **state) {
 int suite_adapt(void) {
     const struct CMUnitTest tests[] = {
         TEST(as_in_scipy),
+        TEST(rows_without_labels_as_in_scipy),
         TEST(groups_stay_in_one_fold),
         TEST(predicts_in_every_way),
         TEST(predicts_without_members),

@@ -125,6 +125,50 @@ static void never_much_worse_than_the_stack(void **state) {
     cst_model_free(context, model);
 }
 
+/* Prediction sets, by the definition: of the label's score so far, with a level that moves. */
+static void sets_as_defined(void **state) {
+    cst_context *context = *state;
+    enum { ROUNDS = 6, ALL = ROUNDS * ONLINE_ROWS };
+    static double scores[ALL];
+    cst_model *model = build_stack(context, 0);
+    cst_adapter *adapter = adapter_of(context, model, 8);
+    double level = 0.1;
+    int64_t missed = 0;
+    int64_t sizes = 0;
+    cst_adapter_state found;
+    for (int i = 0; i < ALL; i++) {
+        float out[WIDTH];
+        unsigned char set[WIDTH];
+        int32_t size = 0;
+        int64_t ticket = 0;
+        int label = i * 7 % 11 % WIDTH;
+        assert_int_equal(observe(context, adapter, i % ONLINE_ROWS, 1, out, &ticket), CST_OK);
+        assert_int_equal(cst_adapter_set(context, adapter, ticket, set, &size), CST_OK);
+        int n = i < CST_ACI_WINDOW ? i : CST_ACI_WINDOW;
+        int counted = 0;
+        for (int c = 0; c < WIDTH; c++) { /* in the set: not above too many of the scores */
+            int below = 0;
+            for (int k = i - n; k < i; k++)
+                below += scores[k] < 1 - (double)out[c];
+            bool in = level < 1 && (double)below < ceil((n + 1) * (1 - level) * (1 - 1e-15));
+            assert_int_equal(set[c], in);
+            counted += in;
+        }
+        assert_int_equal(size, counted);
+        assert_int_equal(cst_adapter_label(context, adapter, ticket, label), CST_OK);
+        scores[i] = 1 - (double)out[label];
+        sizes += size;
+        missed += !set[label];
+        level += 0.02 * (0.1 - !set[label]);
+    }
+    assert_int_equal(cst_adapter_get_state(context, adapter, &found), CST_OK);
+    assert_close(found.coverage, 1 - (double)missed / ALL, 1e-12);
+    assert_close(found.set_size, (double)sizes / ALL, 1e-12);
+    assert_close(found.coverage, 0.9, 0.1); /* whatever the labels are */
+    cst_adapter_free(context, adapter);
+    cst_model_free(context, model);
+}
+
 static void expect(cst_context *context, cst_status status, cst_status code, const char *fragment) {
     if (status != code || !strstr(cst_last_error(context), fragment))
         fail_msg("expected %s with '%s', got %s: %s", cst_status_name(code), fragment,
@@ -485,6 +529,7 @@ int suite_online(void) {
         TEST(as_in_numpy),
         TEST(nothing_is_learned_without_labels),
         TEST(never_much_worse_than_the_stack),
+        TEST(sets_as_defined),
         TEST(wrong_labels_and_tickets),
         TEST(wrong_rows),
         TEST(wrong_adapters),

@@ -141,6 +141,9 @@ PLACE(array_type,
 PLACE(ood, cst_ood_scores(c, p[0], ROWS, CLASSES, (cst_ood_score)value, numbers))
 PLACE(maps,
       cst_segmentation_predict(c, model, pool, "oof", (cst_map_format)value, out_path, NULL, NULL))
+PLACE(guarded_maps,
+      cst_segmentation_predict_guarded(c, model, pool, "oof", NULL, (cst_map_format)value, out_path,
+                                       NULL, NULL, NULL))
 PLACE(mix, cst_checkpoints_mix(c, checkpoints, NULL, (cst_mix_scope)value, out_path, NULL))
 PLACE(greedy_task, soup(c, (cst_soup_config){.task = (cst_task)value}, false))
 PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}, false))
@@ -164,6 +167,7 @@ static const struct {
     {"cst_safetensors_writer_open", open_writer},
     {"cst_safetensors_writer_add", add_tensor},
     {"cst_segmentation_predict", maps},
+    {"cst_segmentation_predict_guarded", guarded_maps},
     {"cst_checkpoints_mix", mix},
     {"cst_pool_config.task", config_task},
     {"cst_pool_config.output", config_output},

@@ -154,6 +154,11 @@ static void segmentation(void **state) {
     REFUSED_ALONE(
         cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
     REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
+    REFUSED_ALONE(cst_segmentation_predict_guarded(NULL, NULL, NULL, "test", NULL, CST_MAP_PNG,
+                                                   "maps", NULL, NULL, NULL));
+    REFUSED(cst_segmentation_predict_guarded(c, NULL, NULL, "test", NULL, CST_MAP_PNG, "maps", NULL,
+                                             NULL, NULL));
+    assert_null(cst_guard_report_case(NULL, 0));
 }
 
 static void comparisons(void **state) {
@@ -279,6 +284,10 @@ static void adapters(void **state) {
     REFUSED_ALONE(cst_adapter_get_state(NULL, NULL, &found));
     REFUSED(cst_adapter_get_state(c, NULL, &found));
     REFUSED(cst_adapter_get_state(c, NULL, NULL));
+    unsigned char set = 0;
+    REFUSED_ALONE(cst_adapter_set(NULL, NULL, 0, &set, NULL));
+    REFUSED(cst_adapter_set(c, NULL, 0, &set, NULL));
+    REFUSED(cst_adapter_set(c, NULL, 0, NULL, NULL));
     assert_int_equal(cst_adapter_members(NULL), 0);
     assert_null(cst_adapter_member_name(NULL, 0));
     REFUSED_ALONE(cst_adapter_save(NULL, NULL, "a"));

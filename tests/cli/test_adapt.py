@@ -93,6 +93,28 @@ class Adapt(PoolCase):
         self.assertEqual(self.read(self.made), one)
         self.fails("adapt", self.model, self.pool, "-o", self.made, says=["no labels"])
 
+    def test_rows_without_labels(self):
+        del self.manifest["splits"]["rest"]["labels"]
+        self.write_manifest()
+        self.fails("adapt", self.model, self.pool, "-o", self.made, "--unlabeled", "rest", says=["fitted on few rows"])
+        self.save("oof_labels.npy", np.tile(self.labels["oof"], 4))
+        for model in self.manifest["models"]:
+            name = self.path(f"{model['name']}.oof.npy")
+            noise = np.random.default_rng(3).uniform(0.9, 1.1, (4 * self.rows, 3))
+            p = np.tile(np.load(name), (4, 1)) * noise
+            np.save(name, (p / p.sum(1, keepdims=True)).astype(np.float32))
+        self.fit("--set", "keep.max=2")
+        found = self.adapt("--unlabeled", "rest", "--json").json()
+        about = found["unlabeled"]
+        self.assertEqual((about["split"], about["samples"]), ("rest", 200))
+        self.assertEqual(about["used"], found["nll"]["cross_validated"] < about["nll_without"])
+        self.assertNotIn("unlabeled", self.adapt("--json").json())
+        self.adapt("--unlabeled", "new")
+        self.fails("adapt", self.model, self.pool, "-o", self.made, "--unlabeled", "rust", says=["rust"])
+        self.manifest["models"][-1]["predictions"].pop("rest")
+        self.write_manifest()
+        self.fails("adapt", self.model, self.pool, "-o", self.made, "--unlabeled", "rest", says=["rest", "member"])
+
     def test_rows_to_label(self):
         del self.manifest["splits"]["new"]["labels"]
         self.write_manifest()

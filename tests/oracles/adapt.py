@@ -54,6 +54,29 @@ def best(x, y, center, precision):
     return found, -value(found) + 0.5 * (np.log(tau).sum() - logdet)
 
 
+def balanced(x, y, more, shares, precision):
+    """The optimum around the stack with rows without labels."""
+    tau = np.r_[np.full(MEMBERS + 1, precision), np.full(CLASSES, 0.1 * precision)].astype(float)
+    center = np.zeros(MEMBERS + 1 + CLASSES)
+    center[0] = 1
+
+    def value(t):
+        mean = softmax(scores(t, more), axis=1).mean(0)
+        prior = 0.5 * (tau * (t - center) ** 2).sum()
+        return nll(t, x, y).sum() + prior + len(y) * (shares * np.log(shares / mean)).sum()
+
+    def slope(t):
+        q = softmax(scores(t, more), axis=1)
+        pull = -shares / q.mean(0) / len(more) * len(y)
+        d = q * (pull - (q * pull).sum(1, keepdims=True))
+        return gradient(t, x, y) + tau * (t - center) + np.concatenate([np.einsum("nc,ncd->d", d, more), d.sum(0)])
+
+    found = minimize(value, center, jac=slope, method="BFGS", options={"gtol": 1e-9}).x
+    found = root(slope, found, tol=1e-13).x
+    assert np.abs(slope(found)).max() < 1e-7
+    return found
+
+
 def adapt(x, y):
     rows = len(y)
     stack = np.zeros(MEMBERS + 1 + CLASSES)
@@ -100,6 +123,8 @@ def main():
     cases = [(ROWS, labels), (14, labels), (ROWS, right)]
     results = [adapt(x[:n].astype(np.float64), y[:n]) for n, y in cases]
     assert [r["adapted"] for r in results] == [1, 1, 0]
+    known = np.array([0.5, 0.2, 0.3])
+    with_more = [balanced(x[:14].astype(np.float64), labels[:14], x.astype(np.float64), known, t) for t in (3, 100)]
     text = ("/* Written by tests/oracles/adapt.py. */\n// clang-format off\n#include <stdint.h>\n"
             f"enum {{ ADAPT_ROWS = {ROWS}, ADAPT_CLASSES = {CLASSES}, ADAPT_MEMBERS = {MEMBERS}, "
             f"ADAPT_CASES = {len(cases)} }};\n"
@@ -107,6 +132,7 @@ def main():
             + array("int32_t", "adapt_rows", [n for n, _ in cases], "%d")
             + array("int32_t", "adapt_labels", np.stack([y for _, y in cases]), "%d")
             + array("int32_t", "adapt_changed", [r["adapted"] for r in results], "%d"))
+    text += array("double", "adapt_known", known) + array("double", "adapt_balanced", np.stack(with_more), "%.17g")
     for name in ("losses", "evidences", "shares", "theta"):
         text += array("double", f"adapt_{name}", np.stack([r[name] for r in results]), "%.17g")
     for name in ("ratio", "step", "stack"):

@@ -1,0 +1,170 @@
+"""A monitor of a fitted stack: batches without labels against the rows of the fit."""
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Optional, Union
+
+from . import _arrays, _values
+from . import _library as c
+from ._errors import ArgumentError
+from ._pools import open_pool, predicted_split
+from ._report import Report, made
+from ._session import Session
+from ._stack import Stack
+from ._types import Column, Memory, Names, Path, Predictions
+
+
+class Monitor:
+    """Test whether batches of rows without labels look like the rows of a fit, like `corestack monitor`.
+
+    model: a stack of a classification or the path of its file. state: a file from which the test continues, if it is there,
+    and where :meth:`save` writes it. alpha: probability of a false alarm over all batches (0.01); None: 0.01, or that of the
+    state. in_order: rows of a batch are in time order; otherwise they are tested in a fixed random order.
+    """
+
+    def __init__(
+        self,
+        model: Union[Stack, Path],
+        *,
+        state: Optional[Path] = None,
+        alpha: Optional[float] = None,
+        in_order: bool = False,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+    ) -> None:
+        self._session: Optional[Session] = None
+        self._stack = model if isinstance(model, Stack) else Stack.load(model)
+        self._state = None if state is None else os.fspath(state)
+        options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
+        if alpha is not None and not 0 < options.alpha < 1:
+            raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
+        session = Session(threads, memory, interrupts=False).__enter__()
+        try:
+            c.lib.cst_context_set_one_run(session.context, 0)  # files at one path may be others the next time
+            if self._state is not None and os.path.exists(self._state):
+                path = os.fsencode(self._state)
+                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, path, options)
+            else:
+                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_create, self._stack._model, options)
+        except BaseException:
+            session.__exit__()
+            raise
+        self._session = session
+
+    def __del__(self) -> None:
+        session, self._session = getattr(self, "_session", None), None
+        if session is not None:
+            session.__exit__()
+
+    def __repr__(self) -> str:
+        return f"<corestack.Monitor: {self.rows} rows, evidence {self.evidence:.3g}{', alarm' if self.alarm else ''}>"
+
+    def batch(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        y: Union[None, Column, Path] = None,
+        *,
+        split: Union[None, str, Sequence[str]] = None,
+        name: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        classes: Optional[Names] = None,
+        output: Optional[str] = None,
+        outside: bool = False,
+        missing: Optional[str] = None,
+    ) -> bool:
+        """Add a batch and return whether there was an alarm, in this batch or before.
+
+        preds: predictions of the members as for :meth:`Stack.predict_proba`, or the path of a pool, of which each of `split`
+        ("test") and each condition is a batch. y: labels, only compared with what was expected. name: of the batch, in
+        reports. Other arguments are those of :meth:`Stack.predict_proba`.
+        """
+        session = self._session
+        assert session is not None
+        splits = [split] if split is None or isinstance(split, str) else _values.list_of(split, "split", "names")
+        paths = _arrays.is_path(preds) or _arrays.are_paths(preds)
+        if not paths:
+            names = self._stack._named(preds, names)
+            classes = self._stack.classes if classes is None else classes
+        kept = len(session._to_free)
+        try:
+            rows = [predicted_split(preds, one) for one in splits]
+            pool = open_pool(
+                session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes
+            )
+            alarm = ctypes.c_int()
+            for one in rows:
+                shown = _values.text_or_none(name, "name")
+                call = c.lib.cst_monitor_batch
+                session.check(call(session.context, self._monitor, pool, one.encode(), shown, ctypes.byref(alarm)))
+            return bool(alarm.value)
+        finally:
+            while len(session._to_free) > kept:
+                free, pointer = session._to_free.pop()
+                free(session.context, pointer)
+            session.arrays = None
+
+    @property
+    def alarm(self) -> bool:
+        """Whether there was an alarm; it stays."""
+        return bool(c.lib.cst_monitor_alarm(self._monitor))
+
+    @property
+    def evidence(self) -> float:
+        """Evidence that rows are not like those of the fit, after the last row; an alarm is 1 / alpha."""
+        return float(c.lib.cst_monitor_evidence(self._monitor))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows tested so far, with those of the state."""
+        return int(c.lib.cst_monitor_rows(self._monitor))
+
+    @property
+    def report(self) -> Report:
+        """Report of the batches added to this object (docs/json.md, "monitor")."""
+        session = self._session
+        assert session is not None
+        return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
+
+    def save(self, path: Optional[Path] = None) -> None:
+        """Write the state of the test, completely or not at all; path: None for that of `state`."""
+        where = self._state if path is None else os.fspath(path)
+        if where is None:
+            raise ArgumentError("path: name a file, or make the monitor with a state")
+        session = self._session
+        assert session is not None
+        session.check(c.lib.cst_monitor_save(session.context, self._monitor, os.fsencode(where)))
+
+
+def monitor(
+    model: Union[Stack, Path],
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    split: Union[None, str, Sequence[str]] = None,
+    state: Optional[Path] = None,
+    alpha: Optional[float] = None,
+    in_order: bool = False,
+    name: Optional[str] = None,
+    names: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
+    output: Optional[str] = None,
+    outside: bool = False,
+    missing: Optional[str] = None,
+    threads: Optional[int] = None,
+    memory: Memory = None,
+) -> Report:
+    """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
+
+    The report's "alarm" says whether they do not. state: a file that makes calls hours apart one test: read if it is there,
+    and written. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.
+    """
+    found = Monitor(model, state=state, alpha=alpha, in_order=in_order, threads=threads, memory=memory)
+    found.batch(
+        preds, y, split=split, name=name, names=names, classes=classes, output=output, outside=outside, missing=missing
+    )
+    report = found.report
+    if state is not None:
+        found.save()
+    return report

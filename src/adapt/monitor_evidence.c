@@ -1,0 +1,138 @@
+/*
+ * The test martingale of the monitor, row by row. See the header.
+ */
+#include "adapt/monitor_evidence.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double EXPONENT[CST_EVIDENCE_BETS] = {0.5, 0.7};
+static const double TOLERANCE = 0.05;
+static const double ROWS_SHARE = 0.5; /* M is at most this share of N */
+static const double ROWS_MOST = 1000; /* and this */
+static const double FIRST = 0.5;      /* capital of the bets that start with the first row */
+static const double START_ROWS = 200; /* the rest starts at row j with density ~ (1 + j/200)^-1.5 */
+static const double SHIFT = 0.002;    /* share of the capital that is spread evenly before a row */
+
+size_t cst_evidence_counts(const cst_watch *watch) {
+    return (size_t)watch->tables * CST_WATCH_STATISTICS * CST_WATCH_BINS;
+}
+
+cst_status cst_evidence_alloc(cst_context *context, const cst_watch *watch,
+                              cst_evidence *evidence) {
+    evidence->seen = cst_alloc(context, cst_evidence_counts(watch), sizeof *evidence->seen);
+    if (!evidence->seen)
+        return CST_ERROR_MEMORY;
+    cst_evidence_reset(watch, evidence);
+    return CST_OK;
+}
+
+void cst_evidence_free(cst_context *context, cst_evidence *evidence) {
+    cst_free(context, evidence->seen);
+    evidence->seen = NULL;
+}
+
+void cst_evidence_reset(const cst_watch *watch, cst_evidence *evidence) {
+    int64_t *seen = evidence->seen;
+    memset(seen, 0, cst_evidence_counts(watch) * sizeof *seen);
+    *evidence = (cst_evidence){.waiting = 1 - FIRST, .peak = 1, .seen = seen};
+    for (int e = 0; e < CST_EVIDENCE_BETS; e++)
+        for (int b = 0; b < CST_WATCH_BINS; b++) {
+            double low = b > 0 ? cst_watch_level[b - 1] : 0;
+            double high = cst_watch_level[b];
+            evidence->density[e][b] =
+                (pow(high, EXPONENT[e]) - (low > 0 ? pow(low, EXPONENT[e]) : 0)) / (high - low);
+        }
+    for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+        for (int e = 0; e < CST_EVIDENCE_BETS; e++)
+            evidence->capital[s][e] = FIRST / (CST_WATCH_STATISTICS * CST_EVIDENCE_BETS);
+}
+
+void cst_evidence_copy(const cst_watch *watch, const cst_evidence *from, cst_evidence *to) {
+    int64_t *seen = to->seen;
+    memcpy(seen, from->seen, cst_evidence_counts(watch) * sizeof *seen);
+    *to = *from;
+    to->seen = seen;
+}
+
+static double sum_bets(const cst_evidence *evidence) {
+    double sum = 0;
+    for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+        for (int e = 0; e < CST_EVIDENCE_BETS; e++)
+            sum += evidence->capital[s][e];
+    return sum;
+}
+
+double cst_evidence_value(const cst_evidence *evidence) {
+    double value = evidence->waiting + sum_bets(evidence);
+    return value < CST_EVIDENCE_MOST ? value : CST_EVIDENCE_MOST;
+}
+
+/* Capital of the bets before the row: what starts with it, and what moves between bets. */
+static void move_capital(cst_evidence *evidence) {
+    double n = (double)evidence->rows;
+    double left = sqrt((START_ROWS + n) / (START_ROWS + n + 1));
+    double start = evidence->waiting * (1 - left);
+    double share =
+        (SHIFT * sum_bets(evidence) + start) / (CST_WATCH_STATISTICS * CST_EVIDENCE_BETS);
+    evidence->waiting -= start;
+    for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+        for (int e = 0; e < CST_EVIDENCE_BETS; e++)
+            evidence->capital[s][e] = (1 - SHIFT) * evidence->capital[s][e] + share;
+}
+
+/* How many of the rows of a table of the fit count: M / N. */
+static double share_of(const cst_watch *watch) {
+    double all = 0;
+    for (int32_t t = 0; t < watch->tables; t++)
+        all += (double)watch->table_rows[t];
+    return all * ROWS_SHARE > ROWS_MOST ? ROWS_MOST / all : ROWS_SHARE;
+}
+
+/* Multiplies the bets on one statistic by what they say of a row in `bin`. */
+static void settle(double rows, double share, double (*density)[CST_WATCH_BINS], int bin,
+                   int64_t *seen, double *capital) {
+    double cumulative[CST_WATCH_BINS];
+    double sum = 0;
+    double before = 0;
+    for (int b = 0; b < CST_WATCH_BINS; b++) {
+        double rank = floor(cst_watch_level[b] * (rows + 1) + 1e-9);
+        sum += share * (rank - before) + (double)seen[b];
+        cumulative[b] = sum;
+        before = rank;
+    }
+    for (int e = 0; e < CST_EVIDENCE_BETS; e++) {
+        double mean = 0;
+        double last = 0;
+        for (int b = 0; b < CST_WATCH_BINS; b++) {
+            double at = (1 + TOLERANCE) * cumulative[b] / sum;
+            at = at < 1 ? at : 1;
+            mean += density[e][b] * (at - last);
+            last = at;
+        }
+        capital[e] *= density[e][bin] / mean;
+    }
+    seen[bin]++;
+}
+
+void cst_evidence_add(const cst_watch *watch, int32_t table, const float *value,
+                      cst_evidence *evidence) {
+    double share = share_of(watch);
+    move_capital(evidence);
+    for (int s = 0; s < CST_WATCH_STATISTICS; s++) {
+        size_t at = ((size_t)table * CST_WATCH_STATISTICS + (size_t)s) * CST_WATCH_BINS;
+        settle((double)watch->table_rows[table], share, evidence->density,
+               cst_watch_bin(watch, table, s, value[s]), evidence->seen + at, evidence->capital[s]);
+    }
+    evidence->rows++;
+    double now = evidence->waiting + sum_bets(evidence);
+    if (now > CST_EVIDENCE_MOST) {
+        double factor = CST_EVIDENCE_MOST / now;
+        evidence->waiting *= factor;
+        for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+            for (int e = 0; e < CST_EVIDENCE_BETS; e++)
+                evidence->capital[s][e] *= factor;
+        now = CST_EVIDENCE_MOST;
+    }
+    evidence->peak = now > evidence->peak ? now : evidence->peak;
+}

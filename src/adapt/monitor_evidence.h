@@ -1,0 +1,46 @@
+/*
+ * Evidence that rows are not like those of the fit: a test martingale, which may be looked at after
+ * every row. Under the monitor. docs/prediction.md#monitor.
+ *
+ * The levels of a statistic fall into bins. With rows like the N of the fit, the next one is in bin
+ * b with probability (m_b + n_b) / (M + n), n_b of the n rows so far and m_b of M rows of the fit
+ * (Polya's urn), whatever the distribution of the statistic: the fit is a finite sample, and this
+ * accounts for it. M is less than N, so that it also holds of a population that differs from the
+ * fit's as another sample of M rows would, and the bets allow small levels to be TOLERANCE more
+ * frequent. Each bet multiplies its capital by the density k u^(k - 1) of the bin over its mean.
+ */
+#ifndef CST_MONITOR_EVIDENCE_H
+#define CST_MONITOR_EVIDENCE_H
+
+#include "novelty/watch.h"
+
+enum { CST_EVIDENCE_BETS = 2 };
+#define CST_EVIDENCE_MOST 1e12
+
+typedef struct cst_evidence {
+    int64_t rows;
+    double waiting; /* capital that no bet has yet */
+    double capital[CST_WATCH_STATISTICS][CST_EVIDENCE_BETS];
+    double peak;                                       /* the largest value so far, at least 1 */
+    int64_t *seen;                                     /* [tables][statistics][bins] */
+    double density[CST_EVIDENCE_BETS][CST_WATCH_BINS]; /* what each bet says of each bin */
+} cst_evidence;
+
+/* Nothing seen yet. */
+cst_status cst_evidence_alloc(cst_context *context, const cst_watch *watch, cst_evidence *evidence);
+void cst_evidence_reset(const cst_watch *watch, cst_evidence *evidence);
+/* Copies the values; both have the room. */
+void cst_evidence_copy(const cst_watch *watch, const cst_evidence *from, cst_evidence *to);
+void cst_evidence_free(cst_context *context, cst_evidence *evidence);
+
+/* Numbers of `seen`. */
+size_t cst_evidence_counts(const cst_watch *watch);
+
+/* Adds a row of a class with this table. value: [statistics]. */
+void cst_evidence_add(const cst_watch *watch, int32_t table, const float *value,
+                      cst_evidence *evidence);
+
+/* The evidence now: at most CST_EVIDENCE_MOST. */
+double cst_evidence_value(const cst_evidence *evidence);
+
+#endif

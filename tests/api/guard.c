@@ -1,0 +1,205 @@
+/*
+ * The guard on arrays, on large batches and on a stream: what it leaves alone, when it acts, and
+ * that a window is treated as a batch of the same rows.
+ */
+#include <corestack/corestack.h>
+
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { K = 4, C = 3, FIT = 800, LARGE = 9000, WINDOW = 80 };
+
+typedef struct drawn {
+    float *member[K];
+    int32_t *label;
+} drawn;
+
+static uint64_t seed = 1;
+
+static double uniform(void) {
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return ((double)(seed >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void) {
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+/* Members see one signal, each with noise of its own. */
+static drawn draw(int rows, double noise) {
+    drawn d = {.label = malloc((size_t)rows * sizeof *d.label)};
+    for (int k = 0; k < K; k++)
+        d.member[k] = malloc((size_t)rows * C * sizeof(float));
+    for (int i = 0; i < rows; i++) {
+        double signal[C];
+        d.label[i] = (int32_t)(uniform() * C);
+        for (int c = 0; c < C; c++)
+            signal[c] = (c == d.label[i] ? 3 : 0) + normal();
+        for (int k = 0; k < K; k++) {
+            double z[C];
+            double sum = 0;
+            for (int c = 0; c < C; c++)
+                sum += z[c] = exp(signal[c] + (0.3 + 0.2 * k + noise) * normal());
+            for (int c = 0; c < C; c++)
+                d.member[k][i * C + c] = (float)(z[c] / sum);
+        }
+    }
+    return d;
+}
+
+static void discard(drawn *d) {
+    for (int k = 0; k < K; k++)
+        free(d->member[k]);
+    free(d->label);
+}
+
+static const char *const NAMES[K] = {"a", "b", "c", "d"};
+
+/* A stack of two of the members; the others may come back. */
+static cst_model *fitted(cst_context *context) {
+    drawn d = draw(FIT, 0);
+    cst_pool *pool = NULL;
+    cst_options *options = NULL;
+    cst_model *model = NULL;
+    assert_int_equal(cst_pool_from_memory(context, &pool, "oof", (const float *const *)d.member,
+                                          NAMES, K, FIT, C, d.label, CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    assert_int_equal(cst_options_create(context, &options), CST_OK);
+    assert_int_equal(cst_options_set(context, options, "keep.max", "2"), CST_OK);
+    assert_int_equal(cst_fit(context, pool, "oof", options, &model, NULL), CST_OK);
+    assert_int_equal(cst_model_members(model), 2);
+    assert_int_equal(cst_model_others(model), 2);
+    assert_true(cst_model_has_guard(model));
+    assert_null(cst_model_other_name(model, 2));
+    cst_options_free(context, options);
+    cst_pool_free(context, pool);
+    discard(&d);
+    return model;
+}
+
+/* The rows of the members that a model names, from row `first` on. */
+static void pick(const cst_model *model, const drawn *d, int first, const float **kept,
+                 const float **others) {
+    for (int k = 0; k < K; k++) {
+        for (int32_t m = 0; m < cst_model_members(model); m++)
+            if (strcmp(cst_model_member_name(model, m), NAMES[k]) == 0)
+                kept[m] = d->member[k] + first * C;
+        for (int32_t m = 0; m < cst_model_others(model); m++)
+            if (strcmp(cst_model_other_name(model, m), NAMES[k]) == 0)
+                others[m] = d->member[k] + first * C;
+    }
+}
+
+static void only_levels_of_what_is_unlike_are_all_measured(void **state) {
+    cst_model *model = fitted(*state);
+    const cst_guard guard = {.mode = CST_GUARD_AUTO};
+    size_t bytes = (size_t)LARGE * C * sizeof(float);
+    float *plain = malloc(bytes);
+    float *out = malloc(bytes);
+    for (int shifted = 0; shifted <= 1; shifted++) {
+        const float *kept[K];
+        const float *others[K];
+        drawn d = draw(LARGE, shifted ? 3 : 0);
+        cst_guard_report *report = NULL;
+        pick(model, &d, 0, kept, others);
+        assert_int_equal(cst_model_predict(*state, model, kept, LARGE, plain), CST_OK);
+        memcpy(out, plain, bytes);
+        assert_int_equal(
+            cst_model_guard(*state, model, kept, NULL, others, LARGE, &guard, out, &report),
+            CST_OK);
+        assert_int_equal(cst_guard_report_batches(report), 1);
+        assert_int_equal(cst_guard_report_fired(report), shifted);
+        assert_int_equal(memcmp(plain, out, bytes) == 0, !shifted);
+        assert_int_equal(cst_guard_report_members(report), shifted ? K : 0);
+        for (int i = 0; i < LARGE; i++)
+            assert_int_equal(isnan(cst_guard_report_levels(report)[i]) != 0, !shifted);
+        cst_guard_report_free(*state, report);
+        report = NULL;
+        memcpy(out, plain, bytes);
+        assert_int_equal(
+            cst_model_guard(*state, model, kept, NULL, NULL, LARGE, NULL, out, &report),
+            CST_OK); /* the default only warns */
+        assert_int_equal(cst_guard_report_fired(report), shifted);
+        assert_memory_equal(plain, out, bytes);
+        cst_guard_report_free(*state, report);
+        discard(&d);
+    }
+    free(plain);
+    free(out);
+    cst_model_free(*state, model);
+}
+
+static void a_window_is_a_batch_of_its_rows(void **state) {
+    enum { CLEAN = 200, SHIFTED = 100, ROWS = CLEAN + SHIFTED };
+    cst_model *model = fitted(*state);
+    cst_predictor *predictor = NULL;
+    drawn parts[2] = {draw(CLEAN, 0), draw(SHIFTED, 3)};
+    drawn d = draw(ROWS, 0);
+    float plain[ROWS * C];
+    float out[ROWS * C];
+    float last[WINDOW * C];
+    const float *kept[K];
+    const float *others[K];
+    cst_guard_batch found;
+    for (int k = 0; k < K; k++) {
+        memcpy(d.member[k], parts[0].member[k], CLEAN * C * sizeof(float));
+        memcpy(d.member[k] + CLEAN * C, parts[1].member[k], SHIFTED * C * sizeof(float));
+    }
+    pick(model, &d, 0, kept, others);
+    assert_int_equal(cst_predictor_create(*state, &predictor, model), CST_OK);
+    assert_int_equal(cst_predictor_predict_guarded(predictor, kept, others, 1, out, NULL),
+                     CST_ERROR_ARGUMENT); /* no window yet */
+    assert_int_equal(cst_predictor_set_guard(predictor, 49), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_predictor_set_guard(predictor, WINDOW), CST_OK);
+    assert_int_equal(cst_predictor_predict(predictor, kept, ROWS, plain), CST_OK);
+    assert_int_equal(cst_predictor_predict_guarded(predictor, kept, others, CLEAN, out, &found),
+                     CST_OK);
+    assert_false(found.fired);
+    assert_int_equal(found.rows, WINDOW);
+    assert_int_equal(found.first, CLEAN - WINDOW);
+    assert_memory_equal(plain, out, CLEAN * C * sizeof(float));
+    for (int i = CLEAN; i < ROWS; i++) {
+        pick(model, &d, i, kept, others);
+        assert_int_equal(
+            cst_predictor_predict_guarded(predictor, kept, others, 1, out + i * C, &found), CST_OK);
+    }
+    assert_true(found.fired);
+    const cst_guard guard = {.mode = CST_GUARD_AUTO};
+    cst_guard_report *report = NULL;
+    cst_guard_batch batch;
+    pick(model, &d, ROWS - WINDOW, kept, others);
+    memcpy(last, plain + (ROWS - WINDOW) * C, sizeof last);
+    assert_int_equal(
+        cst_model_guard(*state, model, kept, NULL, others, WINDOW, &guard, last, &report), CST_OK);
+    assert_int_equal(cst_guard_report_batch(*state, report, 0, &batch), CST_OK);
+    assert_true(batch.pi == found.pi);
+    assert_close(batch.z, found.z, 1e-9);
+    assert_close(batch.flatten, found.flatten, 1e-6);
+    assert_close(batch.sharpen, found.sharpen, 1e-6);
+    for (int c = 0; c < C; c++)
+        assert_close((double)last[(WINDOW - 1) * C + c], (double)out[(ROWS - 1) * C + c], 1e-6);
+    cst_guard_report_free(*state, report);
+
+    float wrong[C] = {0.5F, 0.6F, 0.7F};
+    others[0] = wrong;
+    assert_int_equal(cst_predictor_predict_guarded(predictor, kept, others, 1, out, NULL),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_predictor_predict_guarded(predictor, kept, NULL, 1, out, &found), CST_OK);
+    assert_int_equal(cst_predictor_set_guard(predictor, 0), CST_OK);
+    cst_predictor_free(*state, predictor);
+    discard(&d);
+    discard(&parts[0]);
+    discard(&parts[1]);
+    cst_model_free(*state, model);
+}
+
+int suite_guard(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_levels_of_what_is_unlike_are_all_measured),
+        cmocka_unit_test(a_window_is_a_batch_of_its_rows),
+    };
+    return cmocka_run_group_tests(tests, la_setup, la_teardown);
+}

@@ -49,7 +49,7 @@ static int check_batches(cli_call *call, bool *files) {
     if (members == 0 || members == call->argument_count - 1)
         return CLI_OK;
     return cli_fail(call, "files of members (.npy, .npz, .safetensors) are one batch and cannot be "
-                          "mixed with pools; give them in a call of their own with --state");
+                          "mixed with pools; give them in another call with --state");
 }
 
 /* The split without --split: "test", or the only one. */

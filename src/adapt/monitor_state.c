@@ -126,8 +126,8 @@ static cst_status take_state(cst_reader *r, cst_monitor *m, double *alpha, bool 
     size_t head = MAGIC_BYTES + 4;
     if (r->end < head + CHECKSUM_BYTES || memcmp(r->bytes, STATE_MAGIC, MAGIC_BYTES) != 0)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: not the state of a monitor; name another file, or remove this one to "
-                        "begin anew",
+                        "%s: not the state of a monitor; name another file, or remove this one and "
+                        "begin a new test",
                         r->name);
     if (cst_load_u32(r->bytes + MAGIC_BYTES) > STATE_VERSION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,

@@ -11,7 +11,7 @@
 enum {
     CST_WATCH_ROWS_MIN = 50,    /* rows of the fit that every member predicted */
     CST_WATCH_ROWS_MAX = 32768, /* rows of the fit that are looked at */
-    CST_WATCH_CLASS_MIN = 100,  /* rows of a class with thresholds of its own */
+    CST_WATCH_CLASS_MIN = 100,  /* rows of a class that has thresholds */
     CST_WATCH_TABLES_MAX = 64,  /* sets of thresholds */
     CST_WATCH_GROUPS_MAX = 32,  /* classes that are counted by themselves, and the rest */
     CST_WATCH_EDGES = 10,       /* thresholds of a statistic */
@@ -47,7 +47,7 @@ typedef struct cst_watch {
     cst_watch_cut stack;   /* for the stack's confidence */
     cst_watch_cut average; /* for that of the members' average */
     int32_t tables;
-    int32_t *table_class; /* [tables - 1], ascending: classes with a table of their own, by the
+    int32_t *table_class; /* [tables - 1], ascending: classes that have a table, by the
                              stack's prediction; the first table is of the others */
     int64_t *table_rows;  /* [tables] */
     float *edge;          /* [tables][statistics][edges], descending: a value above edge[b] and not

@@ -358,6 +358,15 @@ def models():
             "corestack_pool": 1, "task": "segmentation", "classes": ["no", "yes"], "splits": {"oof": {"labels": "y.npy"}},
             "models": [{"name": m, "predictions": {"oof": m + ".npy"}} for m in "abc"]}))
         fit("segmentation", folder)
+        folder = pathlib.Path(temporary) / "guard"  # enough rows for what the guard compares with
+        folder.mkdir()
+        own = np.random.default_rng(5)
+        y = own.integers(0, 3, 260).astype("i4")
+        for member in "abc":
+            p = own.dirichlet(np.ones(3), 260) + 0.7 * np.eye(3)[y]
+            np.save(folder / f"{member}.oof.npy", (p / p.sum(1, keepdims=True)).astype("f4"))
+        np.save(folder / "labels.oof.npy", y)
+        fit("guard", folder, "--set", "keep.max=2")
 
 
 def options():

@@ -111,7 +111,7 @@ class ShiftExperiment(PoolCase):
         spec = importlib.util.spec_from_file_location("shift_run", place)
         experiment = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(experiment)
-        for key, value in (("draws", 1), ("streams", 0), ("repeats", 1)):
+        for key, value in (("draws", 1), ("streams", 2), ("repeats", 1)):
             setattr(self.options, key, value)
         with unittest.mock.patch.object(costs, "ROWS", 400), unittest.mock.patch.object(experiment, "LABELLED", (10, 50)):
             figures, page = experiment.measure(self.options, {"small": self.place})

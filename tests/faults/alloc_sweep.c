@@ -72,6 +72,7 @@ static const char *const QUIET[] = {
     "cst_options_get",
     "cst_options_preset_name",
     "cst_context_set_threads",
+    "cst_model_adapted_rows",
     "cst_label_report_batches",
     "cst_label_report_applied",
     "cst_label_report_batch",

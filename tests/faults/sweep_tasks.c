@@ -324,6 +324,24 @@ static void evaluate_stack(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void adapt(trial *t) {
+    const cst_adapt_options options = {.split = "test"};
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    TRY(t, cst_adapt(t->c, t->w->model, t->w->files, &options, &model, &report),
+        model == NULL && report == NULL);
+    add_model(t, model);
+    add_report(t, report);
+    cst_model_free(t->c, model);
+    cst_report_free(t->c, report);
+}
+
+static void suggest(trial *t) {
+    int64_t rows[5] = {0};
+    TRY(t, cst_adapt_suggest(t->c, t->w->model, t->w->files, "test", 5, rows), true);
+    add_bytes(t, rows, sizeof rows);
+}
+
 static void bound(trial *t) {
     const cst_bound_options options = {.split = "test"};
     cst_report *report = NULL;
@@ -363,6 +381,8 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_fit_method", "regression", fit_method_values},
     {"cst_fit_method", "segmentation", fit_method_maps},
     {"cst_fit_method", "detection", fit_method_boxes},
+    {"cst_adapt", "", adapt},
+    {"cst_adapt_suggest", "", suggest},
     {"cst_show", "classification", show},
     {"cst_show", "detection", show_boxes},
     {"cst_inspect", "classification", inspect_classes},

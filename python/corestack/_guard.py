@@ -53,9 +53,20 @@ class Guard:
                 self._shares = shares
         return status
 
+    def write_maps(self, s: Session, model: Any, pool: Any, split: str, kind: int, file: bytes, *counts: Any) -> int:
+        """Writes the maps of a segmentation, whose cases are batches."""
+        found = ctypes.c_void_p()
+        status: int = c.lib.cst_segmentation_predict_guarded(
+            s.context, model, pool, split.encode(), ctypes.byref(self.struct), kind, file, *counts, ctypes.byref(found)
+        )
+        if found:
+            s.keep(c.lib.cst_guard_report_free, found)
+            self._found = found
+        return status
+
     def tell(self, s: Session, model: Any, document: Any) -> None:
         """Puts what was found into a document of the command predict."""
-        if self.mode and c.lib.cst_model_task(model) == c.CLASSIFICATION:
+        if self.mode and c.lib.cst_model_task(model) in (c.CLASSIFICATION, c.SEGMENTATION):
             s.check(c.lib.cst_report_set_guard(s.context, document, self.mode, self._found))
         if self._shares:
             s.check(c.lib.cst_report_set_label_shift(s.context, document, model, self._shares))

@@ -464,6 +464,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_char_p, _COUNT, _COUNT],
     ),
+    "cst_segmentation_predict_guarded": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), c_int, c_char_p, _COUNT, _COUNT, _OUT],
+    ),
     "cst_write_predictions": (_STATUS, [c_void_p, c_char_p, c_void_p, c_int64, c_int32]),
     "cst_write_predictions_conditions": (
         _STATUS,

@@ -105,9 +105,7 @@ def write(
         kind = FORMATS[form] if form in FORMATS else None
         if form is not None and kind is None:
             raise ArgumentError(f"format is '{form}'; it must be 'maps', 'maps-float16', 'labels' or 'png'")
-        s.check(
-            c.lib.cst_segmentation_predict(s.context, model, pool, split.encode(), kind or 0, file, *counts)
-        )
+        s.check(guard.write_maps(s, model, pool, split, kind or 0, file, *counts))
         found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
     elif task == c.DETECTION:
         if ending != ".json":
@@ -212,7 +210,7 @@ def document(
     return Report(*s.report(made))
 
 
-def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -> Any:
+def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str], guard: Guard) -> Any:
     """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
     with tempfile.TemporaryDirectory() as folder:
         if c.lib.cst_model_task(model) == c.DETECTION:
@@ -223,7 +221,7 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -
         if form == "png":
             raise ArgumentError("format: PNGs are files; give out=FOLDER, or format='labels' for an array")
         path = os.path.join(folder, "maps.npy")
-        write(s, model, pool, split, path, form)
+        write(s, model, pool, split, path, form, guard=guard)
         return s.run(np.load, path)
 
 

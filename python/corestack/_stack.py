@@ -440,7 +440,8 @@ class Stack:
         """
         split = predicted_split(preds, split)
         guarded = Guard(guard, batch, label_shift)
-        if guarded.given and self.task != "classification":
+        maps = self.task == "segmentation" and batch is None and label_shift == "off"
+        if guarded.given and self.task != "classification" and not maps:
             raise UnsupportedError(f"guard, batch and label_shift: are not supported for {self.task}")
         if return_report and (return_variance or out is not None or self.task in ("segmentation", "detection")):
             raise ArgumentError("return_report: is for arrays of a classification or regression; with out the report is returned")
@@ -458,7 +459,7 @@ class Stack:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded)
             if self.task in ("segmentation", "detection"):
-                return _prediction.loaded(s, self._model, pool, split, format)
+                return _prediction.loaded(s, self._model, pool, split, format, guarded)
             if format is not None:
                 raise ArgumentError("format: is for segmentation; remove it")
             if return_variance:

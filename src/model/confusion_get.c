@@ -35,21 +35,6 @@ static void get_edges(cst_reader *r, cst_confusion *confusion) {
     cst_free(r->context, edges);
 }
 
-static void get_shares(cst_reader *r, cst_confusion *confusion) {
-    size_t at = r->at;
-    double sum = 0;
-    float *share = cst_reader_f32s(r, (size_t)confusion->classes, "the share of a class", 1);
-    for (int32_t c = 0; share && c < confusion->classes; c++) {
-        confusion->share[c] = share[c];
-        sum += (double)share[c];
-        if (share[c] < 0)
-            cst_reader_refuse(r, at, "the share of class %" PRId32 " is below 0", c);
-    }
-    if (r->status == CST_OK && !(sum > 0.999 && sum < 1.001))
-        cst_reader_refuse(r, at, "the shares of the classes sum to %g instead of 1", sum);
-    cst_free(r->context, share);
-}
-
 /* The rows of each class by confidence; their number in all is bounded. */
 static void get_bins(cst_reader *r, cst_confusion *confusion) {
     size_t at = r->at;
@@ -61,6 +46,27 @@ static void get_bins(cst_reader *r, cst_confusion *confusion) {
     }
     if (r->status == CST_OK && (rows < 1 || rows > INT32_MAX))
         cst_reader_refuse(r, at, "the classes have %" PRId64 " rows", rows);
+}
+
+static void get_shares(cst_reader *r, cst_confusion *confusion) {
+    size_t at = r->at;
+    double sum = 0;
+    int64_t rows = cst_confusion_all_rows(confusion);
+    if (cst_reader_count(r, "whether shares follow", 1) == 0) {
+        for (int32_t c = 0; r->status == CST_OK && c < confusion->classes; c++)
+            confusion->share[c] = cst_confusion_counted_share(confusion, c, rows);
+        return;
+    }
+    float *share = cst_reader_f32s(r, (size_t)confusion->classes, "the share of a class", 1);
+    for (int32_t c = 0; share && c < confusion->classes; c++) {
+        confusion->share[c] = share[c];
+        sum += (double)share[c];
+        if (share[c] < 0)
+            cst_reader_refuse(r, at, "the share of class %" PRId32 " is below 0", c);
+    }
+    if (r->status == CST_OK && !(sum > 0.999 && sum < 1.001))
+        cst_reader_refuse(r, at, "the shares of the classes sum to %g instead of 1", sum);
+    cst_free(r->context, share);
 }
 
 static void get_entries(cst_reader *r, cst_confusion *confusion, int32_t entries) {
@@ -103,7 +109,7 @@ void cst_confusion_get(cst_reader *r, cst_model *model) {
     else if (model->classes > CST_CONFUSION_SHARES_MAX)
         cst_reader_refuse(r, r->at, "section CONF is in a model of more than %d classes",
                           (int)CST_CONFUSION_SHARES_MAX);
-    else if (classes * (4 + CST_CONFUSION_BINS) > r->end - r->at)
+    else if (classes * CST_CONFUSION_BINS > r->end - r->at)
         cst_reader_refuse(r, r->at, "%zu classes are declared, but %zu bytes are left", classes,
                           r->end - r->at);
     if (r->status == CST_OK)
@@ -112,8 +118,8 @@ void cst_confusion_get(cst_reader *r, cst_model *model) {
         return;
     cst_confusion *confusion = model->confusion;
     get_edges(r, confusion);
-    get_shares(r, confusion);
     get_bins(r, confusion);
+    get_shares(r, confusion);
     int32_t entries = cst_reader_count(r, "the number of predicted classes", INT32_MAX);
     cst_free(r->context, confusion->predicted);
     cst_free(r->context, confusion->count);

@@ -311,9 +311,15 @@ static void put_confusion(cst_buffer *w, const cst_model *model) {
     const cst_confusion *confusion = model->confusion;
     size_t classes = (size_t)confusion->classes;
     put_f32s(w, confusion->edge, CST_CONFUSION_BINS - 1);
-    put_f32s(w, confusion->share, classes);
     for (size_t i = 0; i < classes * CST_CONFUSION_BINS; i++)
         put_count(w, confusion->bin[i]);
+    int64_t rows = cst_confusion_all_rows(confusion);
+    bool own = false;
+    for (int32_t c = 0; c < confusion->classes; c++)
+        own = own || confusion->share[c] != cst_confusion_counted_share(confusion, c, rows);
+    put_count(w, own);
+    if (own)
+        put_f32s(w, confusion->share, classes);
     put_count(w, confusion->first[classes]);
     for (size_t c = 0; c < classes; c++) {
         int32_t before = -1;

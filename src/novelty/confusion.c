@@ -51,6 +51,28 @@ int cst_confusion_bin(const cst_confusion *confusion, float confidence) {
     return bin;
 }
 
+int64_t cst_confusion_all_rows(const cst_confusion *confusion) {
+    int64_t rows = 0;
+    for (int32_t c = 0; c < confusion->classes; c++)
+        rows += cst_confusion_rows(confusion, c);
+    return rows;
+}
+
+float cst_confusion_counted_share(const cst_confusion *confusion, int32_t c, int64_t rows) {
+    return (float)((double)cst_confusion_rows(confusion, c) / (double)rows);
+}
+
+/* Shares that are those of the counted rows but for rounding become exactly these. */
+static void round_shares(cst_confusion *made, const double *share, int64_t rows) {
+    bool counted = true;
+    for (int32_t c = 0; c < made->classes; c++) {
+        double own = (double)cst_confusion_rows(made, c) / (double)rows;
+        counted = counted && share[c] > own - 1e-9 && share[c] < own + 1e-9;
+    }
+    for (int32_t c = 0; c < made->classes; c++)
+        made->share[c] = counted ? cst_confusion_counted_share(made, c, rows) : (float)share[c];
+}
+
 cst_confusion_row cst_confusion_row_of(const float *p, int32_t classes, int32_t label) {
     int32_t top = 0;
     for (int32_t c = 1; c < classes; c++)
@@ -133,14 +155,13 @@ cst_status cst_confusion_fit(cst_context *context, cst_confusion_row *rows, int6
     CST_TRY(cst_confusion_alloc(context, classes, entries, &made));
     CST_TRY(cst_sort(context, rows, (size_t)count, sizeof *rows, by_confidence));
     if (status == CST_OK) {
-        for (int32_t c = 0; c < classes; c++)
-            made->share[c] = (float)share[c];
         for (int b = 1; b < CST_CONFUSION_BINS; b++)
             made->edge[b - 1] = rows[count * b / CST_CONFUSION_BINS].confidence;
         for (int64_t i = 0; i < count; i++) {
             int bin = cst_confusion_bin(made, rows[i].confidence);
             made->bin[(size_t)rows[i].label * CST_CONFUSION_BINS + (size_t)bin]++;
         }
+        round_shares(made, share, count);
         for (int32_t e = 0; e < entries; e++) {
             made->first[pairs[e].label + 1]++;
             made->predicted[e] = pairs[e].predicted;

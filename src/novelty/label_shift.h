@@ -14,7 +14,7 @@
 enum {
     CST_CONFUSION_BINS = 8,           /* of the confidence */
     CST_CONFUSION_ROWS_MIN = 200,     /* rows of the fit, at least */
-    CST_CONFUSION_ENTRIES = 8192,     /* predicted classes that are kept, over all classes */
+    CST_CONFUSION_ENTRIES = 4096,     /* predicted classes that are kept, over all classes */
     CST_CONFUSION_CLASSES_MAX = 2048, /* for BBSE, which solves for all classes at once: with more,
                                          no predicted classes are kept */
     CST_CONFUSION_SHARES_MAX = 16384
@@ -56,6 +56,12 @@ void cst_confusion_free(cst_context *context, cst_confusion *confusion);
 
 /* The bin of a confidence. */
 int cst_confusion_bin(const cst_confusion *confusion, float confidence);
+
+/* The share of class c in the rows that are counted, as the file's reader computes it. */
+float cst_confusion_counted_share(const cst_confusion *confusion, int32_t c, int64_t rows);
+
+/* Rows of all classes. */
+int64_t cst_confusion_all_rows(const cst_confusion *confusion);
 
 /* Rows of class c. */
 int64_t cst_confusion_rows(const cst_confusion *confusion, int32_t c);

@@ -619,6 +619,35 @@ static void refuse_adaptations(fixture *f) {
     assert_int_equal(cst_model_adapted_rows(f->model), 0);
 }
 
+static void refuse_monitors(fixture *f) {
+    cst_monitor *monitor = NULL;
+    cst_report *report = NULL;
+    const cst_monitor_options wrong = {.alpha = 2};
+    REFUSED_ALONE(cst_monitor_create(NULL, &monitor, f->model, NULL));
+    REFUSED(cst_monitor_create(f->context, NULL, f->model, NULL));
+    REFUSED(cst_monitor_create(f->context, &monitor, NULL, NULL));
+    assert_true(cst_monitor_create(f->context, &monitor, f->model, &wrong) != CST_OK);
+    REFUSED_ALONE(cst_monitor_batch(NULL, NULL, f->pool, "oof", NULL, NULL));
+    REFUSED(cst_monitor_batch(f->context, NULL, f->pool, "oof", NULL, NULL));
+    REFUSED_ALONE(cst_monitor_report(NULL, NULL, &report));
+    REFUSED(cst_monitor_report(f->context, NULL, &report));
+    REFUSED(cst_monitor_report(f->context, NULL, NULL));
+    REFUSED_ALONE(cst_monitor_save(NULL, NULL, "a"));
+    REFUSED(cst_monitor_save(f->context, NULL, "a"));
+    REFUSED(cst_monitor_save(f->context, NULL, NULL));
+    REFUSED_ALONE(cst_monitor_load(NULL, &monitor, f->model, "a", NULL));
+    REFUSED(cst_monitor_load(f->context, &monitor, NULL, "a", NULL));
+    REFUSED(cst_monitor_load(f->context, &monitor, f->model, NULL, NULL));
+    REFUSED(cst_monitor_load(f->context, NULL, f->model, "a", NULL));
+    assert_null(monitor);
+    assert_null(report);
+    assert_int_equal(cst_monitor_alarm(NULL), 0);
+    assert_int_equal(cst_monitor_rows(NULL), 0);
+    assert_true(isnan(cst_monitor_evidence(NULL)));
+    cst_monitor_free(f->context, NULL);
+    cst_monitor_free(NULL, NULL);
+}
+
 static void refuse_label_shift(fixture *f) {
     float p[4] = {0};
     double number = 0;
@@ -693,6 +722,7 @@ static void computations(void **state) {
     cst_report_free(f->context, report);
     assert_int_equal(cst_show(f->context, f->model, f->pool, NULL, &report), CST_OK);
     cst_report_free(f->context, report);
+    refuse_monitors(f);
     refuse_adaptations(f);
     refuse_label_shift(f);
     const cst_profile_options profile = {.split = "oof", .calls = 3, .batch = 4};

@@ -1,6 +1,5 @@
 """corestack predict --label-shift: where it is applied and where bytes stay, by NumPy, and what is refused."""
 
-import struct
 import unittest
 
 import numpy as np
@@ -132,9 +131,8 @@ class LabelShift(test_bound_shift.ShiftedPool):
         labels, confidence = self.labels["oof"], p.max(1)
         edges = np.sort(confidence)[self.ROWS * np.arange(1, 8) // 8]
         np.testing.assert_array_equal(np.frombuffer(payload[:28], "<f4"), edges)
-        np.testing.assert_allclose(struct.unpack_from("<3f", payload, 28), np.bincount(labels) / self.ROWS, rtol=1e-6)
         counts, value, shift = [], 0, 0
-        for byte in payload[40:]:
+        for byte in payload[28:]:
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
@@ -143,7 +141,7 @@ class LabelShift(test_bound_shift.ShiftedPool):
         bins = np.zeros((3, 8), int)
         np.add.at(bins, (labels, np.searchsorted(edges, confidence, side="right")), 1)
         self.assertEqual(counts[:24], bins.ravel().tolist())
-        found, at = np.zeros((3, 3), int), 25
+        found, at = np.zeros((3, 3), int), 26
         for c in range(3):
             entries, before, at = counts[at], -1, at + 1
             for _ in range(entries):
@@ -153,7 +151,7 @@ class LabelShift(test_bound_shift.ShiftedPool):
         expected = np.zeros((3, 3), int)
         np.add.at(expected, (labels, p.argmax(1)), 1)
         np.testing.assert_array_equal(found, expected)
-        self.assertEqual((at, counts[24]), (len(counts), (expected > 0).sum()))
+        self.assertEqual((at, counts[24:26]), (len(counts), [0, (expected > 0).sum()]))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,9 @@ static cst_model *model_of(cst_context *context, const cst_standardised *s,
                                       .biases = 1,
                                       .weights = cst_alloc(context, MEMBERS, sizeof(double)),
                                       .bias = cst_alloc(context, 1, sizeof(double))};
+    for (int k = 0; k < MEMBERS; k++) /* with everybody there, the stack itself is read */
+        model->learner[0].weights[k] = linear->coefficients[k];
+    model->learner[0].bias[0] = linear->intercept;
     assert_int_equal(cst_refits_create(context, 1, &model->refits), CST_OK);
     assert_int_equal(cst_refits_add_linear(context, model->refits, s, linear, MEMBERS, 0), CST_OK);
     return model;

@@ -7,15 +7,15 @@ import sys
 import common
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What each is about, whether it takes folders (else manifests), and its other words.
+# What each is about, the form in which it takes pools, whether it takes --tool.
 PARTS = {
-    "rules": ("rules for the guard and their rivals", True, True),
-    "adapt": ("a few labels, picked at random or by `--suggest`", False, False),
-    "online": ("`corestack online` on streams", True, True),
-    "label_shift": ("`--label-shift` where only class shares change, and elsewhere", False, True),
-    "coverage": ("coverage of prediction sets", False, True),
-    "monitor": ("the monitor: alarms, and the error of the expected accuracy", False, True),
-    "dense": ("the guard of segmentations and detections", False, True),
+    "rules": ("rules for the guard and their rivals", "folder", True),
+    "adapt": ("a few labels, picked at random or by `--suggest`", "folder", False),
+    "online": ("`corestack online` on streams", "folder", True),
+    "label_shift": ("`--label-shift` where only class shares change, and elsewhere", "manifest", True),
+    "coverage": ("coverage of prediction sets", "manifest", True),
+    "monitor": ("the monitor: alarms, and the error of the expected accuracy", "folder", False),
+    "dense": ("the guard of segmentations", "pools", True),
 }
 
 
@@ -26,9 +26,11 @@ def known():
 def measure(options, name, manifests):
     """Runs a script and keeps what it prints."""
     print(f"experiments/shift/{name}.py", file=sys.stderr, flush=True)
-    _, folders, tool = PARTS[name]
-    words = [str(m.parent if folders else m) for m in manifests] + (["--tool", options.tool] if tool else [])
-    library = {"CORESTACK_LIBRARY": str(pathlib.Path(options.tool).with_name("libcorestack.so"))}
+    _, form, tool = PARTS[name]
+    words = {"folder": [str(m.parent) for m in manifests], "manifest": [str(m) for m in manifests],
+             "pools": [word for folder in options.folders for word in ("--pools", str(folder))]}[form]
+    words += ["--tool", str(pathlib.Path(options.tool).resolve())] if tool else []
+    library = {"CORESTACK_LIBRARY": str(pathlib.Path(options.tool).resolve().with_name("libcorestack.so"))}
     done = subprocess.run([sys.executable, HERE / f"{name}.py", *words], stdout=subprocess.PIPE, text=True, check=False, env={**library, **os.environ})
     if done.returncode != 0:
         raise common.ToolError(f"experiments/shift/{name}.py: exit {done.returncode}")

@@ -29,7 +29,7 @@ class Segmentation(Folder):
         for form, ending in (("maps", ".npy"), ("maps-float16", ".npy"), ("labels", ".npy"), ("png", "")):
             at, here = self.path / f"tool-{form}{ending}", self.path / f"python-{form}{ending}"
             document = printed("predict", model, self.pool, "--split", "test", "--format", form, "-o", at)
-            report = dict(stack.predict(self.pool, split="test", format=form, out=here))
+            report = dict(stack.predict(self.pool, split="test", format=form, out=here, guard="auto"))
             self.assertEqual({**report, "model": str(model), "out": str(at)}, document)
             if ending:
                 self.assertEqual(here.read_bytes(), at.read_bytes())

@@ -99,8 +99,7 @@ static cst_status test_batch(cst_context *worker, void *user, int64_t task) {
     batch->pi = found.pi;
     batch->unlike = found.unlike;
     batch->lambda = found.lambda;
-    return batch->tested && cst_guard_lean(job->model) ? test_confidence(worker, job, batch)
-                                                       : CST_OK;
+    return batch->tested && report->stack ? test_confidence(worker, job, batch) : CST_OK;
 }
 
 /* Rows of a large batch that are looked at first: if they are like those of the fit, no others are.
@@ -158,12 +157,21 @@ static cst_status level_rows(cst_context *context, const cst_novelty *novelty, c
     return status;
 }
 
+/* Whether every member of the stack is there: without one the stack is less confident than in the
+ * fit, which says nothing about the rows. */
+static bool is_whole(const cst_model *model, const cst_view *view) {
+    for (int32_t k = 0; k < model->members; k++)
+        if (!view->data[k])
+            return false;
+    return !view->presence;
+}
+
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
                           const float *predicted, int64_t conditions, int64_t batch,
                           cst_guard_report **out) {
     cst_status status = report_make(context, view->rows, conditions, batch, out);
     test_job job = {.model = model, .out = predicted, .report = *out};
-    if (status == CST_OK && cst_guard_lean(model)) {
+    if (status == CST_OK && cst_guard_lean(model) && is_whole(model, view)) {
         (*out)->stack = cst_alloc(context, (size_t)view->rows, sizeof *(*out)->stack);
         status = (*out)->stack ? CST_OK : CST_ERROR_MEMORY;
     }

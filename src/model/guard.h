@@ -18,7 +18,8 @@ struct cst_guard_report {
     char **name;            /* [count] of the cases of a split; else NULL */
     double *level;          /* [rows]; of cases [count] */
     double *lambda;         /* the same */
-    cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean */
+    cst_lean_row *stack;    /* [rows]: its prediction; NULL: the model has no cst_guard_lean, or a
+                               member is absent */
     int64_t fired;
     int64_t untested;
     int32_t members; /* of the average */

@@ -213,7 +213,9 @@ static cst_status lean_on(cst_context *context, mix_job *job) {
 
 cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
                          const cst_view *all, float *out) {
-    mix_job job = {.report = report, .all = all, .out = out, .lean = cst_guard_lean(model)};
+    mix_job job = {.report = report, .all = all, .out = out};
+    if (report->stack)
+        job.lean = cst_guard_lean(model);
     if (job.lean)
         return lean_on(context, &job);
     return cst_parallel_for(context, cst_block_count(all->rows), average_block, &job);

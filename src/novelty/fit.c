@@ -3,8 +3,6 @@
  */
 #include "novelty/parts.h"
 
-#include "la/la.h"
-
 #include <math.h>
 
 enum { FINE = 128, SCORE_KNOTS = 8192 };
@@ -227,9 +225,7 @@ cst_status cst_novelty_fit(cst_context *context, const cst_view *kept, const int
             fold_of[i] = folds[index[i]];
             index[i] = kept->index ? kept->index[index[i]] : index[i];
         }
-        cst_la_enter();
         status = fit_rows(context, &view, fold_of, fold_count, novelty);
-        cst_la_leave();
     }
     if (status == CST_OK)
         *out = novelty;

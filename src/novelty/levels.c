@@ -4,8 +4,6 @@
  */
 #include "novelty/parts.h"
 
-#include "la/la.h"
-
 #include <math.h>
 
 static double level_of(const cst_novelty *novelty, float spread, double distance, int32_t class) {
@@ -122,10 +120,7 @@ cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
                         (int)novelty->members, (int)novelty->classes, (int)kept->members,
                         (int)kept->classes);
     job j = {.novelty = novelty, .view = kept, .level = level};
-    cst_la_enter();
-    cst_status status = cst_parallel_for(context, cst_block_count(kept->rows), level_block, &j);
-    cst_la_leave();
-    return status;
+    return cst_parallel_for(context, cst_block_count(kept->rows), level_block, &j);
 }
 
 size_t cst_novelty_row_floats(const cst_novelty *novelty) {

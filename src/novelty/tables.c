@@ -4,8 +4,6 @@
  */
 #include "novelty/parts.h"
 
-#include "la/la.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -62,16 +60,30 @@ int64_t cst_novelty_count(const cst_novelty_table *table, uint32_t key) {
     return below < table->knots ? table->rank[below] - 1 : table->rows;
 }
 
+/* In place, in plain loops: a model is also loaded, and predicts, where there is no room for the
+ * buffers of OpenBLAS. */
+static bool factorise(size_t d, double *a) {
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = a[i * d + j];
+            for (size_t m = 0; m < j; m++)
+                sum -= a[i * d + m] * a[j * d + m];
+            if (i == j && !(sum > 0))
+                return false;
+            a[i * d + j] = i == j ? sqrt(sum) : sum / a[j * d + j];
+        }
+    return true;
+}
+
 cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covariance,
                               double *inverse) {
     size_t d = (size_t)size;
     double *factor = cst_alloc(context, d * d, sizeof *factor);
-    cst_status status = factor ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        memcpy(factor, covariance, d * d * sizeof *factor);
-        status = cst_cholesky(context, size, factor);
-    }
-    for (size_t j = 0; status == CST_OK && j < d; j++) /* column j of the inverse, from its top */
+    if (!factor)
+        return CST_ERROR_MEMORY;
+    memcpy(factor, covariance, d * d * sizeof *factor);
+    bool positive = factorise(d, factor);
+    for (size_t j = 0; positive && j < d; j++) /* column j of the inverse, from its top */
         for (size_t i = 0; i < d; i++) {
             double sum = i == j ? 1 : 0;
             for (size_t m = j; m < i; m++)
@@ -79,7 +91,9 @@ cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covari
             inverse[i * d + j] = i < j ? 0 : sum / factor[i * d + i];
         }
     cst_free(context, factor);
-    return status;
+    return positive ? CST_OK
+                    : cst_fail(context, CST_ERROR_NUMERIC,
+                               "the covariance of the members' entropies is not positive definite");
 }
 
 cst_status cst_novelty_factor(cst_context *context, cst_novelty *novelty) {

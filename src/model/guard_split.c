@@ -89,8 +89,8 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     if (guard->mode == CST_GUARD_AUTO && !model->novelty &&
         model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN)
         cst_notice(context,
-                   "the guard is off: the model has nothing to compare rows with (it is of an "
-                   "older version, or was fitted on fewer than %d rows)",
+                   "the guard is off: the model has nothing to compare rows with (it was adapted, "
+                   "is of an older version, or was fitted on fewer than %d rows)",
                    (int)CST_NOVELTY_ROWS_MIN);
     if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;

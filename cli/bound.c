@@ -44,7 +44,7 @@ static int read_shift(cli_call *call, cst_bound_batch *batch) {
 static int open_sets(cli_call *call, cli_outfile *sets) {
     if (!cli_value(call, "sets"))
         return CLI_OK;
-    int code = cli_open_outfile_of(call, "sets", "the prediction sets", sets);
+    int code = cli_open_outfile_of(call, "sets", "the array of prediction sets", sets);
     if (code == CLI_OK && !cli_outfile_is_npy(sets))
         code =
             cli_fail(call, "--sets %s: sets are written as .npy; use that extension", sets->path);

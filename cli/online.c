@@ -51,7 +51,7 @@ static int read_options(cli_call *call, stream *s) {
 static int open_outputs(cli_call *call, stream *s) {
     int code = CLI_OK;
     if (cli_value(call, "output"))
-        code = cli_open_outfile(call, "the predictions", &s->outfile);
+        code = cli_open_outfile(call, "the prediction", &s->outfile);
     if (code == CLI_OK && s->outfile.path && !cli_outfile_is_npy(&s->outfile) &&
         !cli_outfile_ends(&s->outfile, ".csv"))
         return cli_fail(call,

@@ -238,6 +238,15 @@ static int write_boxes(cli_call *call, prediction *p) {
                                                                 &p->rows, &p->detections));
 }
 
+/* The mode that the user named, with a notice where a model has nothing to compare with. As the
+ * default, the guard of a model without a reference says nothing. */
+static cst_guard asked(cli_call *call, const prediction *p) {
+    cst_guard guard = p->guard;
+    if (!cli_value(call, "guard") && !cli_value(call, "batch") && !cst_model_has_guard(p->model))
+        guard.mode = CST_GUARD_OFF;
+    return guard;
+}
+
 static int write_rows(cli_call *call, prediction *p) {
     int code = CLI_OK;
     if (as_json(p))
@@ -251,9 +260,10 @@ static int write_rows(cli_call *call, prediction *p) {
                         "-o %s: split '%s' has several conditions, which do not fit into a table; "
                         "write a .npy file",
                         p->outfile.path, p->split);
-    code = cli_check(call,
-                     cst_model_predict_guarded(call->context, p->model, p->pool, p->split,
-                                               &p->guard, &p->probabilities, &p->rows, &p->found));
+    const cst_guard guard = asked(call, p);
+    code =
+        cli_check(call, cst_model_predict_guarded(call->context, p->model, p->pool, p->split,
+                                                  &guard, &p->probabilities, &p->rows, &p->found));
     if (code == CLI_OK && p->label_shift != CST_LABEL_OFF)
         code =
             cli_check(call, cst_model_label_shift(call->context, p->model, p->label_shift, p->found,
@@ -391,9 +401,10 @@ static int write_maps(cli_call *call, prediction *p) {
         (void)snprintf(p->outfile.write_to + length, 5, ".npy");
     }
     cli_narrow_permissions(&p->outfile);
-    cst_status status = cst_segmentation_predict_guarded(call->context, p->model, p->pool, p->split,
-                                                         &p->guard, format, p->outfile.write_to,
-                                                         &p->cases, &p->rows, &p->found);
+    const cst_guard guard = asked(call, p);
+    cst_status status =
+        cst_segmentation_predict_guarded(call->context, p->model, p->pool, p->split, &guard, format,
+                                         p->outfile.write_to, &p->cases, &p->rows, &p->found);
     cli_usual_permissions();
     return check_written(call, p, status);
 }

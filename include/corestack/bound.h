@@ -45,7 +45,7 @@ typedef enum cst_bound_weights {
 
 /* The rows that cst_bound_shifted makes prediction sets for. */
 typedef struct cst_bound_batch {
-    const char *split; /* whose labels are not needed; each condition is a batch of its own. It may
+    const char *split; /* whose labels are not needed; each condition is a separate batch. It may
                           have weights and groups. */
     cst_bound_weights weights;
     const char *sets; /* path of a .npy file to write the sets to, float32 [rows, classes] or

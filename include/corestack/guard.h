@@ -89,15 +89,14 @@ CST_API cst_status cst_model_guard(cst_context *context, const cst_model *model,
 
 /* Lets cst_predictor_predict_guarded keep the last `window` rows, 50 to CST_GUARD_WINDOW_MAX (100
  * is good), and forgets earlier ones; 0 ends guarding and frees the memory, a few hundred bytes a
- * row. CST_ERROR_UNSUPPORTED if the model has no guard (cst_model_has_guard). */
+ * row. CST_ERROR_UNSUPPORTED if the model has no guard (cst_model_has_guard), as adapted models. */
 CST_API cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window);
 
 /* Predicts like cst_predictor_predict, row after row: each is mixed as the guard does in a batch of
  * the last `window` rows up to it, so a result depends on the rows before. others: as for
  * cst_model_guard. found: NULL, or what the window looks like after the last row (`first` counts
  * all rows of the predictor): when `fired` turns 1, it is time to run the other members. Rows are
- * taken in only when all of the call are right. Models that were adapted are tested, but not
- * mixed. Allocates nothing. */
+ * taken in only when all of the call are right. Allocates nothing. */
 CST_API cst_status cst_predictor_predict_guarded(cst_predictor *predictor,
                                                  const float *const *predictions,
                                                  const float *const *others, int64_t rows,

@@ -43,7 +43,7 @@ CST_API cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor,
 /* Returns 1 after an alarm, else 0. */
 CST_API int cst_monitor_alarm(const cst_monitor *monitor);
 
-/* Returns the evidence after the last row, 1 at the start; 1e12 stands for 1e12 and more. */
+/* Returns the evidence after the last row, 1 at the start; values above 1e12 are given as 1e12. */
 CST_API double cst_monitor_evidence(const cst_monitor *monitor);
 
 /* Returns the number of rows tested so far. */

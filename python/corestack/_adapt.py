@@ -25,6 +25,7 @@ def _open(s: Session, stack: Stack, preds: Any, y: Any, split: Optional[str], ab
     if not files:
         if split is not None:
             raise ArgumentError("split: is for the path of a pool; remove it")
+        stack._refuse_names(y)
         about["names"] = stack._named(preds, about.get("names"))
         about["classes"] = stack.classes
     name = split if split is not None else "oof" if _arrays.are_paths(preds) else "new"
@@ -45,12 +46,14 @@ def _labels(values: Any, classes: Optional[list[str]], count: int) -> npt.NDArra
         raise ArgumentError(f"y: has shape {array.shape}; with rows it has one label for each of the {count} rows")
     if array.dtype.kind in "USO":
         known = {name: k for k, name in enumerate(classes or [])}
+        if not known:
+            raise ArgumentError("y: labels are strings, but the stack has no class names; give class numbers, starting at 0")
         for i, label in enumerate(array.tolist()):
             if str(label) not in known:
                 raise InputError(f"y: label {_values.shown(label)} of entry {i} is no class of the stack")
         return np.array([known[str(label)] for label in array.tolist()], dtype=np.int32)
     if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
-        raise InputError("y: labels must be whole numbers; NaN is none: leave such rows out of rows and y")
+        raise InputError("y: labels must be whole numbers, not NaN; leave rows without a label out of rows and y")
     if array.size and not (0 <= array.min() and array.max() < 2**31):
         raise InputError("y: labels are numbers of classes, starting at 0")
     return np.ascontiguousarray(array, dtype=np.int32)
@@ -79,13 +82,15 @@ def adapt(
 ) -> Stack:
     """Adapt a stack to new data with 10 to 10,000 labelled rows (docs/json.md, "adapt"). Classification only.
 
-    preds: predictions of all members on the new rows, as for :func:`corestack.fit`: members that the stack left out may
-    come back, so give them as well; or the path of a pool, whose `split` ("new") has the rows. y: their labels.
+    preds: predictions of all members on the new rows, (rows, classes) each, as for :func:`corestack.fit`: members that the
+    stack left out may come back, so give them as well; or the path of a pool, whose `split` ("new") has the rows. y: their
+    labels (rows,), class numbers or names.
     rows: use only these rows (numbers from 0); y then has the labels of these rows alone, or is None for those of the
     split. unlabeled: True to use all rows, also those without labels, or for the path of a pool the name of a split with
     more rows: the mean prediction is kept near the class shares of the fit where that lowers the cross-validated loss;
-    leave it out if the shares of the classes may have changed. The result is a new stack; it is the one given, unchanged, where the labels give no reason for a change
-    (``report["adapted"]``).
+    leave it out if the shares of the classes may have changed. The result is a new stack. If the labels give no reason for a
+    change, it predicts as the one given, and ``report["adapted"]`` is False. Fewer than 10 labelled rows, or labels of one class
+    only, are an InputError.
     """
     stack = model if isinstance(model, Stack) else Stack.load(model)
     options = c.AdaptOptions()

@@ -11,16 +11,19 @@ import numpy as np
 from . import _library as c
 from . import _values
 from ._convert import as_array, in_c_order
-from ._errors import ArrayTypeError, ArgumentError, Error, MismatchError
+from ._errors import ArrayTypeError, ArgumentError, Error, InputError, MismatchError
+from ._frames import in_order
 from ._session import Session
 from ._stack import Stack
 from ._types import Array, Path
 
 
 class AdapterState(NamedTuple):
-    """What an :class:`Adapter` has seen. Losses are mean NLLs over the rows with a label, each as it was predicted when it came.
+    """What an :class:`Adapter` has seen.
 
-    coverage, set_size: share of the labels in their prediction set, and the mean number of classes there. The four shares are of the next prediction: the stack, its refitted weights, averages, and single members.
+    Losses are mean NLLs (nats) over the rows with a label, each as it was predicted when it came. coverage, set_size: share of
+    the labels in their prediction set, and the mean number of classes there. The four shares say what the next prediction is
+    made of: the stack, its refitted weights, single members, and averages.
     """
 
     observed: int
@@ -56,12 +59,13 @@ class Adapter:
         self, stack: Union[Stack, Path], members: Optional[Sequence[str]] = None, *, pending: Optional[int] = None,
         alpha: float = 0.1,
     ) -> None:  # fmt: skip
-        options = c.AdapterOptions(pending=0 if pending is None else _values.integer(pending, "pending"), alpha=alpha)
-        if not 0 < alpha < 1:
+        options = c.AdapterOptions(
+            pending=0 if pending is None else _values.integer(pending, "pending", least=1), alpha=_values.real(alpha, "alpha")
+        )
+        if not 0 < options.alpha < 1:
             raise ArgumentError(f"alpha: is {alpha}; it must be between 0 and 1")
-        if pending is not None and options.pending < 1:
-            raise ArgumentError(f"pending: is {pending}; it must be at least 1")
-        names = None if members is None else [_values.text(name, "members") for name in members]
+        given = None if members is None else _values.list_of(members, "members", "names")
+        names = None if given is None else [_values.text(name, "members") for name in given]
         texts = None if names is None else (ctypes.c_char_p * max(len(names), 1))(*names)
         count = 0 if names is None else len(names)
         self._open(
@@ -112,7 +116,10 @@ class Adapter:
         if len(preds) != len(self._members):
             raise MismatchError(f"predictions: {len(preds)} arrays; give those of the {len(self._members)} members")
         try:
-            arrays = [in_c_order(as_array(a, name), np.float32) for a, name in zip(preds, self._members)]
+            arrays = [
+                in_c_order(as_array(in_order(a, self._stack.classes, name), name), np.float32)
+                for a, name in zip(preds, self._members)
+            ]
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
@@ -141,13 +148,13 @@ class Adapter:
         return out, first.value if len(shape) == 1 else np.arange(first.value, first.value + rows)
 
     def label(self, ticket: Any, label: Any) -> None:
-        """Learn the label (a class number) of a row by its ticket, or of several rows.
+        """Learn the label (a class number, or its name if the stack has names) of a row by its ticket, or of several rows.
 
-        Of several, those before a wrong one are learned.
+        If one of several is wrong, those before it are learned.
         """
-        tickets, labels = np.atleast_1d(np.asarray(ticket)), np.atleast_1d(np.asarray(label))
+        tickets, labels = np.atleast_1d(as_array(ticket, "ticket")), self._numbers(np.atleast_1d(as_array(label, "label")))
         for what, given in (("ticket", tickets), ("label", labels)):
-            if given.dtype.kind not in "iu" or given.ndim != 1:
+            if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
                 raise ArrayTypeError(f"{what}: must be a whole number, or one for each row")
         if tickets.shape != labels.shape:
             raise MismatchError(f"{len(tickets)} tickets, but {len(labels)} labels")
@@ -156,6 +163,17 @@ class Adapter:
                 if not -(2**31) <= y < 2**31 or not -(2**63) <= one < 2**63:
                     raise ArgumentError(f"ticket {one}: label {y} is no class")
                 self._call(c.lib.cst_adapter_label, one, y)
+
+    def _numbers(self, labels: Array) -> Array:
+        """Names of classes as their numbers; anything else as it is."""
+        if labels.dtype.kind not in "USO" or labels.ndim != 1 or not labels.size:
+            return labels
+        known = {name: k for k, name in enumerate(self._stack.classes or [])}
+        for name in labels.tolist():
+            if str(name) not in known:
+                what = "is no class of the stack" if known else "is a name, but the stack has no class names"
+                raise InputError(f"label: {_values.shown(name)} {what}")
+        return np.array([known[str(name)] for name in labels.tolist()], np.int64)
 
     def prediction_set(self, ticket: int) -> Array:
         """Which classes are in the prediction set of a row that waits for its label: booleans (classes,)."""

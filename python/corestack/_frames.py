@@ -119,6 +119,11 @@ def order_of(frame: Any, known: Optional[Sequence[str]]) -> list[Any]:
     return sorted(columns) if _are_places(columns) else columns
 
 
+def in_order(value: Any, known: Optional[Sequence[str]], where: str) -> Any:
+    """One member's frame with its columns in the order of a model's classes. Anything else as it is."""
+    return ordered(value, order_of(value, known), where) if is_frame(value) and len(value.columns) > 1 else value
+
+
 def _are_places(columns: Sequence[Any]) -> bool:
     whole = all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in columns)
     return whole and sorted(columns) == list(range(len(columns)))
@@ -159,6 +164,8 @@ def unframed(
     if first is None:
         return preds, None, classes
     frame = next((value for _, value in items or [] if is_frame(value)), None)
+    if known is None and classes is not None and not isinstance(classes, (int, str)):
+        known = [str(name) for name in classes]
     order = None if frame is None or len(frame.columns) < 2 else order_of(frame, known)
     arrays = []
     for name, value in items or []:

@@ -155,6 +155,25 @@ class Guard(Structure):
     _fields_ = [("mode", c_int), ("batch", c_int64)]
 
 
+class GuardBatch(Structure):
+    """cst_guard_batch"""
+
+    _fields_ = [
+        ("condition", c_int64),
+        ("first", c_int64),
+        ("rows", c_int64),
+        ("tested", c_int),
+        ("fired", c_int),
+        ("pi", c_double),
+        ("unlike", c_double),
+        ("lambda", c_double),
+        ("z", c_double),
+        ("accuracy", c_double),
+        ("flatten", c_double),
+        ("sharpen", c_double),
+    ]
+
+
 class PredictedValues(Structure):
     """cst_predicted_values"""
 
@@ -498,6 +517,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
     "cst_predictor_set_domain": (_STATUS, [c_void_p, c_char_p]),
     "cst_predictor_predict_present": (_STATUS, [c_void_p, POINTER(c_void_p), c_void_p, c_int64, c_void_p]),
+    "cst_predictor_set_guard": (_STATUS, [c_void_p, c_int64]),
+    "cst_predictor_predict_guarded": (
+        _STATUS,
+        [c_void_p, POINTER(c_void_p), POINTER(c_void_p), c_int64, c_void_p, POINTER(GuardBatch)],
+    ),
     "cst_predictor_error": (c_char_p, [c_void_p]),
     "cst_predictor_free": (None, [c_void_p, c_void_p]),
     "cst_metric_definition": (c_char_p, [c_char_p]),

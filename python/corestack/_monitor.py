@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from . import _arrays, _values
 from . import _library as c
@@ -36,7 +36,7 @@ class Monitor:
     ) -> None:
         self._session: Optional[Session] = None
         self._stack = model if isinstance(model, Stack) else Stack.load(model)
-        self._state = None if state is None else os.fspath(state)
+        self._state = None if state is None else _values.path(state, "state")
         options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
         if alpha is not None and not 0 < options.alpha < 1:
             raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
@@ -44,8 +44,9 @@ class Monitor:
         try:
             c.lib.cst_context_set_one_run(session.context, 0)  # files at one path may be others the next time
             if self._state is not None and os.path.exists(self._state):
-                path = os.fsencode(self._state)
-                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, path, options)
+                self._monitor = session.make(
+                    c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, self._state, options
+                )
             else:
                 self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_create, self._stack._model, options)
         except BaseException:
@@ -57,6 +58,9 @@ class Monitor:
         session, self._session = getattr(self, "_session", None), None
         if session is not None:
             session.__exit__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Monitor does not pickle: save() its state to a file, and make a Monitor with state= that file")
 
     def __repr__(self) -> str:
         return f"<corestack.Monitor: {self.rows} rows, evidence {self.evidence:.3g}{', alarm' if self.alarm else ''}>"
@@ -83,8 +87,11 @@ class Monitor:
         session = self._session
         assert session is not None
         splits = [split] if split is None or isinstance(split, str) else _values.list_of(split, "split", "names")
+        if not splits:
+            raise ArgumentError("split: is an empty list; name a split")
         paths = _arrays.is_path(preds) or _arrays.are_paths(preds)
         if not paths:
+            self._stack._refuse_names(y)
             names = self._stack._named(preds, names)
             classes = self._stack.classes if classes is None else classes
         kept = len(session._to_free)
@@ -129,12 +136,12 @@ class Monitor:
 
     def save(self, path: Optional[Path] = None) -> None:
         """Write the state of the test, completely or not at all; path: None for that of `state`."""
-        where = self._state if path is None else os.fspath(path)
+        where = self._state if path is None else _values.path(path)
         if where is None:
             raise ArgumentError("path: name a file, or make the monitor with a state")
         session = self._session
         assert session is not None
-        session.check(c.lib.cst_monitor_save(session.context, self._monitor, os.fsencode(where)))
+        session.check(c.lib.cst_monitor_save(session.context, self._monitor, where))
 
 
 def monitor(

@@ -15,6 +15,7 @@ from . import _library as c
 from . import _values
 from ._convert import as_array, in_c_order
 from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError, UnsupportedError
+from ._frames import in_order
 from ._guard import Guard
 from ._pools import task_name
 from ._report import Report
@@ -233,25 +234,32 @@ class Predictor:
 
     Memory and model are prepared once; a call allocates only its result. Calls from several threads wait for each
     other: give each thread its own predictor. Results equal those of :meth:`corestack.Stack.predict` up to rounding.
+    With a window, rows are guarded: `others` are the members that only the guard asks for, and `found` is what it found.
     """
 
-    def __init__(self, stack: Any, model: Any, missing: bool = False) -> None:
+    def __init__(self, stack: Any, model: Any, missing: bool = False, window: Optional[int] = None) -> None:
         self._missing = missing
+        self._window = window
+        self._found: Optional[dict[str, Any]] = None
         self._stack = stack  # the model's owner
         self._lock = threading.Lock()
         self._session: Optional[Session] = None
         session = self._session = Session(threads=1, interrupts=False).__enter__()
         try:
             self._made = session.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
+            if window is not None:
+                self._check(c.lib.cst_predictor_set_guard(self._made, window))
         except BaseException:
             self._session = None
             session.__exit__()
             raise
         self._kept = stack.kept
+        self._classes = stack.classes
         self._columns = c.lib.cst_model_classes(model)
         self._values = c.lib.cst_model_task(model) == c.REGRESSION
         self._places = (ctypes.c_void_p * len(self._kept))()
         self._present = (ctypes.c_uint8 * len(self._kept))()
+        self._others = [c.lib.cst_model_other_name(model, k).decode() for k in range(c.lib.cst_model_others(model))]
 
     def __del__(self) -> None:
         session, self._session = getattr(self, "_session", None), None
@@ -259,7 +267,22 @@ class Predictor:
             session.__exit__()
 
     def __reduce__(self) -> Any:
-        return _predictor_of, (self._stack, self._missing)
+        return _predictor_of, (self._stack, self._missing, self._window)
+
+    def _check(self, status: int) -> None:
+        if status != 0:
+            text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
+            raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
+
+    @property
+    def others(self) -> list[str]:
+        """Names of the members that the fit left out. With a window, run them once `found` says "fired", and give theirs by name."""
+        return list(self._others)
+
+    @property
+    def found(self) -> Optional[dict[str, Any]]:
+        """What the last `window` rows look like, with the keys of a batch in docs/json.md, "predict"; None before the first call."""
+        return None if self._found is None else dict(self._found)
 
     def _by_name(self, preds: Mapping[str, Any]) -> list[Any]:
         missing = [name for name in self._kept if name not in preds]
@@ -274,7 +297,7 @@ class Predictor:
 
         Probabilities (or regression values), not logits. float32 arrays in C order are read in place, anything else is
         converted. domain: that of all rows of this call; None, and one that the stack does not know, for the common scale and
-        biases.
+        biases. With a window, a dict may also hold the rows of `others`, for the average that the guard mixes in.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
         if not hasattr(given, "__getitem__") or isinstance(given, str):
@@ -283,14 +306,17 @@ class Predictor:
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
         try:
             arrays = [
-                None if a is None and self._missing else in_c_order(as_array(a, name), np.float32)
+                None if a is None and self._missing else self._rows(a, name)
                 for a, name in zip(given, self._kept)
             ]
+            more: list[Optional[Array]] = [None] * len(self._others)
+            if self._window is not None and isinstance(preds, Mapping):
+                more = [None if preds.get(name) is None else self._rows(preds[name], name) for name in self._others]
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
             raise ArrayTypeError(f"predictions: not numbers: {error}") from None
-        there = [a for a in arrays if a is not None]
+        there = [a for a in [*arrays, *more] if a is not None]
         if not there:
             raise MismatchError("predictions: every kept member is missing; at least one is needed")
         shape = there[0].shape
@@ -307,16 +333,33 @@ class Predictor:
                 self._places[k] = None if array is None else array.ctypes.data
                 self._present[k] = array is not None
             status = c.lib.cst_predictor_set_domain(self._made, _values.text_or_none(domain, "domain"))
-            if status == 0:
+            if status == 0 and self._window is None:
                 status = c.lib.cst_predictor_predict_present(
                     self._made, self._places, self._present, rows, out.ctypes.data
                 )
-            if status != 0:
-                text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
-                raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
+            elif status == 0:
+                beyond = (ctypes.c_void_p * max(len(more), 1))(*[None if a is None else a.ctypes.data for a in more])
+                batch = c.GuardBatch()
+                status = c.lib.cst_predictor_predict_guarded(
+                    self._made, self._places, beyond, rows, out.ctypes.data, ctypes.byref(batch)
+                )
+                if status == 0 and rows:
+                    self._found = _batch(batch)
+            self._check(status)
         return out
 
+    def _rows(self, values: Any, name: str) -> Array:
+        return in_c_order(as_array(in_order(values, self._classes, name), name), np.float32)
 
-def _predictor_of(stack: Any, missing: bool = False) -> Predictor:
-    made: Predictor = stack.predictor("allow" if missing else None)
+
+def _batch(found: c.GuardBatch) -> dict[str, Any]:
+    """A batch of the guard with the keys and values of docs/json.md."""
+    values = {name: getattr(found, name) for name, _ in found._fields_ if name not in ("condition", "pi")}
+    for name in ("tested", "fired"):
+        values[name] = bool(values[name])
+    return {name: None if value != value else value for name, value in values.items()}
+
+
+def _predictor_of(stack: Any, missing: bool = False, window: Optional[int] = None) -> Predictor:
+    made: Predictor = stack.predictor("allow" if missing else None, window=window)
     return made

@@ -180,6 +180,17 @@ class Stack:
             wanted += f" or all {len(self._members_in)}"
         raise MismatchError(f"predictions: {count} arrays; give those of the {wanted}, or a dict by name")
 
+    def _refuse_names(self, y: Any) -> None:
+        """Refuses labels that are names if the stack has none."""
+        if y is None or _arrays.is_path(y) or self.task != "classification" or self.classes is not None:
+            return
+        if as_array(y, "y").dtype.kind in "USO":
+            _arrays.refuse_beyond(as_array(y, "y").ravel())
+            raise ArgumentError(
+                "y: labels are strings, but the stack has no class names; give column numbers starting at 0, or fit it "
+                "with classes=[...]"
+            )
+
     def _pool(
         self,
         s: Session,
@@ -226,13 +237,7 @@ class Stack:
         others: AbstractSet[str],
     ) -> "_arrays.Arrays":
         preds = self._only_needed(preds, others)
-        if y is not None and self.task == "classification" and self.classes is None:
-            if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
-                _arrays.refuse_beyond(as_array(y, "y").ravel())
-                raise ArgumentError(
-                    "y: labels are strings, but the stack has no class names; give column numbers starting at 0, or fit it "
-                    "with classes=[...]"
-                )
+        self._refuse_names(y)
         return _arrays.Arrays(
             preds,
             y,
@@ -503,14 +508,25 @@ class Stack:
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
 
-    def predictor(self, missing: Optional[str] = None) -> "_prediction.Predictor":
+    def predictor(self, missing: Optional[str] = None, *, window: Optional[int] = None) -> "_prediction.Predictor":
         """Return a function of the kept members' predictions for use in a service: microseconds per call, no files.
 
         missing: with "allow", a call may lack members: names that are not in the dict, or None in the list.
+        window: for classification, guard the stream of rows: each is predicted as one of a batch of the last `window`
+        rows, 50 to 65,536, so a result depends on the rows before it (docs/prediction.md, "Guard").
         """
         if self.task == "detection":
             raise UnsupportedError("detection has no predictor; use predict() with the path of a pool")
-        return _prediction.Predictor(self, self._model, bool(allowed(missing)))
+        absent = bool(allowed(missing))
+        if window is not None:
+            window = _values.integer(window, "window")
+            if self.task != "classification":
+                raise UnsupportedError(f"window: the guard of a stream is not supported for {self.task}")
+            if absent:
+                raise ArgumentError("window: the guard of a stream needs all kept members; remove missing='allow'")
+            if not 50 <= window <= 65536:
+                raise ArgumentError(f"window: is {window}; it must be 50 to 65536 rows")
+        return _prediction.Predictor(self, self._model, absent, window)
 
     def evaluate(
         self,

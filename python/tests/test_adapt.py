@@ -10,6 +10,11 @@ from common import QUICK, needs_tool, run_tool
 
 import corestack
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
 ROWS, CLASSES = 400, 3
 NAMES = ["a", "b", "c", "d"]
 
@@ -55,6 +60,21 @@ class Adapt(unittest.TestCase):
         np.testing.assert_allclose(
             made.predict({k: self.new[k] for k in made.kept}), p / p.sum(1, keepdims=True), atol=2e-6
         )
+
+    @unittest.skipIf(pandas is None, "pandas is not installed")
+    def test_frames_with_columns_in_another_order(self):
+        names = ["ant", "bee", "cat"]
+        stack = corestack.fit({k: self.oof[k] for k in "abc"}, np.array(names)[self.y], classes=names, **QUICK)
+        y = np.array(names)[self.labels[:60]]
+        rows = {k: p[:60] for k, p in self.new.items()}
+        frames = {k: pandas.DataFrame(p, columns=names)[["cat", "ant", "bee"]] for k, p in rows.items()}
+        made, wanted = (corestack.adapt(stack, given, y) for given in (frames, rows))
+        self.assertEqual(made.report["nll"], wanted.report["nll"])
+        np.testing.assert_array_equal(corestack.suggest(stack, frames, 9), corestack.suggest(stack, rows, 9))
+        numbered = corestack.fit({k: self.oof[k] for k in "abc"}, self.y, **QUICK)
+        for how in ({}, {"rows": range(60)}):
+            with self.assertRaisesRegex(corestack.ArgumentError, "the stack has no class names"):
+                corestack.adapt(numbered, rows, y, **how)
 
     def test_a_stack_that_is_right_stays(self):
         same, labels = world(3, [2.5, 2, 0.5, 0])

@@ -10,6 +10,11 @@ from common import ROOT, Folder, needs_tool, run_tool, toy
 
 import corestack
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 
 
@@ -148,6 +153,35 @@ class Adapters(Folder):
         loaded = corestack.Adapter.load(state, model)
         self.assertEqual(loaded.state.labelled, report["labelled"])
         self.assertAlmostEqual(loaded.state.loss, report["nll"]["adapter"])
+
+    def test_names_of_classes(self):
+        preds, y = toy(rows=300)
+        names = np.array(["ant", "bee", "cat"])
+        stack = corestack.fit(preds, names[y], classes=list(names), method="average")
+        one, two = corestack.Adapter(stack, self.names), corestack.Adapter(stack, self.names)
+        _, tickets = one.observe(self.preds)
+        frames = self.preds
+        if pandas is not None:  # columns are found by their names
+            frames = {k: pandas.DataFrame(p, columns=names)[["cat", "ant", "bee"]] for k, p in self.preds.items()}
+        two.observe(frames)
+        one.label(tickets, self.y)
+        two.label(tickets[:60], names[self.y[:60]])
+        two.label(60, names[self.y[60]])
+        two.label(tickets[61:], list(names[self.y[61:]]))
+        two.label([], [])
+        self.assertEqual(one.state, two.state)
+        with self.assertRaisesRegex(corestack.InputError, "'eel' is no class"):
+            two.label(0, "eel")
+        with self.assertRaisesRegex(corestack.InputError, "the stack has no class names"):
+            self.adapter().label(0, "ant")
+
+    def test_wrong_arguments(self):
+        for wrong in ({"alpha": "a"}, {"alpha": None}, {"alpha": 2}, {"pending": 0}):
+            with self.assertRaisesRegex(corestack.ArgumentError, next(iter(wrong))):
+                self.adapter(**wrong)
+        for members in (3, "model0"):
+            with self.assertRaisesRegex(corestack.ArgumentError, "members"):
+                corestack.Adapter(self.stack, members)
 
 
 if __name__ == "__main__":

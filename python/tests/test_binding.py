@@ -22,6 +22,7 @@ STRUCTS = {
     "cst_metrics": c.Metrics,
     "cst_reliability_bin": c.ReliabilityBin,
     "cst_guard": c.Guard,
+    "cst_guard_batch": c.GuardBatch,
     "cst_bound_batch": c.BoundBatch,
     "cst_predicted_values": c.PredictedValues,
     "cst_value_metrics": c.ValueMetrics,

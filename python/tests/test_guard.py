@@ -1,4 +1,5 @@
 """The guard: predictions of batches that look unlike the rows of the fit."""
+import pickle
 import unittest
 
 import numpy as np
@@ -77,6 +78,47 @@ class Guarded(unittest.TestCase):
         values = corestack.fit(members, y, task="regression", evaluate_nested=False)
         with self.assertRaises(corestack.UnsupportedError):
             values.predict(members, guard="auto")
+
+    def test_stream(self):
+        guarded = self.stack.predictor(window=100)
+        self.assertIsNone(guarded.found)
+        kept = {k: self.clean[k] for k in self.stack.kept}
+        p = np.concatenate([guarded({k: v[i : i + 50] for k, v in kept.items()}) for i in range(0, 400, 50)])
+        self.assertEqual(p.tobytes(), self.stack.predictor()(kept).tobytes())
+        self.assertFalse(guarded.found["fired"])
+        self.assertEqual((guarded.found["first"], guarded.found["rows"]), (300, 100))
+        rows = {k: v[:100] for k, v in self.shifted.items()}
+        self.assertEqual(set(guarded.others), set(rows) - set(self.stack.kept))
+        p = np.stack([guarded({k: v[i] for k, v in rows.items()}) for i in range(100)])  # row after row
+        self.assertTrue(guarded.found["fired"])
+        # The last row, whose window is the batch: the average of all members takes part.
+        batch = self.stack.predict(rows, guard="auto")
+        np.testing.assert_allclose(p[-1], batch[-1], atol=1e-5)
+        self.assertGreater(np.abs(p[-1] - self.stack.predict(rows, guard="off")[-1]).max(), 1e-3)
+        few = self.stack.predictor(window=100)
+        np.testing.assert_allclose(
+            few({k: rows[k] for k in self.stack.kept})[-1],
+            self.stack.predict({k: rows[k] for k in self.stack.kept}, guard="auto")[-1], atol=1e-5,
+        )  # fmt: skip
+        self.assertIsNone(pickle.loads(pickle.dumps(guarded)).found)
+
+    def test_stream_refused(self):
+        for window in (0, 49, 65537, "100", 99.5):
+            with self.assertRaisesRegex(corestack.ArgumentError, "window"):
+                self.stack.predictor(window=window)
+        with self.assertRaisesRegex(corestack.ArgumentError, "missing"):
+            self.stack.predictor("allow", window=100)
+        guarded = self.stack.predictor(window=50)
+        row = {k: v[0] for k, v in self.clean.items()}
+        with self.assertRaisesRegex(corestack.InputError, "no probabilities"):
+            guarded({**row, guarded.others[0]: row[guarded.others[0]] * np.nan})
+        with self.assertRaises(corestack.MismatchError):
+            guarded({**row, guarded.others[0]: self.clean[guarded.others[0]]})
+        self.assertIsNone(guarded.found)
+        y, noise = np.random.default_rng(1).normal(size=(2, 60))
+        values = corestack.fit({"a": y + noise, "b": y - 0.9 * noise}, y, task="regression")
+        with self.assertRaisesRegex(corestack.UnsupportedError, "regression"):
+            values.predictor(window=100)
 
 
 if __name__ == "__main__":

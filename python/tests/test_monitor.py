@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import tempfile
 import unittest
@@ -11,6 +12,11 @@ import numpy as np
 
 import corestack
 from common import DIGITS, QUICK, TOOL, digits, needs_tool
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
 
 
 class Monitor(unittest.TestCase):
@@ -60,10 +66,29 @@ class Monitor(unittest.TestCase):
             corestack.Monitor(self.stack, alpha=2)
         with self.assertRaises(corestack.ArgumentError):
             corestack.Monitor(self.stack).save()
+        with self.assertRaisesRegex(corestack.ArgumentError, "state"):
+            corestack.Monitor(self.stack, state=3)
+        with self.assertRaisesRegex(corestack.ArgumentError, "path"):
+            corestack.Monitor(self.stack).save(3)
+        with self.assertRaisesRegex(corestack.ArgumentError, "empty"):
+            corestack.Monitor(self.stack).batch(DIGITS, split=[])
+        with self.assertRaisesRegex(TypeError, "save"):
+            pickle.dumps(corestack.Monitor(self.stack))
         watch = corestack.Monitor(self.stack)
         with self.assertRaises(corestack.Error):
             watch.batch({name: p[:, :4] for name, p in self.test.items()})
         self.assertEqual(watch.rows, 0)
+
+    @unittest.skipIf(pandas is None, "pandas is not installed")
+    def test_frames_with_columns_in_another_order(self):
+        names = [f"digit {c}" for c in range(10)]
+        stack = corestack.fit(self.oof, np.array(names)[self.y], classes=names, folds=self.folds, **QUICK)
+        one, two = corestack.Monitor(stack), corestack.Monitor(stack)
+        one.batch(self.test)
+        two.batch({k: pandas.DataFrame(p, columns=names)[names[::-1]] for k, p in self.test.items()})
+        self.assertEqual(one.report["batches"], two.report["batches"])
+        with self.assertRaisesRegex(corestack.ArgumentError, "the stack has no class names"):
+            corestack.Monitor(self.stack).batch(self.test, np.array(names)[self.y_test])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from common import toy
 import corestack
 from corestack import _prediction, _session, _stack
 from corestack import _library as c
+from corestack._guard import Guard
 
 # Fits of a second or less, in which every stage is still longer than a moment.
 DATA = toy(rows=2000, classes=8, members=8)
@@ -318,7 +319,7 @@ class Handlers(unittest.TestCase):
             free(context, pointer)
 
         def probabilities(s):
-            _prediction.probabilities(s, stack._model, stack._pool(s, preds, None, None, None, False), "test")
+            _prediction.probabilities(s, stack._model, stack._pool(s, preds, None, None, None, False), "test", Guard())
 
         def two_values(s):
             _prediction.values(s, values._model, values._pool(s, numbers, None, None, None, False), "test")
@@ -327,7 +328,7 @@ class Handlers(unittest.TestCase):
             s.report(s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"fit", o)))
 
         for name, call, count in (
-            ("cst_model_predict_pool", probabilities, 1),
+            ("cst_model_predict_guarded", probabilities, 1),
             ("cst_model_predict_values_pool", two_values, 2),
             ("cst_model_save_memory", lambda s: _stack.model_bytes(s, stack._model), 1),
             ("cst_report_json", report, 1),

@@ -24,6 +24,14 @@ static cst_status check(cst_context *context, const cst_model *model, const cst_
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "adaptation is not supported with --missing allow: it needs rows that "
                         "every member predicted");
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
+        int32_t at = cst_pool_member_index(pool, cst_model_input_name(model, k));
+        if (at < 0 || !cst_pool_member_has_split(pool, at, split))
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', which the pool does not have for split "
+                            "'%s'; adaptation needs every member of the model",
+                            cst_model_input_name(model, k), split);
+    }
     if (cst_pool_conditions(pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "split '%s' has several conditions; name a split without conditions",

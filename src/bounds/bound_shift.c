@@ -329,6 +329,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
             put_batch(work, &b, conditions > 0 ? c : -1, report, list);
         cst_label_shift_free(context, &b.label);
     }
+    CST_TRY(cst_report_finish(context, report)); /* no sets without their report */
     if (status == CST_OK && work->sets)
         status = write_sets(context, &job, conditions);
     finish(context, &job);

@@ -342,10 +342,13 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     guard = guard ? guard : &DEFAULT_GUARD;
-    if (!model || rows < 0 || (rows > 0 && (!predictions || !out)) || guard->batch < 0)
+    if (!model || rows < 0 || (rows > 0 && (!predictions || !out)) || guard->batch < 0 ||
+        guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_guard: model, predictions, rows >= 0, a batch >= 0 and an "
-                        "output are required");
+                        "cst_model_guard: model, predictions, rows >= 0, a mode, a batch >= 0 and "
+                        "an output are required");
+    if (!cst_size_fits(rows, model->classes, sizeof *out))
+        return cst_fail_size(context, __func__, rows, model->classes);
     for (int32_t k = 0; rows > 0 && k < cst_model_members(model); k++)
         if (!predictions[k] && (!present || present[k]))
             return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -87,11 +87,16 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     if (model->task == CST_TASK_SEGMENTATION)
         return cst_guard_test_maps(context, model, pool, split, view, guard, report);
     if (guard->mode == CST_GUARD_AUTO && !model->novelty &&
-        model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN)
-        cst_notice(context,
-                   "the guard is off: the model has nothing to compare rows with (it is of an "
-                   "older version, or was fitted on fewer than %d rows)",
-                   (int)CST_NOVELTY_ROWS_MIN);
+        model->task == CST_TASK_CLASSIFICATION && view->rows >= CST_NOVELTY_BATCH_MIN) {
+        if (model->adapted)
+            cst_notice(context, "the guard is off: the model was adapted, and is not compared with "
+                                "the rows of its fit");
+        else
+            cst_notice(context,
+                       "the guard is off: the model has nothing to compare rows with (it is of an "
+                       "older version, or was fitted on fewer than %d rows)",
+                       (int)CST_NOVELTY_ROWS_MIN);
+    }
     if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;
     int32_t conditions = cst_pool_conditions(pool, split);

@@ -185,10 +185,12 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!model || !pool || !split || !out || !rows || (guard && guard->batch < 0))
+    if (!model || !pool || !split || !out || !rows ||
+        (guard &&
+         (guard->batch < 0 || guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_guarded: model, pool, split, outputs and a batch >= 0 "
-                        "are required");
+                        "cst_model_predict_guarded: model, pool, split, outputs, a mode of the "
+                        "guard and a batch >= 0 are required");
     return cst_why(context, predict_split(context, model, pool, split, true,
                                           guard ? guard : &DEFAULT_GUARD, out, rows, report));
 }

@@ -259,8 +259,8 @@ cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
     if (window > 0 && !model->novelty)
         return cst_fail(predictor->own, CST_ERROR_UNSUPPORTED,
                         "cst_predictor_set_guard: the model has nothing to compare rows with (it "
-                        "is of an older version or another task, or was fitted on fewer than %d "
-                        "rows)",
+                        "is of an older version or another task, was adapted, or was fitted on "
+                        "fewer than %d rows)",
                         (int)CST_NOVELTY_ROWS_MIN);
     cst_stream_guard *made = NULL;
     const float **others = NULL;

@@ -109,7 +109,7 @@ void cst_text_monitor(cst_page *page, const json_t *root, bool full) {
         cst_page_print(page, "no");
     cst_page_print(page, "\n");
     cst_text_label(page, "evidence");
-    cst_page_print(page, "%.3g after %.0f rows in %.0f batches, at most %.3g; an alarm is %.4g\n",
+    cst_page_print(page, "%.3g after %.0f rows (batches: %.0f), at most %.3g; an alarm is %.4g\n",
                    cst_json_number(root, "evidence"), cst_json_number(root, "rows"),
                    cst_json_number(root, "batches_seen"), cst_json_number(root, "evidence_peak"),
                    cst_json_number(root, "evidence_alarm"));

@@ -151,6 +151,29 @@ PLACE(learned_task, soup(c, (cst_soup_config){.task = (cst_task)value}, true))
 PLACE(learned_output, soup(c, (cst_soup_config){.output = (cst_output)value}, true))
 PLACE(learned_scope, soup(c, (cst_soup_config){.scope = (cst_mix_scope)value}, true))
 
+static cst_status set_guard(cst_context *c, int value) {
+    cst_report *report = NULL;
+    assert_int_equal(cst_report_new(c, "predict", &report), CST_OK);
+    cst_status status = cst_report_set_guard(c, report, (cst_guard_mode)value, NULL);
+    cst_report_free(c, report);
+    return status;
+}
+
+static cst_status guarded_pool(cst_context *c, int value) {
+    const cst_guard guard = {.mode = (cst_guard_mode)value};
+    float *out = NULL;
+    int64_t rows = 0;
+    return cst_model_predict_guarded(c, model, pool, "oof", &guard, &out, &rows, NULL);
+}
+
+static cst_status guarded_arrays(cst_context *c, int value) {
+    const cst_guard guard = {.mode = (cst_guard_mode)value};
+    return cst_model_guard(c, model, data, NULL, NULL, ROWS, &guard, p[0], NULL);
+}
+
+PLACE(guard_of_maps, cst_segmentation_predict_guarded(c, model, pool, "oof",
+                                                      &(cst_guard){.mode = (cst_guard_mode)value},
+                                                      CST_MAP_PNG, out_path, NULL, NULL, NULL))
 PLACE(label_shift, cst_model_label_shift(c, model, (cst_label_method)value, NULL, 1, p[0], NULL))
 PLACE(bound_weights,
       cst_bound_shifted(c, model, pool, NULL,
@@ -180,6 +203,10 @@ static const struct {
     {"cst_soup_config.task, learned", learned_task},
     {"cst_soup_config.output, learned", learned_output},
     {"cst_soup_config.scope", learned_scope},
+    {"cst_report_set_guard", set_guard},
+    {"cst_guard.mode, pool", guarded_pool},
+    {"cst_guard.mode, arrays", guarded_arrays},
+    {"cst_guard.mode, maps", guard_of_maps},
     {"cst_model_label_shift", label_shift},
     {"cst_bound_batch.weights", bound_weights},
 };

@@ -181,8 +181,20 @@ static void a_window_is_a_batch_of_its_rows(void **state) {
     assert_close(batch.sharpen, found.sharpen, 1e-6);
     for (int c = 0; c < C; c++)
         assert_close((double)last[(WINDOW - 1) * C + c], (double)out[(ROWS - 1) * C + c], 1e-6);
+    for (int64_t i = -1; i <= 1; i += 2)
+        assert_int_equal(cst_guard_report_batch(*state, report, i, &batch), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_guard_report_batch(*state, report, INT64_MAX, &batch), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_guard_report_batch(*state, report, 0, NULL), CST_ERROR_ARGUMENT);
+    assert_null(cst_guard_report_case(report, 0));
     cst_guard_report_free(*state, report);
 
+    static const int64_t none[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 53, (int64_t)1 << 59};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        cst_status refused =
+            cst_predictor_predict_guarded(predictor, kept, others, none[i], out, &found);
+        assert_true(refused == CST_ERROR_ARGUMENT || refused == CST_ERROR_LIMIT);
+        assert_int_equal(cst_predictor_set_guard(predictor, none[i]), CST_ERROR_ARGUMENT);
+    }
     float wrong[C] = {0.5F, 0.6F, 0.7F};
     others[0] = wrong;
     assert_int_equal(cst_predictor_predict_guarded(predictor, kept, others, 1, out, NULL),

@@ -6,6 +6,7 @@
 
 #include <corestack/corestack.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -303,6 +304,48 @@ static void adapters(void **state) {
     cst_adapter_free(NULL, NULL);
 }
 
+static void guards(void **state) {
+    cst_context *c = *state;
+    const float *const rows[1] = {P};
+    float row[ROWS * CLASSES] = {0};
+    float *made = (float *)(uintptr_t)8;
+    int64_t count = 8;
+    cst_guard_report *report = (cst_guard_report *)(uintptr_t)8;
+    cst_guard_batch found;
+    cst_report *document = NULL;
+    assert_int_equal(cst_report_new(c, "predict", &document), CST_OK);
+    REFUSED_ALONE(
+        cst_model_predict_guarded(NULL, NULL, NULL, "test", NULL, &made, &count, &report));
+    assert_true(made == NULL && report == NULL);
+    REFUSED(cst_model_predict_guarded(c, NULL, NULL, "test", NULL, &made, &count, &report));
+    REFUSED(cst_model_predict_guarded(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    report = (cst_guard_report *)(uintptr_t)8;
+    REFUSED_ALONE(cst_model_guard(NULL, NULL, rows, NULL, NULL, ROWS, NULL, row, &report));
+    assert_null(report);
+    REFUSED(cst_model_guard(c, NULL, rows, NULL, NULL, ROWS, NULL, row, &report));
+    REFUSED(cst_model_guard(c, NULL, NULL, NULL, NULL, ROWS, NULL, NULL, NULL));
+    REFUSED_ALONE(cst_predictor_set_guard(NULL, 100));
+    REFUSED_ALONE(cst_predictor_predict_guarded(NULL, rows, NULL, 1, row, &found));
+    REFUSED_ALONE(cst_guard_report_batch(NULL, NULL, 0, &found));
+    REFUSED(cst_guard_report_batch(c, NULL, 0, &found));
+    REFUSED_ALONE(cst_report_set_guard(NULL, document, CST_GUARD_AUTO, NULL));
+    REFUSED(cst_report_set_guard(c, NULL, CST_GUARD_AUTO, NULL));
+    assert_int_equal(cst_report_set_guard(c, document, CST_GUARD_AUTO, NULL), CST_OK);
+    assert_int_equal(cst_model_has_guard(NULL), 0);
+    assert_int_equal(cst_model_others(NULL), 0);
+    assert_null(cst_model_other_name(NULL, 0));
+    assert_int_equal(cst_guard_report_batches(NULL), 0);
+    assert_int_equal(cst_guard_report_fired(NULL), 0);
+    assert_int_equal(cst_guard_report_members(NULL), 0);
+    assert_int_equal(cst_guard_report_others(NULL), 0);
+    assert_true(isnan(cst_guard_report_cost(NULL, 0)));
+    assert_null(cst_guard_report_levels(NULL));
+    assert_null(cst_guard_report_lambdas(NULL));
+    cst_guard_report_free(c, NULL);
+    cst_guard_report_free(NULL, NULL);
+    cst_report_free(c, document);
+}
+
 int suite_null_scores(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores),           cmocka_unit_test(out_of_distribution),
@@ -310,6 +353,7 @@ int suite_null_scores(void) {
         cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
         cmocka_unit_test(lists_of_options), cmocka_unit_test(reports),
         cmocka_unit_test(predictors),       cmocka_unit_test(adapters),
+        cmocka_unit_test(guards),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

@@ -169,6 +169,21 @@ static cst_status adapter_observe(fixture *f, int64_t n) {
     return status;
 }
 
+static cst_status model_guard(fixture *f, int64_t n) {
+    const float *const others[MEMBERS] = {f->p[0], f->p[1]};
+    return cst_model_guard(f->context, f->model, f->data, NULL, others, n, NULL, f->out, NULL);
+}
+
+/* Without a window, which needs a model of more rows. */
+static cst_status predictor_set_guard(fixture *f, int64_t n) {
+    cst_predictor *predictor = NULL;
+    assert_int_equal(cst_predictor_create(f->context, &predictor, f->model), CST_OK);
+    cst_status status = cst_predictor_set_guard(predictor, n);
+    (void)(cst_fail)(f->context, status, "%s", cst_predictor_error(predictor));
+    cst_predictor_free(f->context, predictor);
+    return status;
+}
+
 static cst_predicted_values predicted(const fixture *f, int64_t n) {
     return (cst_predicted_values){.rows = n, .outputs = OUTPUTS, .mean = f->p[0]};
 }
@@ -210,6 +225,8 @@ static const struct {
     {"cst_predictor_predict", predictor_predict},
     {"cst_predictor_predict_present", predictor_predict_present},
     {"cst_adapter_observe", adapter_observe},
+    {"cst_model_guard", model_guard},
+    {"cst_predictor_set_guard", predictor_set_guard},
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
     {"cst_folds_quantile", quantile},
@@ -261,6 +278,8 @@ static const char *const UNSIZED[] = {
     "cst_model_predict_values", "cst_model_intervals",
     /* As many rows as a split has at most: in tests/adapt/adapt.c. */
     "cst_adapt_suggest",
+    /* Need a window, and the report of a guard: in tests/api/guard.c. */
+    "cst_predictor_predict_guarded", "cst_guard_report_batch",
     /* As many rows as the report of a guard: in tests/model/labels.c. */
     "cst_model_label_shift", "cst_label_report_batch", "cst_label_report_share", NULL};
 

@@ -132,9 +132,18 @@ class Adapt(PoolCase):
         out = self.path("p.npy")
         predict = ("predict", self.made, self.pool, "--split", "rest", "-o", out)
         self.fails(*predict, says=[gone["name"]])
-        self.works(*predict, "--missing", "allow")
+        done = self.works(*predict, "--missing", "allow")
+        self.assertIn("the model was adapted", done.err)
+        self.assertNotIn("older version", done.err)
         p = np.load(out)
         self.assertTrue(np.isfinite(p).all() and np.allclose(p.sum(1), 1, atol=1e-5))
+
+    def test_a_member_of_the_model_that_is_missing(self):
+        needed = self.works("show", self.model, "--json").json()["members"][0]["name"]
+        self.manifest["models"] = [m for m in self.manifest["models"] if m["name"] != needed]
+        self.write_manifest()
+        refused = self.fails("adapt", self.model, self.pool, "-o", self.made, says=[f"'{needed}'", "every member"])
+        self.assertNotIn("--missing", refused.err)
 
     def test_bad_input(self):
         refused = ("adapt", self.model, self.pool, "-o", self.made)

@@ -134,6 +134,8 @@ class Guard(unittest.TestCase):
     def test_files_of_older_versions(self):
         old = without_sections(self.model, os.path.join(self.folder, "old.cstack"), "NOVE", "CONF", "LEAN")
         p, found, said = self.predict("shifted", model=old)
+        self.assertEqual((found["mode"], found["tested"], said), ("auto", 0, ""))
+        p, found, said = self.predict("shifted", "--guard", "auto", model=old)
         self.assertEqual((found["tested"], found["batches"]), (0, []))
         self.assertEqual(said.count("the guard is off"), 1)
         self.assertEqual(p.tobytes(), self.predict("shifted", "--guard", "off")[0].tobytes())

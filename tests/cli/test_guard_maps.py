@@ -141,7 +141,8 @@ class Guard(PoolCase):
         self.model = self.path("old.cstack")
         with open(self.model, "wb") as file:
             file.write(data + struct.pack("<I", crc32c(data)))
-        self.assertEqual(self.same("shifted")["tested"], 0)
+        self.assertEqual((self.same("shifted")["tested"], self.err), (0, ""))
+        self.assertEqual(self.same("shifted", "--guard", "auto")["tested"], 0)
         self.assertIn("the guard is off: the model has nothing to compare cases with", self.err)
 
     def test_what_is_not_supported(self):

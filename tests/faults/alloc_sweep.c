@@ -80,8 +80,23 @@ static const char *const QUIET[] = {
     "cst_label_report_fit_share",
     "cst_label_report_free",
     "cst_label_verdict_text",
-    "cst_model_label_shift", /* needs 200 rows: tests/model/labels.c */
-    "cst_report_set_label_shift",
+    "cst_model_has_guard",
+    "cst_model_others",
+    "cst_model_other_name",
+    "cst_guard_report_batches",
+    "cst_guard_report_fired",
+    "cst_guard_report_batch",
+    "cst_guard_report_case",
+    "cst_guard_report_members",
+    "cst_guard_report_others",
+    "cst_guard_report_cost",
+    "cst_guard_report_levels",
+    "cst_guard_report_lambdas",
+    "cst_guard_report_free",
+    "cst_monitor_alarm",
+    "cst_monitor_evidence",
+    "cst_monitor_rows",
+    "cst_monitor_free",
     "cst_context_threads",
     "cst_context_set_memory",
     "cst_context_memory",
@@ -369,10 +384,10 @@ static const char *const TOGETHER[][2] = {
 
 static const sweep_call *const *all_calls(size_t *count) {
     static const sweep_call *list[512];
-    const sweep_call *const tables[] = {SWEEP_SMALL, SWEEP_FILES, SWEEP_TASKS, SWEEP_WEIGHTS,
-                                        SWEEP_SOUPS};
-    const size_t counts[] = {SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT,
-                             SWEEP_WEIGHTS_COUNT, SWEEP_SOUPS_COUNT};
+    const sweep_call *const tables[] = {SWEEP_SMALL,   SWEEP_FILES, SWEEP_TASKS,
+                                        SWEEP_WEIGHTS, SWEEP_SOUPS, SWEEP_SHIFT};
+    const size_t counts[] = {SWEEP_SMALL_COUNT,   SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT,
+                             SWEEP_WEIGHTS_COUNT, SWEEP_SOUPS_COUNT, SWEEP_SHIFT_COUNT};
     *count = 0;
     for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++)
         for (size_t i = 0; i < counts[t] && *count < sizeof list / sizeof list[0]; i++)
@@ -468,7 +483,8 @@ static int check_complete(void) {
             !swept(name, SWEEP_FILES, SWEEP_FILES_COUNT) &&
             !swept(name, SWEEP_TASKS, SWEEP_TASKS_COUNT) &&
             !swept(name, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT) &&
-            !swept(name, SWEEP_SOUPS, SWEEP_SOUPS_COUNT)) {
+            !swept(name, SWEEP_SOUPS, SWEEP_SOUPS_COUNT) &&
+            !swept(name, SWEEP_SHIFT, SWEEP_SHIFT_COUNT)) {
             (void)printf("%s is in no sweep (tests/faults/sweep_*.c) and not among those that "
                          "allocate nothing\n",
                          name);
@@ -516,6 +532,7 @@ int main(int argc, char **argv) {
     (void)setvbuf(stdout, NULL, _IOLBF, 4096);
     sum.wrong = check_complete();
     world_make(&w);
+    shift_make(&w);
     /* With an allocator of the caller's no array is a file. */
     must(NULL, cst_context_create_with(&w.tried, most == ROOM ? NULL : counting, NULL), "context");
     if (most == ROOM && setenv("TMPDIR", "/nonexistent", 1) != 0)
@@ -529,8 +546,10 @@ int main(int argc, char **argv) {
         sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
         sweep_list(&w, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT, most, part, &sum);
         sweep_list(&w, SWEEP_SOUPS, SWEEP_SOUPS_COUNT, most, part, &sum);
+        sweep_list(&w, SWEEP_SHIFT, SWEEP_SHIFT_COUNT, most, part, &sum);
     }
     cst_context_free(w.tried);
+    shift_free(&w);
     world_free(&w);
     (void)printf("%lld calls with %lld allocations: %lld failures injected, %lld of them without "
                  "harm, %lld wrong\n",

@@ -82,9 +82,10 @@ typedef struct sweep_call {
     void (*run)(trial *t);
 } sweep_call;
 
-extern const sweep_call SWEEP_SMALL[], SWEEP_FILES[], SWEEP_TASKS[], SWEEP_WEIGHTS[], SWEEP_SOUPS[];
+extern const sweep_call SWEEP_SMALL[], SWEEP_FILES[], SWEEP_TASKS[], SWEEP_WEIGHTS[], SWEEP_SOUPS[],
+    SWEEP_SHIFT[];
 extern const size_t SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT, SWEEP_WEIGHTS_COUNT,
-    SWEEP_SOUPS_COUNT;
+    SWEEP_SOUPS_COUNT, SWEEP_SHIFT_COUNT;
 
 /* The path of a file in the world's folder, until the next call. */
 const char *in_folder(world *w, const char *name);
@@ -103,6 +104,9 @@ char *steady_report(world *w, const cst_report *report);
 
 void world_make(world *w);
 void world_free(world *w);
+/* What the calls of sweep_shift.c work on, before and after these. */
+void shift_make(world *w);
+void shift_free(world *w);
 /* Ends the program with a message unless all is well. */
 void must(cst_context *context, cst_status status, const char *what);
 

@@ -320,6 +320,15 @@ def models():
             fit(method.replace("+", "_").replace("-", "_"), folder, "--method", method)
         np.save(folder / "domains.oof.npy", np.array(["photo", "sketch", "clip art"])[np.arange(90) % 3])
         fit("domains", folder, "--set", "domain.aware=true", "--set", "meta.learners=log-linear")
+        folder = pathlib.Path(temporary) / "many"
+        folder.mkdir()
+        own = np.random.default_rng(1)
+        y = np.arange(198, dtype="i4") % 66
+        for member in "ab":
+            p = own.gamma(1.0, size=(198, 66)) + 3 * np.eye(66)[y]
+            np.save(folder / f"{member}.oof.npy", (p / p.sum(1, keepdims=True)).astype("f4"))
+        np.save(folder / "labels.oof.npy", y)
+        fit("many_classes", folder, "--set", "select.direction=none", "--set", "meta.learners=log-linear")
         folder = pathlib.Path(temporary) / "values"
         folder.mkdir()
         y = random.normal(size=(60, 2))

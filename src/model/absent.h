@@ -44,6 +44,21 @@ cst_status cst_refit_alloc(cst_context *context, int32_t members, int32_t biases
 void cst_refit_clear(cst_context *context, cst_refit *refit);
 void cst_refits_free(cst_context *context, cst_refits *refits);
 
+/* Files keep the biases of a refit that has many as numbers of 20 bits, column by column: in steps
+ * of a power of two, of which the largest number is at least 2^18 and below 2^19. */
+enum { CST_REFIT_BITS = 20, CST_REFIT_PLAIN = 64 /* biases that are kept as doubles */ };
+
+bool cst_refits_packed(const cst_refits *refits); /* whether one has so many */
+size_t cst_refit_column_bytes(size_t count);
+
+/* The step of values [count], `stride` apart, and a value in steps. Rounded values have the same
+ * step. */
+double cst_refit_step(const double *values, size_t count, size_t stride);
+int32_t cst_refit_steps(double value, double step);
+
+/* Rounds what a file would round, so that a saved model predicts as the fitted one. */
+void cst_refits_round(cst_refits *refits, int32_t members);
+
 /* Memory for a model of fewer members, which borrows names and settings of the whole one. */
 typedef struct cst_room {
     const cst_model *whole;

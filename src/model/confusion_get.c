@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most) {
+uint32_t cst_reader_count_u32(cst_reader *r, const char *what, uint32_t most) {
     size_t at = r->at;
     uint64_t value = 0;
     for (int shift = 0; shift < 35; shift += 7) {
@@ -15,13 +15,17 @@ int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most) {
             return 0;
         value |= (uint64_t)(*byte & 0x7F) << shift;
         if (*byte < 0x80) {
-            if (value > (uint64_t)most || (shift > 0 && *byte == 0))
-                cst_reader_refuse(r, at, "%s is not a count from 0 to %" PRId32, what, most);
-            return r->status == CST_OK ? (int32_t)value : 0;
+            if (value > most || (shift > 0 && *byte == 0))
+                cst_reader_refuse(r, at, "%s is not a count from 0 to %" PRIu32, what, most);
+            return r->status == CST_OK ? (uint32_t)value : 0;
         }
     }
     cst_reader_refuse(r, at, "%s takes more than five bytes", what);
     return 0;
+}
+
+int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most) {
+    return (int32_t)cst_reader_count_u32(r, what, (uint32_t)most);
 }
 
 static void get_edges(cst_reader *r, cst_confusion *confusion) {

@@ -527,68 +527,6 @@ static void get_domains(cst_reader *r, cst_model *model) {
     }
 }
 
-/* Numbers from `least` to the bound of coefficients into an array of zeros. */
-static void fill_f64s(cst_reader *r, double *values, size_t count, double least, const char *what) {
-    for (size_t i = 0; values && i < count && r->status == CST_OK; i++)
-        values[i] = cst_reader_f64(r, what, least, CST_MODEL_COEFFICIENT_MAX);
-}
-
-static void get_refit(cst_reader *r, const cst_model *model, cst_refit *out) {
-    static const double most = CST_MODEL_REFIT_MAX;
-    size_t at = r->at;
-    size_t k = (size_t)model->members;
-    bool values = model->task == CST_TASK_REGRESSION;
-    int32_t learner = cst_reader_int(r, "the meta-learner of a refit", 0, model->learners - 1);
-    int32_t output = cst_reader_int(r, "the output of a refit", 0, values ? model->classes - 1 : 0);
-    int32_t biases = cst_reader_int(r, "the number of biases of a refit", 0, INT32_MAX);
-    bool nonnegative = cst_reader_int(r, "whether weights are bounded", 0, 1) == 1;
-    if (r->status == CST_OK && biases != (values ? 1 : model->learner[learner].biases))
-        cst_reader_refuse(r, at, "a refit has %" PRId32 " biases, which its meta-learner has not",
-                          biases);
-    /* No product overflows: at most 2^20 members, and of members and classes 2^27. */
-    size_t numbers = 5 + k * (k + 1) / 2 + 4 * k + (size_t)biases * (k + 1);
-    if (r->status == CST_OK && numbers > (r->end - r->at) / 8)
-        cst_reader_refuse(r, r->at, "%zu numbers of a refit are declared, but %zu bytes are left",
-                          numbers, r->end - r->at);
-    if (r->status != CST_OK)
-        return;
-    r->status = cst_refit_alloc(r->context, model->members, biases, out);
-    if (r->status != CST_OK)
-        return;
-    out->learner = learner;
-    out->output = output;
-    out->nonnegative = nonnegative;
-    out->share = cst_reader_f64(r, "the share of a refit", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
-    out->pair = cst_reader_f64(r, "a refit's precision of the common scale", -most, most);
-    out->pull = cst_reader_f64(r, "a refit's pull", 0, most);
-    out->loss = cst_reader_f64(r, "a refit's loss", 0, most);
-    out->least = cst_reader_f64(r, "a refit's least loss", 0, most);
-    for (size_t i = 0; i < k && r->status == CST_OK; i++)
-        for (size_t j = 0; j <= i; j++)
-            out->curvature[i * k + j] = out->curvature[j * k + i] =
-                cst_reader_f64(r, "a curvature", i == j ? 0 : -most, most);
-    fill_f64s(r, out->slope, k, -most, "a slope");
-    fill_f64s(r, out->ridge, k, 0, "a ridge");
-    fill_f64s(r, out->l1, k, 0, "an l1 penalty");
-    fill_f64s(r, out->center, k, 0, "a center");
-    fill_f64s(r, out->rest, (size_t)biases, -most, "a bias without members");
-    fill_f64s(r, out->tilt, (size_t)biases * k, -most, "a bias's slope");
-}
-
-static void get_refits(cst_reader *r, cst_model *model) {
-    cst_refits *refits = cst_alloc(r->context, 1, sizeof *refits);
-    if (!refits) {
-        r->status = CST_ERROR_MEMORY;
-        return;
-    }
-    model->refits = refits;
-    size_t count = (size_t)cst_reader_int(r, "the number of refits", 1, INT32_MAX);
-    refits->refit = cst_reader_room(r, count, sizeof *refits->refit, 56, "refits");
-    refits->count = refits->refit ? (int32_t)count : 0;
-    for (int32_t i = 0; i < refits->count && r->status == CST_OK; i++)
-        get_refit(r, model, &refits->refit[i]);
-}
-
 static void get_settings(cst_reader *r, cst_model *model) {
     size_t first = r->at;
     size_t count = cst_reader_u32(r);
@@ -677,7 +615,8 @@ static void get_payload(cst_reader *r, cst_model *model, cst_section section, si
         [CST_SECTION_FUSION] = get_fusion,
         [CST_SECTION_DOMAINS] = get_domains,
         [CST_SECTION_ADAPTED] = cst_adapted_get,
-        [CST_SECTION_REFITS] = get_refits,
+        [CST_SECTION_REFITS] = cst_refits_get,
+        [CST_SECTION_PACKED] = cst_refits_get_packed,
         [CST_SECTION_NOVELTY] = cst_novelty_get,
         [CST_SECTION_CASES] = cst_cases_get,
         [CST_SECTION_CONFUSION] = cst_confusion_get,

@@ -230,6 +230,21 @@ static void put_adapted(cst_buffer *w, const cst_model *model) {
     put_f64s(w, adapted->bias, (size_t)model->classes);
 }
 
+/* Every `stride`th of values [count] as its steps, two in five bytes. */
+static void put_column(cst_buffer *w, const double *values, size_t count, size_t stride) {
+    double step = cst_refit_step(values, count, stride);
+    put_f64(w, step);
+    for (size_t i = 0; i < count; i += 2) {
+        uint64_t bits = (uint32_t)cst_refit_steps(values[i * stride], step) & 0xFFFFF;
+        if (i + 1 < count)
+            bits |= (uint64_t)((uint32_t)cst_refit_steps(values[(i + 1) * stride], step) & 0xFFFFF)
+                    << CST_REFIT_BITS;
+        uint8_t bytes[8];
+        store_u64(bytes, bits);
+        cst_buffer_add(w, bytes, i + 1 < count ? 5 : 3);
+    }
+}
+
 static void put_refits(cst_buffer *w, const cst_model *model) {
     size_t k = (size_t)model->members;
     put_u32(w, (uint32_t)model->refits->count);
@@ -250,16 +265,33 @@ static void put_refits(cst_buffer *w, const cst_model *model) {
         put_f64s(w, refit->ridge, k);
         put_f64s(w, refit->l1, k);
         put_f64s(w, refit->center, k);
+        if (refit->biases > CST_REFIT_PLAIN) { /* only in ABSP */
+            put_column(w, refit->rest, (size_t)refit->biases, 1);
+            for (size_t j = 0; j < k; j++)
+                put_column(w, refit->tilt + j, (size_t)refit->biases, k);
+            continue;
+        }
         put_f64s(w, refit->rest, (size_t)refit->biases);
         put_f64s(w, refit->tilt, (size_t)refit->biases * k);
     }
+}
+
+/* Seven bits in each byte, the low ones first; the top bit says that more follow. */
+static void put_count(cst_buffer *w, int32_t count) {
+    uint32_t left = (uint32_t)count;
+    do {
+        uint8_t byte = (uint8_t)(left & 0x7F);
+        left >>= 7;
+        byte |= left > 0 ? 0x80 : 0;
+        cst_buffer_add(w, &byte, 1);
+    } while (left > 0);
 }
 
 static void put_table(cst_buffer *w, const cst_novelty_table *table) {
     put_u32(w, (uint32_t)table->rows);
     put_u32(w, (uint32_t)table->fine);
     for (int32_t j = 0; j < table->knots; j++)
-        put_u32(w, table->key[j]);
+        put_count(w, (int32_t)(table->key[j] - (j > 0 ? table->key[j - 1] : 0)));
 }
 
 static void put_novelty(cst_buffer *w, const cst_model *model) {
@@ -281,7 +313,7 @@ static void put_novelty(cst_buffer *w, const cst_model *model) {
     for (int32_t t = 0; t < novelty->tables; t++)
         put_table(w, &novelty->score[t]);
     for (int32_t c = 0; c < novelty->classes; c++)
-        put_u32(w, (uint32_t)novelty->table_of[c]);
+        put_count(w, novelty->table_of[c]);
 }
 
 static void put_cases(cst_buffer *w, const cst_model *model) {
@@ -294,17 +326,6 @@ static void put_cases(cst_buffer *w, const cst_model *model) {
         put_f64s(w, part->mean, (size_t)part->size);
         put_f64s(w, part->scale, (size_t)part->size);
     }
-}
-
-/* Seven bits in each byte, the low ones first; the top bit says that more follow. */
-static void put_count(cst_buffer *w, int32_t count) {
-    uint32_t left = (uint32_t)count;
-    do {
-        uint8_t byte = (uint8_t)(left & 0x7F);
-        left >>= 7;
-        byte |= left > 0 ? 0x80 : 0;
-        cst_buffer_add(w, &byte, 1);
-    } while (left > 0);
 }
 
 static void put_confusion(cst_buffer *w, const cst_model *model) {
@@ -486,7 +507,9 @@ static bool wanted(const cst_model *model, int section) {
     case CST_SECTION_ADAPTED:
         return model->adapted != NULL;
     case CST_SECTION_REFITS:
-        return model->refits != NULL;
+        return model->refits && !cst_refits_packed(model->refits);
+    case CST_SECTION_PACKED:
+        return cst_refits_packed(model->refits);
     case CST_SECTION_NOVELTY:
         return model->novelty != NULL;
     case CST_SECTION_CASES:
@@ -504,25 +527,16 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,
-        [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,
-        [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,
-        [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network,
-        [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_OWN] = put_own,
-        [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,
-        [CST_SECTION_DOMAINS] = put_domains,
-        [CST_SECTION_ADAPTED] = put_adapted,
-        [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_NOVELTY] = put_novelty,
-        [CST_SECTION_CASES] = put_cases,
-        [CST_SECTION_CONFUSION] = put_confusion,
-        [CST_SECTION_LEAN] = put_lean,
-        [CST_SECTION_WATCH] = put_watch,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_OWN] = put_own,           [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_DOMAINS] = put_domains,
+        [CST_SECTION_ADAPTED] = put_adapted,   [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_PACKED] = put_refits,     [CST_SECTION_NOVELTY] = put_novelty,
+        [CST_SECTION_CASES] = put_cases,       [CST_SECTION_CONFUSION] = put_confusion,
+        [CST_SECTION_LEAN] = put_lean,         [CST_SECTION_WATCH] = put_watch,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

@@ -37,6 +37,7 @@ enum {
     X(DOMAINS, "DOMA", CST_MODEL_REQUIRED, 0)                                                      \
     X(ADAPTED, "ADPT", CST_MODEL_REQUIRED, 0)                                                      \
     X(REFITS, "ABSE", 0, 0)                                                                        \
+    X(PACKED, "ABSP", 0, 0)                                                                        \
     X(NOVELTY, "NOVE", 0, 0)                                                                       \
     X(CASES, "NOVI", 0, 0)                                                                         \
     X(CONFUSION, "CONF", 0, 0)                                                                     \

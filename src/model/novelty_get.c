@@ -66,17 +66,16 @@ static void get_moments(cst_reader *r, cst_novelty *novelty) {
 static void get_table(cst_reader *r, const cst_novelty *novelty, cst_novelty_table *table) {
     int64_t rows = cst_reader_int(r, "the rows of a table", 1, (int32_t)novelty->rows);
     int32_t fine = cst_reader_int(r, "how finely ranks are kept", 1, CST_NOVELTY_ROWS_MAX);
-    if (r->status == CST_OK && (size_t)cst_novelty_knots(rows, fine) > (r->end - r->at) / 4)
+    if (r->status == CST_OK && (size_t)cst_novelty_knots(rows, fine) > r->end - r->at)
         cst_reader_refuse(r, r->at,
                           "a table of %" PRId64 " rows is declared, but %zu bytes are left", rows,
                           r->end - r->at);
     if (r->status == CST_OK)
         r->status = cst_novelty_table_alloc(r->context, rows, fine, table);
     for (int32_t j = 0; j < table->knots && r->status == CST_OK; j++) {
-        size_t at = r->at;
-        table->key[j] = cst_reader_u32(r);
-        if (r->status == CST_OK && j > 0 && table->key[j] < table->key[j - 1])
-            cst_reader_refuse(r, at, "the keys of a table are not in ascending order");
+        uint32_t before = j > 0 ? table->key[j - 1] : 0;
+        table->key[j] =
+            before + cst_reader_count_u32(r, "the distance of a key", UINT32_MAX - before);
     }
 }
 
@@ -96,14 +95,14 @@ void cst_novelty_get(cst_reader *r, cst_model *model) {
     get_table(r, novelty, &novelty->spread);
     get_table(r, novelty, &novelty->distance);
     size_t tables = (size_t)cst_reader_int(r, "the number of tables", 1, CST_NOVELTY_ROWS_MAX);
-    novelty->score = cst_reader_room(r, tables, sizeof *novelty->score, 12, "tables");
+    novelty->score = cst_reader_room(r, tables, sizeof *novelty->score, 9, "tables");
     novelty->tables = novelty->score ? (int32_t)tables : 0;
     for (int32_t t = 0; t < novelty->tables && r->status == CST_OK; t++)
         get_table(r, novelty, &novelty->score[t]);
     size_t classes = (size_t)model->classes;
-    novelty->table_of = cst_reader_room(r, classes, sizeof *novelty->table_of, 4, "classes");
+    novelty->table_of = cst_reader_room(r, classes, sizeof *novelty->table_of, 1, "classes");
     for (size_t c = 0; c < classes && r->status == CST_OK; c++)
-        novelty->table_of[c] = cst_reader_int(r, "the table of a class", 0, novelty->tables - 1);
+        novelty->table_of[c] = cst_reader_count(r, "the table of a class", novelty->tables - 1);
 }
 
 void cst_cases_get(cst_reader *r, cst_model *model) {

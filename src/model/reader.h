@@ -41,6 +41,7 @@ int32_t cst_reader_int(cst_reader *r, const char *what, int32_t least, int32_t m
 
 /* A count of seven bits in each byte, the low ones first, from 0 to `most`. In confusion_get.c. */
 int32_t cst_reader_count(cst_reader *r, const char *what, int32_t most);
+uint32_t cst_reader_count_u32(cst_reader *r, const char *what, uint32_t most);
 
 /* A double from `least` to `most`, which are finite; NaN and infinities are refused. */
 double cst_reader_f64(cst_reader *r, const char *what, double least, double most);
@@ -56,6 +57,9 @@ char *cst_reader_string(cst_reader *r, const char *what, size_t index);
 void cst_reader_different(cst_reader *r, size_t at, char *const *strings, size_t count,
                           const char *what);
 
+/* Sections ABSE and ABSP, in refits_get.c. */
+void cst_refits_get(cst_reader *r, cst_model *model);
+void cst_refits_get_packed(cst_reader *r, cst_model *model);
 /* Sections NOVE and NOVI, in novelty_get.c. */
 void cst_novelty_get(cst_reader *r, cst_model *model);
 void cst_cases_get(cst_reader *r, cst_model *model);

@@ -14,7 +14,7 @@
 enum {
     CST_CONFUSION_BINS = 8,           /* of the confidence */
     CST_CONFUSION_ROWS_MIN = 200,     /* rows of the fit, at least */
-    CST_CONFUSION_ENTRIES = 4096,     /* predicted classes that are kept, over all classes */
+    CST_CONFUSION_ENTRIES = 2048,     /* predicted classes that are kept, over all classes */
     CST_CONFUSION_CLASSES_MAX = 2048, /* for BBSE, which solves for all classes at once: with more,
                                          no predicted classes are kept */
     CST_CONFUSION_SHARES_MAX = 16384

@@ -691,6 +691,7 @@ cst_status cst_model_prune(cst_context *context, cst_model *model) {
     model->learners = kept;
     cst_refits_move(context, model->refits, place);
     cst_refits_check(context, model);
+    cst_refits_round(model->refits, model->members);
     for (int32_t m = 0; m < kept; m++)
         model->learner[m].blend /= total;
     if (!linear) {

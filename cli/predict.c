@@ -479,15 +479,13 @@ static int read_label_shift(cli_call *call, prediction *p) {
 }
 
 /* Classes have it, and pixels, where a case is a batch. */
-static int check_guard(cli_call *call, prediction *p) {
+static int check_guard(cli_call *call, const prediction *p) {
     cst_task task = cst_model_task(p->model);
-    bool asked = cli_value(call, "guard") || cli_value(call, "batch");
-    if (!asked && p->label_shift == CST_LABEL_OFF && !cst_model_has_guard(p->model))
-        p->guard.mode = CST_GUARD_OFF;
     if (task == CST_TASK_SEGMENTATION && cli_value(call, "batch"))
         return cli_fail(call, "option --batch is not supported for segmentation: the guard tests "
                               "each case (image or volume)");
-    if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_SEGMENTATION && asked)
+    if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_SEGMENTATION &&
+        (cli_value(call, "guard") || cli_value(call, "batch")))
         return cli_fail(call, "options --guard and --batch are not supported for %s",
                         cst_task_name(task));
     if (task != CST_TASK_CLASSIFICATION && cli_value(call, "label-shift"))

@@ -13,7 +13,7 @@ import conditions
 ROWS = 50000  # of the timed prediction, at most
 REPEATS = 5
 # Sections that a stack without anything for shift has.
-BEFORE = ("TASK", "MEMB", "CLAS", "GATE", "REGR", "CALI", "NETW", "RULE", "OWNS", "LEAR", "FUSE", "DOMA", "ABSE", "SETT")
+BEFORE = ("TASK", "MEMB", "CLAS", "GATE", "REGR", "CALI", "NETW", "RULE", "OWNS", "LEAR", "FUSE", "DOMA", "ABSE", "ABSP", "SETT")
 OFF, ON = ("--guard", "off"), ("--batch", conditions.BATCH)
 
 

@@ -241,6 +241,10 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
                         split);
     if (work->shift == CST_BOUND_LABEL)
         return cst_labels_check(context, work->model);
+    if (work->shift == CST_BOUND_COVARIATE && work->model->adapted)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "covariate shift is not supported for adapted models, which are not "
+                        "compared with the rows of their fit; use the model before it was adapted");
     if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "

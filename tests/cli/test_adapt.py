@@ -173,6 +173,12 @@ class Adapt(PoolCase):
         self.adapt()
         self.fails("adapt", self.made, self.pool, "-o", self.path("third"), says=["adapted to 60 rows before"])
 
+    def test_bounds_under_shift(self):
+        self.adapt()
+        for shift in ("covariate", "label"):
+            self.fails("bound", self.made, self.pool, "--split", "rest", "--batch-split", "new", "--shift", shift,
+                       says=["not supported for adapted models"])
+
     def test_other_tasks(self):
         self.make_maps(6, 12)
         self.fit()

@@ -128,6 +128,8 @@ class PredictAndEvaluate(PoolCase):
 
     def test_prediction(self):
         document = self.predict("--json").json()
+        guard = document.pop("guard")
+        self.assertEqual((guard["mode"], guard["fired"]), ("auto", 0))
         self.assertEqual(
             document,
             {

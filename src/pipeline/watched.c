@@ -5,7 +5,7 @@
 
 #include "metrics/weighted.h"
 
-enum { CELLS = 1 << 22, ROWS_LEAST = 2048 };
+enum { CELLS = 1 << 21, ROWS_LEAST = 2048 };
 
 /* The stack on the chosen rows, and what the monitor keeps of them. */
 static cst_status watch_rows(cst_context *context, const cst_view *chosen, cst_model *model) {

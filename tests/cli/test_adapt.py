@@ -132,7 +132,7 @@ class Adapt(PoolCase):
         out = self.path("p.npy")
         predict = ("predict", self.made, self.pool, "--split", "rest", "-o", out)
         self.fails(*predict, says=[gone["name"]])
-        done = self.works(*predict, "--missing", "allow")
+        done = self.works(*predict, "--missing", "allow", "--guard", "auto")
         self.assertIn("the model was adapted", done.err)
         self.assertNotIn("older version", done.err)
         p = np.load(out)

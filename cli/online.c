@@ -122,10 +122,10 @@ static int write_table(cli_call *call, const stream *s) {
     const char **ids = calloc((size_t)s->rows + 1, sizeof *ids);
     const char **names = calloc((size_t)classes + 1, sizeof *names);
     int code = ids && names ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
-    for (int64_t i = 0; code == CLI_OK && has_ids && i < s->rows; i++)
+    for (int64_t i = 0; ids && names && has_ids && i < s->rows; i++)
         ids[i] = cst_pool_id(s->pool, s->options.split, i);
     bool named = cst_model_class_name(s->model, 0) || cst_pool_class_name(s->pool, 0);
-    for (int32_t c = 0; code == CLI_OK && named && c < classes; c++) {
+    for (int32_t c = 0; ids && names && named && c < classes; c++) {
         const char *name = cst_model_class_name(s->model, c);
         names[c] = name ? name : cst_pool_class_name(s->pool, c);
     }

@@ -20,7 +20,7 @@ enum { OWN_SETTINGS = 3 };
 static const double NEGLIGIBLE = 0.02;
 
 int64_t cst_model_adapted_rows(const cst_model *model) {
-    return model && CST_ALIVE(model, MODEL) && model->adapted ? model->adapted->rows : 0;
+    return CST_ALIVE(model, MODEL) && model->adapted ? model->adapted->rows : 0;
 }
 
 /* ---- what rows may be learnt from ---- */

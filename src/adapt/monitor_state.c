@@ -107,14 +107,13 @@ static void take_name(cst_reader *r, cst_monitor *m) {
 
 static void take_evidence(cst_reader *r, const cst_watch *watch, cst_evidence *evidence) {
     size_t counts = cst_evidence_counts(watch);
-    size_t at = r->at;
     evidence->rows = take_count(r, "the number of rows", COUNT_MAX);
     evidence->waiting = cst_reader_f64(r, "capital", 0, CST_EVIDENCE_MOST);
     evidence->peak = cst_reader_f64(r, "the largest evidence", 1, CST_EVIDENCE_MOST);
     for (int s = 0; s < CST_WATCH_STATISTICS; s++)
         for (int e = 0; e < CST_EVIDENCE_BETS; e++)
             evidence->capital[s][e] = cst_reader_f64(r, "capital", 0, 2 * CST_EVIDENCE_MOST);
-    at = r->at;
+    size_t at = r->at;
     if (cst_reader_u32(r) != counts)
         cst_reader_refuse(r, at, "it does not have %zu counts", counts);
     for (size_t i = 0; i < counts && r->status == CST_OK; i++)

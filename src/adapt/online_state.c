@@ -64,7 +64,7 @@ static void put_waiting(cst_buffer *w, const cst_adapter *a) {
         if (!slot)
             continue;
         put_word(w, (uint64_t)ticket, 8);
-        put_word(w, (uint64_t)(slot->label + 1), 4);
+        put_word(w, (uint64_t)slot->label + 1, 4);
         put_numbers(w, &slot->threshold, 1);
         put_floats(w, a->record + (size_t)(ticket % a->capacity) * cst_online_width(a),
                    cst_online_width(a));

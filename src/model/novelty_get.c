@@ -30,7 +30,6 @@ static void get_names(cst_reader *r, const cst_model *model, cst_novelty *novelt
 
 /* Members of the distance, and their moments. */
 static void get_moments(cst_reader *r, cst_novelty *novelty) {
-    size_t at = r->at;
     int32_t most =
         novelty->members < CST_NOVELTY_MEMBERS_MAX ? novelty->members : CST_NOVELTY_MEMBERS_MAX;
     novelty->size = cst_reader_int(r, "the number of members of the distance", most, most);
@@ -49,7 +48,7 @@ static void get_moments(cst_reader *r, cst_novelty *novelty) {
         r->status = CST_ERROR_MEMORY;
         return;
     }
-    at = r->at;
+    size_t at = r->at;
     for (size_t i = 0; i < size && r->status == CST_OK; i++)
         for (size_t j = 0; j <= i; j++)
             novelty->covariance[i * size + j] = novelty->covariance[j * size + i] =

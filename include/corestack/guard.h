@@ -136,10 +136,10 @@ CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
  * to 1; what it would be in mode warn. Borrowed. */
 CST_API const double *cst_guard_report_lambdas(const cst_guard_report *report);
 
-/* Sets the key "guard" of a report of the command "predict" to what was found; report: NULL where
+/* Sets the key "guard" of a report of the command "predict" to what was found; found: NULL where
  * nothing was tested. docs/json.md. */
-CST_API cst_status cst_report_set_guard(cst_context *context, cst_report *document,
-                                        cst_guard_mode mode, const cst_guard_report *report);
+CST_API cst_status cst_report_set_guard(cst_context *context, cst_report *report,
+                                        cst_guard_mode mode, const cst_guard_report *found);
 
 /* Frees a report; NULL is accepted. */
 CST_API void cst_guard_report_free(cst_context *context, cst_guard_report *report);

@@ -300,16 +300,13 @@ cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor, cst_poo
 }
 
 int cst_monitor_alarm(const cst_monitor *monitor) {
-    monitor = CST_ALIVE(monitor, MONITOR);
-    return monitor && monitor->alarm ? 1 : 0;
+    return CST_ALIVE(monitor, MONITOR) && monitor->alarm ? 1 : 0;
 }
 
 double cst_monitor_evidence(const cst_monitor *monitor) {
-    monitor = CST_ALIVE(monitor, MONITOR);
-    return monitor ? cst_evidence_value(&monitor->evidence) : NAN;
+    return CST_ALIVE(monitor, MONITOR) ? cst_evidence_value(&monitor->evidence) : NAN;
 }
 
 int64_t cst_monitor_rows(const cst_monitor *monitor) {
-    monitor = CST_ALIVE(monitor, MONITOR);
-    return monitor ? monitor->evidence.rows : 0;
+    return CST_ALIVE(monitor, MONITOR) ? monitor->evidence.rows : 0;
 }

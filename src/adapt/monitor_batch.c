@@ -47,7 +47,7 @@ static void expect(const cst_watch *watch, const cst_watch_rows *rows, cst_monit
 static cst_status observe(cst_context *context, const cst_view *view, const int32_t *labels,
                           float *stack, cst_monitor_result *out) {
     size_t classes = (size_t)view->classes;
-    cst_metrics scores;
+    cst_metrics scores = {0};
     out->observed = out->observed_ece = NAN;
     if (!labels)
         return CST_OK;

@@ -464,7 +464,7 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
     int32_t count = 0;
     for (int32_t k = 0; k < cst_model_inputs(whole); k++) {
         same = same && room->present[k] == (present[k] != 0);
-        count += present[k] != 0 && k < whole->members;
+        count += k < whole->members && present[k] != 0;
     }
     if (same)
         return CST_OK;

@@ -86,8 +86,12 @@ static void print_drift(cst_page *page, const json_t *batches, bool full) {
         if (!(cst_json_number(row, "flags") > 0) || (!full && row != last))
             continue;
         cst_page_print(page, "  %s\n", cst_json_text(row, "batch"));
-        json_array_foreach(json_object_get(row, "members"), k, member) print_member(page, member);
-        json_array_foreach(json_object_get(row, "stack"), k, member) print_member(page, member);
+        json_array_foreach(json_object_get(row, "members"), k, member) {
+            print_member(page, member);
+        }
+        json_array_foreach(json_object_get(row, "stack"), k, member) {
+            print_member(page, member);
+        }
     }
     if (!full && flagged > 1)
         cst_page_print(page, "  %zu earlier batches have flags too; --verbose shows them\n",

@@ -216,7 +216,9 @@ static void predictor_set_guard(trial *t) {
              cst_predictor_predict_guarded(predictor, made.kept, made.others, STREAM, out, NULL),
              "stream");
     (void)snprintf(t->message, sizeof t->message, "%s",
-                   t->status == CST_OK ? "" : "memory"); /* cst_predictor_error has the next */
+                   t->status == CST_OK ? ""
+                   : t->least > 0      ? "set TMPDIR"
+                                       : "memory"); /* not kept */
     add_bytes(t, out, sizeof out);
     cst_predictor_free(t->c, predictor);
 }

@@ -105,7 +105,7 @@ static cst_status tell(cst_context *context, const cst_view *rows, const cst_vie
     int64_t most = CONFUSION_CELLS / classes;
     most = most > CST_NOVELTY_ROWS_MAX ? CST_NOVELTY_ROWS_MAX : most < 2048 ? 2048 : most;
     told t = {.kept = rows, .all = all, .count = rows->rows < most ? rows->rows : most};
-    t.part = cst_watched_part(context, t.count, rows->classes);
+    t.part = cst_watched_part(t.count, rows->classes);
     if (t.count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
     double *share = cst_alloc(context, (size_t)classes, sizeof *share);

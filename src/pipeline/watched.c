@@ -7,10 +7,9 @@
 
 enum { CELLS = 1 << 21, ROWS_LEAST = 2048, PART_CELLS = 1 << 19 };
 
-int64_t cst_watched_part(const cst_context *context, int64_t rows, int32_t classes) {
+int64_t cst_watched_part(int64_t rows, int32_t classes) {
     int64_t blocks = PART_CELLS / classes / CST_BLOCK_ROWS;
-    int threads = cst_context_threads(context);
-    int64_t part = (blocks < threads ? threads : blocks) * CST_BLOCK_ROWS;
+    int64_t part = (blocks < 1 ? 1 : blocks) * CST_BLOCK_ROWS;
     return part < rows ? part : rows;
 }
 
@@ -44,7 +43,7 @@ void cst_watched_take(cst_watched *watched, int64_t place, const float *p, int32
 /* Predicts the rows that are left. chosen: a view of all that are looked at. */
 static cst_status predict_rest(cst_context *context, const cst_model *model, const cst_view *chosen,
                                cst_watched *watched) {
-    int64_t size = cst_watched_part(context, watched->count - watched->next, chosen->classes);
+    int64_t size = cst_watched_part(watched->count - watched->next, chosen->classes);
     float *p = cst_alloc(context, (size_t)size * (size_t)chosen->classes, sizeof *p);
     cst_status status = p ? CST_OK : CST_ERROR_MEMORY;
     while (status == CST_OK && watched->next < watched->count) {

@@ -29,7 +29,7 @@ void cst_watched_take(cst_watched *watched, int64_t place, const float *p, int32
 cst_status cst_watched_end(cst_context *context, const cst_view *rows, cst_watched *watched,
                            cst_model *model);
 
-/* Rows that are predicted at a time: whole blocks, one for each thread at least. */
-int64_t cst_watched_part(const cst_context *context, int64_t rows, int32_t classes);
+/* Rows that are predicted at a time: whole blocks, of 2 MiB where there are many classes. */
+int64_t cst_watched_part(int64_t rows, int32_t classes);
 
 #endif

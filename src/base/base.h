@@ -124,6 +124,9 @@ CST_PRIVATE_API void *cst_alloc(cst_context *context, size_t count, size_t size)
  * in a file: it stays in memory where the budget has any room for it. */
 void *cst_alloc_scattered(cst_context *context, size_t count, size_t size);
 
+/* The same for one of many parts of what is large together. */
+void *cst_alloc_counted(cst_context *context, size_t count, size_t size);
+
 /* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not
  * zeroed). NULL with the error recorded, and the old array still valid, on failure. */
 CST_PRIVATE_API void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count,

@@ -9,18 +9,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Seconds between two looks at the resident size. A loop that uses again what just left memory
- * waits for it page by page, so each look that finds too much once more doubles the time to the
- * next one, up to so many seconds for each byte of the budget. */
-static const double LOOK_MIN = 0.004;
-static const double LOOK_MAX = 0.128 / (double)(256 << 20);
+/* Microseconds between two looks at the resident size, and between two in which the C library gives
+ * back what it keeps of freed arrays. */
+static const int64_t LOOK = 2000;
+static const int64_t GIVE_BACK = 50000;
 
 /* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
 struct cst_mapping {
@@ -161,19 +162,22 @@ static size_t resident(void) {
     return second && page > 0 ? (size_t)strtoull(second, NULL, 10) * (size_t)page : 0;
 }
 
-void cst_large_trim(cst_large *large, size_t limit, bool passing) {
+void cst_large_trim(cst_large *large, size_t limit) {
+    int64_t now = (int64_t)(cst_seconds() * 1e6);
     /* Whoever finds the lock taken has nothing to add. */
-    if (pthread_mutex_trylock(&large->lock) != 0)
+    if (now - __atomic_load_n(&large->looked, __ATOMIC_RELAXED) < LOOK ||
+        pthread_mutex_trylock(&large->lock) != 0)
         return;
-    double now = cst_seconds();
-    if (large->maps && now - large->looked > (passing ? LOOK_MIN : large->pause)) {
-        bool full = resident() > limit / 4 * 3;
-        large->looked = now;
-        if (!passing)
-            large->pause = full ? fmin(2 * large->pause, LOOK_MAX * (double)limit) : 0;
-        large->pause = fmax(large->pause, LOOK_MIN);
-        for (cst_mapping *map = large->maps; full && map; map = map->after)
-            (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+    __atomic_store_n(&large->looked, now, __ATOMIC_RELAXED);
+    size_t most = limit / 4 * 3;
+    bool full = resident() > most;
+    for (cst_mapping *map = large->maps; full && map; map = map->after)
+        (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+#ifdef __GLIBC__
+    if (full && now - large->given > GIVE_BACK && resident() > most) {
+        large->given = now;
+        (void)malloc_trim(0);
     }
+#endif
     (void)pthread_mutex_unlock(&large->lock);
 }

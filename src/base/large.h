@@ -10,7 +10,8 @@
 
 #include <pthread.h>
 
-/* Arrays from this size on are counted, and mapped where the budget is used up. */
+/* Arrays from this size on, or from a 32nd of the budget on where that is less, are counted, and
+ * mapped where the budget is used up. */
 #define CST_LARGE_BYTES ((size_t)16 << 20)
 
 typedef struct cst_mapping cst_mapping;
@@ -22,8 +23,8 @@ typedef struct cst_large {
     size_t held;         /* bytes of large arrays in memory proper */
     cst_mapping *maps;   /* those in files */
     size_t mapped;       /* their bytes */
-    double looked;       /* when the resident size was last read, seconds */
-    double pause;        /* until it is read again, seconds */
+    int64_t looked;      /* when the resident size was last read, microseconds; atomic */
+    int64_t given;       /* when freed memory was last given back */
     unsigned generation; /* of the process that made the lock */
 } cst_large;
 
@@ -43,10 +44,9 @@ void cst_large_release(cst_large *large, size_t bytes);
 void *cst_large_map(cst_context *context, cst_large *large, size_t bytes);
 void cst_large_unmap(cst_large *large, void *pointer);
 
-/* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`. Reads
- * the resident size at most every 4 ms; where the caller is not `passing` over arrays, and may use
- * again what leaves, less often the more often that happens. */
-void cst_large_trim(cst_large *large, size_t limit, bool passing);
+/* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`, and
+ * has the C library give back what was freed if that is not enough. Looks at most every 2 ms. */
+void cst_large_trim(cst_large *large, size_t limit);
 
 /* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */
 cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd);

@@ -60,8 +60,15 @@ static char *alloc_raw(cst_context *context, size_t bytes) {
     return raw;
 }
 
-/* eighths: of the budget that large arrays in memory may take before this one is mapped. */
-static void *allocate(cst_context *context, size_t count, size_t size, size_t eighths) {
+/* From how many bytes on an array is large. */
+static size_t least_large(const cst_context *root) {
+    return root->memory / 32 < root->large.least ? root->memory / 32 : root->large.least;
+}
+
+/* least: bytes from which on it is counted; eighths: of the budget that counted arrays in memory
+ * may take before this one is mapped. */
+static void *allocate(cst_context *context, size_t count, size_t size, size_t least,
+                      size_t eighths) {
     size_t bytes = 0;
     size_t padded = 0;
     block_head head = {0};
@@ -74,7 +81,7 @@ static void *allocate(cst_context *context, size_t count, size_t size, size_t ei
     }
     /* A caller with an allocator of its own wants every byte from there. */
     cst_context *root = cst_context_root(context);
-    if (bytes >= root->large.least && context->realloc_fn == cst_default_realloc) {
+    if (bytes >= least && context->realloc_fn == cst_default_realloc) {
         cst_trim(context);
         if (!cst_large_hold(&root->large, bytes, root->memory / 8 * eighths))
             return alloc_mapped(context, bytes);
@@ -98,11 +105,15 @@ static void *allocate(cst_context *context, size_t count, size_t size, size_t ei
 }
 
 void *cst_alloc(cst_context *context, size_t count, size_t size) {
-    return allocate(context, count, size, 3);
+    return allocate(context, count, size, least_large(cst_context_root(context)), 3);
+}
+
+void *cst_alloc_counted(cst_context *context, size_t count, size_t size) {
+    return allocate(context, count, size, 1, 3);
 }
 
 void *cst_alloc_scattered(cst_context *context, size_t count, size_t size) {
-    return allocate(context, count, size, 7);
+    return allocate(context, count, size, least_large(cst_context_root(context)), 7);
 }
 
 void cst_free(cst_context *context, void *pointer) {

@@ -169,7 +169,7 @@ void cst_count_end(cst_context *context) {
 
 void cst_trim(cst_context *context) {
     cst_context *root = cst_context_root(context);
-    cst_large_trim(&root->large, root->memory, true);
+    cst_large_trim(&root->large, root->memory);
 }
 
 /* Keeps to the memory budget and asks whether to stop. `otherwise`: what the callback is told where
@@ -179,7 +179,7 @@ static cst_status poll(cst_context *context, const char *otherwise) {
     cst_run *run = cst_context_told(context);
     bool within = *run->stage != 0;
     const char *stage = within ? run->stage : otherwise;
-    cst_large_trim(&root->large, root->memory, false);
+    cst_large_trim(&root->large, root->memory);
     if (!root->progress_fn || !stage)
         return CST_OK;
     if (context == root || context->on_caller) {

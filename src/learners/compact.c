@@ -14,8 +14,9 @@ enum { SIZE_SHIFT = 21, SIZE_COUNT = 1 << (31 - SIZE_SHIFT) };
 static const double ENTRIES = 32;
 /* Floats of a member that are read at a time. */
 enum { PIECE_FLOATS = 1 << 17 };
-/* Blocks that are laid together. */
-enum { SEGMENT_BLOCKS = 16 };
+/* Blocks that are built and laid together: as many as may take this part of the memory there may
+ * be, at most so many. */
+enum { SEGMENT_SHARE = 8, SEGMENT_MOST = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
 enum { LOGS_SHARE = 8 };
 
@@ -311,7 +312,8 @@ static cst_status build_segment(cst_context *context, build_job *job, int64_t la
     size_t entries = 0;
     for (int64_t b = job->first; status == CST_OK && b < last; b++)
         entries += entries_of(table, b);
-    unsigned char *to = status == CST_OK ? cst_alloc(context, entries, entry_bytes(table)) : NULL;
+    unsigned char *to =
+        status == CST_OK ? cst_alloc_counted(context, entries, entry_bytes(table)) : NULL;
     for (int64_t b = job->first; b < last; b++) {
         cst_compact_block *block = &table->block[b];
         size_t count = to ? entries_of(table, b) : 0;
@@ -320,7 +322,7 @@ static cst_status build_segment(cst_context *context, build_job *job, int64_t la
             block->classes = lay(context, block->classes, count * 4, &to);
             block->offset = lay(context, block->offset, count * 4, &to);
             if (b == job->first)
-                table->segment[b / SEGMENT_BLOCKS] = block->p;
+                table->segment[b / table->together] = block->p;
         } else {
             cst_free(context, block->p);
             cst_free(context, block->classes);
@@ -330,6 +332,13 @@ static cst_status build_segment(cst_context *context, build_job *job, int64_t la
     return status == CST_OK && !to ? CST_ERROR_MEMORY : status;
 }
 
+/* A diffuse row keeps all of its classes. */
+static int64_t blocks_together(const cst_context *context, const cst_view *view) {
+    double block = (double)view->classes * (double)view->members * CST_BLOCK_ROWS * sizeof(float);
+    double most = (double)cst_context_memory(context) / SEGMENT_SHARE / block;
+    return most < 1 ? 1 : most > SEGMENT_MOST ? SEGMENT_MOST : (int64_t)most;
+}
+
 cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
                              int64_t count, double cut, cst_compact *out) {
     int64_t rows = positions ? count : view->rows;
@@ -337,13 +346,15 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     *out = (cst_compact){.rows = rows,
                          .classes = view->classes,
                          .members = view->members,
+                         .together = blocks_together(context, view),
                          .cut = cut,
                          .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
     out->data = cst_alloc(context, (size_t)view->members, sizeof *out->data);
     out->split_row = cst_alloc(context, (size_t)rows, sizeof *out->split_row);
     out->block = cst_alloc(context, blocks, sizeof *out->block);
-    out->segment = cst_alloc(context, blocks / SEGMENT_BLOCKS + 1, sizeof *out->segment);
-    out->log_segment = cst_alloc(context, blocks / SEGMENT_BLOCKS + 1, sizeof *out->log_segment);
+    out->segment = cst_alloc(context, blocks / (size_t)out->together + 1, sizeof *out->segment);
+    out->log_segment =
+        cst_alloc(context, blocks / (size_t)out->together + 1, sizeof *out->log_segment);
     cst_status status =
         out->data && out->split_row && out->block && out->segment && out->log_segment
             ? CST_OK
@@ -359,8 +370,8 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     if (positions)
         chosen.index = out->split_row;
     build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
-    for (; status == CST_OK && job.first < (int64_t)blocks; job.first += SEGMENT_BLOCKS) {
-        int64_t last = job.first + SEGMENT_BLOCKS;
+    for (; status == CST_OK && job.first < (int64_t)blocks; job.first += out->together) {
+        int64_t last = job.first + out->together;
         status = build_segment(context, &job, last < (int64_t)blocks ? last : (int64_t)blocks);
     }
     if (status != CST_OK)
@@ -374,9 +385,9 @@ void cst_compact_free(cst_context *context, cst_compact *table) {
         cst_free(context, table->block[b].first);
         cst_free(context, table->block[b].label);
     }
-    for (int64_t i = 0; table->segment && i <= blocks / SEGMENT_BLOCKS; i++)
+    for (int64_t i = 0; table->segment && i <= blocks / table->together; i++)
         cst_free(context, table->segment[i]);
-    for (int64_t i = 0; table->log_segment && i <= blocks / SEGMENT_BLOCKS; i++)
+    for (int64_t i = 0; table->log_segment && i <= blocks / table->together; i++)
         cst_free(context, table->log_segment[i]);
     cst_free(context, table->segment);
     cst_free(context, table->log_segment);
@@ -415,8 +426,8 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
     size_t entries = 0;
     for (int64_t b = first; b < last; b++)
         entries += entries_of(table, b);
-    float *to = cst_alloc(context, entries * members, sizeof *to);
-    table->log_segment[first / SEGMENT_BLOCKS] = to;
+    float *to = cst_alloc_counted(context, entries * members, sizeof *to);
+    table->log_segment[first / table->together] = to;
     for (int64_t b = first; to && b < last; b++) {
         table->block[b].logs = to;
         to += entries_of(table, b) * members;
@@ -433,9 +444,9 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
         return CST_OK;
     double *kept = cst_alloc(context, members, sizeof *kept);
     cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < blocks; b += SEGMENT_BLOCKS)
+    for (int64_t b = 0; status == CST_OK && b < blocks; b += table->together)
         status = place_logs(context, table, b,
-                            b + SEGMENT_BLOCKS < blocks ? b + SEGMENT_BLOCKS : blocks);
+                            b + table->together < blocks ? b + table->together : blocks);
     CST_TRY(cst_parallel_for(context, blocks, logs_block, &job));
     if (status == CST_OK) {
         memcpy(kept, mix, members * sizeof *kept);

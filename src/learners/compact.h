@@ -57,8 +57,9 @@ typedef struct cst_compact_block {
 
 typedef struct cst_compact {
     int64_t rows;
-    int32_t classes; /* C */
-    int32_t members; /* K */
+    int32_t classes;  /* C */
+    int32_t members;  /* K */
+    int64_t together; /* blocks of a segment */
     bool every_class;
     double cut;
     double *log_mix;    /* [members]: mixing of the logs; NULL where there are none */

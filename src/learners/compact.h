@@ -53,6 +53,7 @@ typedef struct cst_compact_block {
     float *offset;    /* [entries]: added to the score; NULL where every class is there */
     float *p;         /* for each row [members][its entries] */
     float *logs;      /* the same: logs under the table's mixing; NULL where it has none */
+    double *exact;    /* the same of a table with every class */
 } cst_compact_block;
 
 typedef struct cst_compact {
@@ -75,9 +76,10 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
                              int64_t count, double cut, cst_compact *out);
 void cst_compact_free(cst_context *context, cst_compact *table);
 
-/* Takes the logs of a table that leaves classes out, once for all of the passes that would, where
- * they take no more than a small part of the memory there may be. What a pass finds is the same
- * with and without. mix: [members], how much of the uniform distribution is in each. */
+/* Takes the logs of a table, once for all of the passes that would, where they take no more than a
+ * part of the memory there may be: in float32 where classes are left out, else in float64. What a
+ * pass finds is the same with and without. mix: [members], how much of the uniform distribution is
+ * in each. */
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
 
 /* Bytes of entries, offsets and probabilities. */

@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static cst_loglinear_options path_fit_options(const cst_logtable *table,
-                                              const cst_select_options *options) {
+static cst_loglinear_options path_fit_options(const cst_select_options *options) {
     cst_loglinear_options fit = cst_loglinear_defaults();
     fit.bias = false;
     fit.evidence = false;
@@ -19,9 +18,8 @@ static cst_loglinear_options path_fit_options(const cst_logtable *table,
     fit.prior_weights = options->prior;
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
-    fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
-    /* Of a sample of the classes: what a step leaves of it is less than a tenth. */
-    fit.trusted_share = table->compact->every_class ? 0 : 1e-3;
+    fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a hundredth of it */
+    fit.trusted_share = 1e-3;
     return fit;
 }
 
@@ -72,10 +70,15 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return status;
 }
 
-/* Above MANY members a step of the backward path takes several of them out at once, a sixteenth of
- * those that are left: the quadratic model says which and follows them, and the fit after the step
- * sees what is left. Sizes in between have the model's sets and weights. */
+/* How far the backward path goes between two fits. Members leave by the quadratic model of the last
+ * fit as long as the optimum that it predicts is nearer than `reach`, a decrement: that is a Newton
+ * step whose end is not looked at. What the next fit finds says how much the model leaves, which
+ * grows with the square of the distance, and sets the reach so that it stays below the tolerance.
+ * Above MANY members at least a sixteenth of those that are left leave between two fits. */
 enum { MANY = 64, SHARE = 16 };
+static const double SAFETY = 2;
+static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
+static const double REACH_MOST = 100; /* times the distance from which a step is trusted anyway */
 
 static int32_t batch_of(int32_t size) {
     if (size <= MANY)
@@ -96,8 +99,8 @@ static cst_status following(cst_context *context, const cst_select_options *opti
 }
 
 /* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
- * model's optimum without it. */
-static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
+ * model's optimum without it. *raised: by how much. */
+static int32_t take_cheapest(int32_t k, double *weights, const double *inv, double *raised) {
     int32_t leave = 0;
     double least = INFINITY;
     for (int32_t j = 0; j < k; j++) {
@@ -107,6 +110,7 @@ static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
             leave = j;
         }
     }
+    *raised = least;
     double ratio = weights[leave] / inv[leave * k + leave];
     for (int32_t j = 0, to = 0; j < k; j++)
         if (j != leave)
@@ -133,6 +137,8 @@ typedef struct backward {
     double *inv;     /* [members][members] */
     double *row;     /* [members] */
     bool nonnegative;
+    double gone;  /* predicted distance of the present optimum from the point of the last fit */
+    double reach; /* up to which it is not looked at */
 } backward;
 
 static void keep_set(const backward *s, int32_t size, cst_path *out) {
@@ -141,28 +147,65 @@ static void keep_set(const backward *s, int32_t size, cst_path *out) {
         out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
 }
 
-/* One step from a fit of `size` members: as many leave as are in a batch. Returns how many are
- * left. */
-static int32_t step_back(const backward *s, int32_t size, cst_path *out) {
+/* One step from a fit of `size` members: as many leave as are in a batch, and more within reach.
+ * Returns how many are left. */
+static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     int32_t end = size - batch_of(size);
-    while (size > end) {
-        int32_t leave = take_cheapest(size, s->weights, s->inv);
+    while (size > 0) {
+        double raised = 0;
+        int32_t leave = take_cheapest(size, s->weights, s->inv, &raised);
         memmove(s->active + leave, s->active + leave + 1,
                 (size_t)(size - 1 - leave) * sizeof *s->active);
-        if (size - 1 > end) {
-            shrink_inverse(size, leave, s->inv, s->row);
-            keep_set(s, size - 1, out);
-        }
-        size--;
+        s->gone += raised;
+        if (size - 1 <= end && s->gone > s->reach)
+            return size - 1;
+        shrink_inverse(size, leave, s->inv, s->row);
+        if (--size > 0)
+            keep_set(s, size, out);
     }
     return size;
 }
 
+/* What a fit from the model's optimum found says about the model. */
+static void set_reach(backward *s, const cst_loglinear_options *options, const cst_loglinear *fit,
+                      bool first) {
+    double trusted = fmax(options->trusted, options->trusted_share * fit->nll);
+    double tolerance = fmax(options->tolerance, LEFT * trusted);
+    if (s->nonnegative) {
+        s->gone = 0; /* members at their bound leave for nothing; others may take them up again */
+        return;
+    }
+    if (first) {
+        s->reach = trusted;
+    } else {
+        double left = fmax(fit->begun, 1e-3 * tolerance) / (s->gone * s->gone);
+        s->reach = fmin(fmax(sqrt(tolerance / left) / SAFETY, trusted), REACH_MOST * trusted);
+    }
+    s->gone = fit->decrement;
+}
+
+cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+                          const cst_select_options *options, double *weights) {
+    cst_loglinear fit = {0};
+    cst_loglinear_options fit_options = path_fit_options(options);
+    int32_t *active = cst_alloc(context, (size_t)table->members, sizeof *active);
+    cst_status status = active ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < table->members; k++)
+        active[k] = k;
+    CST_TRY(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
+    if (status == CST_OK)
+        memcpy(weights, fit.weights, (size_t)table->members * sizeof *weights);
+    cst_loglinear_free(context, &fit);
+    cst_free(context, active);
+    return status;
+}
+
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
-                             const cst_select_options *options, cst_path *out) {
+                             const cst_select_options *options, const double *start,
+                             cst_path *out) {
     int32_t members = table->members;
     size_t count = (size_t)members;
-    cst_loglinear_options fit_options = path_fit_options(table, options);
+    cst_loglinear_options fit_options = path_fit_options(options);
     backward s = {.active = cst_alloc(context, count, sizeof *s.active),
                   .weights = cst_alloc(context, count, sizeof *s.weights),
                   .inv = cst_alloc(context, count * count, sizeof *s.inv),
@@ -176,8 +219,9 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     for (int32_t size = members; status == CST_OK && size >= 1;) {
         cst_loglinear fit = {0};
         status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
-                                   size == members ? NULL : s.weights, &fit);
+                                   size == members ? start : s.weights, &fit);
         if (status == CST_OK) {
+            set_reach(&s, &fit_options, &fit, size == members);
             memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
             keep_set(&s, size, out);
             status = following(context, options, &fit, s.inv);
@@ -296,7 +340,7 @@ static cst_status forward_step(cst_context *context, forward_state *s, cst_path 
     if (status != CST_OK)
         return status;
     insert(s, join);
-    cst_loglinear_options fit_options = path_fit_options(s->table, s->options);
+    cst_loglinear_options fit_options = path_fit_options(s->options);
     cst_loglinear fit = {0};
     status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
                                s->size > 1 ? s->weights : NULL, &fit);
@@ -342,7 +386,7 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
 static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
                             double *weights, double *loss) {
     const cst_log_space *space = user;
-    cst_loglinear_options options = path_fit_options(space->table, space->options);
+    cst_loglinear_options options = path_fit_options(space->options);
     cst_loglinear fit = {0};
     cst_status status =
         cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);

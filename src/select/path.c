@@ -10,7 +10,18 @@
 #include <math.h>
 #include <string.h>
 
-static cst_loglinear_options path_fit_options(const cst_select_options *options) {
+/* Above MANY members a step of the backward path takes out a sixteenth of those that are left, at
+ * least. */
+enum { MANY = 64, SHARE = 16 };
+
+/* Where passes are dear, the path is followed to a share of the loss: with many members, and where
+ * the table is a sample of the classes, which leaves as much open. */
+static bool follows_closely(const cst_logtable *table) {
+    return table->compact->every_class && table->members <= MANY;
+}
+
+static cst_loglinear_options path_fit_options(const cst_logtable *table,
+                                              const cst_select_options *options) {
     cst_loglinear_options fit = cst_loglinear_defaults();
     fit.bias = false;
     fit.evidence = false;
@@ -18,8 +29,8 @@ static cst_loglinear_options path_fit_options(const cst_select_options *options)
     fit.prior_weights = options->prior;
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
-    fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a hundredth of it */
-    fit.trusted_share = 1e-3;
+    fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
+    fit.trusted_share = follows_closely(table) ? 0 : 1e-3; /* leaves less than a hundredth */
     return fit;
 }
 
@@ -70,15 +81,14 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return status;
 }
 
-/* How far the backward path goes between two fits. Members leave by the quadratic model of the last
- * fit as long as the optimum that it predicts is nearer than `reach`, a decrement: that is a Newton
- * step whose end is not looked at. What the next fit finds says how much the model leaves, which
- * grows with the square of the distance, and sets the reach so that it stays below the tolerance.
- * Above MANY members at least a sixteenth of those that are left leave between two fits. */
-enum { MANY = 64, SHARE = 16 };
+/* How far the backward path goes between two fits where it is not followed closely. Members leave
+ * by the quadratic model of the last fit as long as the optimum that it predicts is nearer than
+ * `reach`, a decrement: that is a Newton step whose end is not looked at. What the next fit finds
+ * says how much the model leaves, which grows with the square of the distance, and sets the reach
+ * so that it stays below the tolerance. */
 static const double SAFETY = 2;
 static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
-static const double REACH_MOST = 100; /* times the distance from which a step is trusted anyway */
+static const double REACH_MOST = 100; /* times that distance */
 
 static int32_t batch_of(int32_t size) {
     if (size <= MANY)
@@ -137,6 +147,7 @@ typedef struct backward {
     double *inv;     /* [members][members] */
     double *row;     /* [members] */
     bool nonnegative;
+    bool closely; /* every size is fitted */
     double gone;  /* predicted distance of the present optimum from the point of the last fit */
     double reach; /* up to which it is not looked at */
 } backward;
@@ -171,8 +182,10 @@ static void set_reach(backward *s, const cst_loglinear_options *options, const c
                       bool first) {
     double trusted = fmax(options->trusted, options->trusted_share * fit->nll);
     double tolerance = fmax(options->tolerance, LEFT * trusted);
-    if (s->nonnegative) {
-        s->gone = 0; /* members at their bound leave for nothing; others may take them up again */
+    if (s->closely || s->nonnegative) {
+        /* Members at their bound leave for nothing; others may take them up again. */
+        s->reach = s->closely ? -1 : 0;
+        s->gone = 0;
         return;
     }
     if (first) {
@@ -185,16 +198,25 @@ static void set_reach(backward *s, const cst_loglinear_options *options, const c
 }
 
 cst_status cst_path_start(cst_context *context, const cst_logtable *table,
-                          const cst_select_options *options, double *weights) {
+                          const cst_select_options *options, double **weights) {
+    size_t count = (size_t)table->members;
     cst_loglinear fit = {0};
-    cst_loglinear_options fit_options = path_fit_options(options);
-    int32_t *active = cst_alloc(context, (size_t)table->members, sizeof *active);
-    cst_status status = active ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; active && k < table->members; k++)
+    cst_loglinear_options fit_options = path_fit_options(table, options);
+    *weights = NULL;
+    if (follows_closely(table))
+        return CST_OK;
+    int32_t *active = cst_alloc(context, count, sizeof *active);
+    double *start = cst_alloc(context, count, sizeof *start);
+    cst_status status = active && start ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < table->members; k++)
         active[k] = k;
     CST_TRY(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
-    if (status == CST_OK)
-        memcpy(weights, fit.weights, (size_t)table->members * sizeof *weights);
+    if (status == CST_OK) {
+        memcpy(start, fit.weights, count * sizeof *start);
+        *weights = start;
+    } else {
+        cst_free(context, start);
+    }
     cst_loglinear_free(context, &fit);
     cst_free(context, active);
     return status;
@@ -205,12 +227,13 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              cst_path *out) {
     int32_t members = table->members;
     size_t count = (size_t)members;
-    cst_loglinear_options fit_options = path_fit_options(options);
+    cst_loglinear_options fit_options = path_fit_options(table, options);
     backward s = {.active = cst_alloc(context, count, sizeof *s.active),
                   .weights = cst_alloc(context, count, sizeof *s.weights),
                   .inv = cst_alloc(context, count * count, sizeof *s.inv),
                   .row = cst_alloc(context, count, sizeof *s.row),
-                  .nonnegative = options->nonnegative};
+                  .nonnegative = options->nonnegative,
+                  .closely = follows_closely(table)};
     cst_status status = path_alloc(context, members, out);
     if (!s.active || !s.weights || !s.inv || !s.row)
         status = CST_ERROR_MEMORY;
@@ -340,7 +363,7 @@ static cst_status forward_step(cst_context *context, forward_state *s, cst_path 
     if (status != CST_OK)
         return status;
     insert(s, join);
-    cst_loglinear_options fit_options = path_fit_options(s->options);
+    cst_loglinear_options fit_options = path_fit_options(s->table, s->options);
     cst_loglinear fit = {0};
     status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
                                s->size > 1 ? s->weights : NULL, &fit);
@@ -386,7 +409,7 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
 static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
                             double *weights, double *loss) {
     const cst_log_space *space = user;
-    cst_loglinear_options options = path_fit_options(space->options);
+    cst_loglinear_options options = path_fit_options(space->table, space->options);
     cst_loglinear fit = {0};
     cst_status status =
         cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);

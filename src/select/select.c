@@ -19,7 +19,7 @@ typedef struct fold_job {
     int32_t fold_count;
     const cst_select_options *options;
     bool limited;       /* on cost */
-    double *start;      /* [members]: weights of all members, fitted to all rows */
+    double *start;      /* [members]: weights of all members, fitted to all rows; NULL: none */
     cst_logtable *in;   /* [fold_count]: rows outside the fold */
     cst_logtable *held; /* [fold_count]: its rows */
     cst_path *path;     /* [fold_count + 1]: without each fold; on all rows */
@@ -323,11 +323,10 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
     job.held = cst_alloc(context, count, sizeof *job.held);
     job.path = cst_alloc(context, count + 1, sizeof *job.path);
     job.moments = cst_alloc(context, count * width, sizeof(double));
-    job.start = cst_alloc(context, members, sizeof *job.start);
-    cst_status status = total && job.in && job.held && job.path && job.moments && job.start
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
-    CST_TRY(cst_path_start(context, table, options, job.start));
+    cst_status status =
+        total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
+    if (options->direction != CST_SELECT_FORWARD)
+        CST_TRY(cst_path_start(context, table, options, &job.start));
     CST_TRY(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
     if (status == CST_OK && job.limited)
         status = search_within(context, &job);

@@ -148,7 +148,10 @@ static int print(cli_call *call, const run_state *run) {
     CST_TRY(cst_report_set_string(call->context, report, "model", call->arguments[0]));
     if (run->state)
         CST_TRY(cst_report_set_string(call->context, report, "state", run->state));
-    return cli_end_report(call, report, cli_check(call, status));
+    int code = cli_check(call, status);
+    if (code == CLI_OK)
+        code = cli_report_notices(call, report); /* also those of opening the pools */
+    return cli_end_report(call, report, code);
 }
 
 static int run(cli_call *call) {

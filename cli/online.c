@@ -194,6 +194,8 @@ static int run(cli_call *call) {
     if (code == CLI_OK && s.state.path)
         code =
             cli_check(call, cst_report_set_string(call->context, s.report, "state", s.state.path));
+    if (code == CLI_OK)
+        code = cli_report_notices(call, s.report); /* also those of opening the pool */
     code = cli_end_report(call, s.report, code);
     const cli_outfile outfiles[] = {s.outfile, s.state};
     code = cli_close_outfiles(call, outfiles, 2, code);

@@ -49,8 +49,8 @@ CST_API double cst_monitor_evidence(const cst_monitor *monitor);
 /* Returns the number of rows tested so far. */
 CST_API int64_t cst_monitor_rows(const cst_monitor *monitor);
 
-/* A report of the batches added since the monitor was created or loaded. Keys: docs/json.md.
- * *report belongs to the caller. */
+/* A report of the batches added since the monitor was created or loaded, with the notices of adding
+ * them. Keys: docs/json.md. *report belongs to the caller. */
 CST_API cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
                                       cst_report **report);
 

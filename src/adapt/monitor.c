@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { NOTICES_MAX = 256 };
 static const double ALPHA = 0.01;
 
 void cst_monitor_free(cst_context *context, cst_monitor *monitor) {
@@ -19,6 +20,9 @@ void cst_monitor_free(cst_context *context, cst_monitor *monitor) {
     for (int32_t i = 0; i < monitor->count; i++)
         cst_monitor_result_free(context, &monitor->results[i]);
     cst_free(context, monitor->results);
+    for (size_t i = 0; i < monitor->notice_count; i++)
+        cst_free(context, monitor->notices[i]);
+    cst_free(context, monitor->notices);
     cst_free(context, monitor->alarm_name);
     cst_free(context, monitor->table_of);
     cst_free(context, monitor->group_of);
@@ -194,6 +198,33 @@ static size_t short_length(const char *name) {
     return length;
 }
 
+static bool has_notice(const cst_monitor *m, const char *notice) {
+    for (size_t i = 0; i < m->notice_count; i++)
+        if (strcmp(m->notices[i], notice) == 0)
+            return true;
+    return false;
+}
+
+/* Adds the notices of the call. After a failure the monitor has those that it had. */
+static cst_status keep_notices(cst_context *context, cst_monitor *m) {
+    size_t before = m->notice_count;
+    bool failed = cst_notices_lost(context);
+    for (size_t i = 0; i < cst_notice_count(context) && !failed; i++) {
+        const char *notice = cst_notice_at(context, i);
+        if (m->notice_count == NOTICES_MAX || has_notice(m, notice))
+            continue;
+        char **grown = cst_grow_list(context, m->notices, m->notice_count, sizeof *grown);
+        char *copy = grown ? cst_strdup(context, notice) : NULL;
+        m->notices = grown ? grown : m->notices;
+        failed = !copy;
+        if (copy)
+            m->notices[m->notice_count++] = copy;
+    }
+    while (failed && m->notice_count > before)
+        cst_free(context, m->notices[--m->notice_count]);
+    return failed ? CST_ERROR_MEMORY : CST_OK;
+}
+
 /* Takes the results over. Nothing fails after room was made. */
 static cst_status keep(cst_context *context, cst_monitor *m, batches *b) {
     char *name = NULL;
@@ -224,6 +255,10 @@ static cst_status keep(cst_context *context, cst_monitor *m, batches *b) {
         }
         m->results = grown;
         m->room = room;
+    }
+    if (keep_notices(context, m) != CST_OK) {
+        cst_free(context, name);
+        return CST_ERROR_MEMORY;
     }
     memcpy(m->results + m->count, b->result, (size_t)b->count * sizeof *b->result);
     m->count += b->count;
@@ -269,6 +304,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
                         "the model was fitted for classification, but the task of the pool is %s",
                         cst_task_name(cst_pool_task(pool)));
     cst_status status = cst_model_view(context, monitor->model, pool, split, &pointers, &view);
+    CST_TRY(cst_model_view_tell(context, monitor->model, split, &view));
     if (status == CST_OK) {
         int32_t conditions = cst_pool_conditions(pool, split);
         batches b = {.view = &view, .count = conditions > 0 ? conditions : 1};
@@ -278,7 +314,6 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
             status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no rows", split);
         CST_TRY(run_batches(context, monitor, pool, split, name, &b));
     }
-    CST_TRY(cst_model_view_tell(context, monitor->model, split, &view));
     cst_free(context, pointers);
     return status;
 }
@@ -293,6 +328,7 @@ cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor, cst_poo
     if (!monitor || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_batch: monitor, pool and split are required");
+    cst_notices_clear(context);
     cst_status status = add_split(context, monitor, pool, split, name);
     if (status == CST_OK && alarm)
         *alarm = monitor->alarm ? 1 : 0;

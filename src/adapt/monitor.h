@@ -67,6 +67,8 @@ struct cst_monitor {
     int32_t count; /* results of this run */
     int32_t room;
     cst_monitor_result *results;
+    size_t notice_count;
+    char **notices; /* of the batches of this run, each once */
 };
 
 enum { CST_MONITOR_NAME_BYTES = 256 }; /* of a batch, in states */

@@ -84,7 +84,10 @@ cst_status cst_monitor_measure(cst_context *context, const cst_monitor *monitor,
     if (!result->drift)
         status = CST_ERROR_MEMORY;
     CST_TRY(cst_stack_predict(context, monitor->model, view, stack));
-    CST_TRY(cst_watch_measure(context, view, stack, watch->groups, monitor->group_of, rows));
+    CST_TRY(cst_watch_rows_alloc(context, view, rows));
+    if (status == CST_OK)
+        cst_watch_stack(rows, stack, 0, view->rows, view->classes);
+    CST_TRY(cst_watch_measure(context, view, watch->groups, monitor->group_of, rows));
     if (status == CST_OK) {
         result->rows = view->rows;
         result->tested = rows->whole;

@@ -94,6 +94,9 @@ static void fill(const cst_monitor *monitor, cst_report *report) {
     json_t *list = cst_report_list(report, root, "batches");
     for (int32_t i = 0; i < monitor->count; i++)
         put_batch(report, list, monitor, &monitor->results[i]);
+    json_t *notices = cst_report_list(report, root, "notices");
+    for (size_t i = 0; i < monitor->notice_count; i++)
+        cst_report_add_string(report, notices, monitor->notices[i]);
 }
 
 cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
@@ -108,8 +111,6 @@ cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
     cst_status status = cst_report_create(context, CST_REPORT_MONITOR, report);
     if (status == CST_OK)
         fill(monitor, *report);
-    if (status == CST_OK)
-        cst_report_notices(*report, context);
     CST_TRY(cst_report_finish(context, *report));
     return cst_why(context, cst_report_settle(context, status, report));
 }

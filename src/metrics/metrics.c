@@ -29,8 +29,8 @@ static cst_status sum_block(cst_context *context, void *user, int64_t block, dou
     for (int64_t i = first; i < end; i++) {
         double weight = s->weight ? s->weight[i] : 1;
         sum[0] += weight * s->correct[i];
-        sum[1] += weight * s->nll[i];
-        sum[2] += weight * s->brier[i];
+        sum[1] += s->nll ? weight * s->nll[i] : 0;
+        sum[2] += s->brier ? weight * s->brier[i] : 0;
         double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
         bin[CST_BIN_COUNT] += weight;
         bin[CST_BIN_CORRECT] += weight * s->correct[i];
@@ -56,6 +56,15 @@ static cst_status sums(cst_context *context, const cst_samples *samples, int32_t
         cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
     }
     cst_free(context, total);
+    return status;
+}
+
+cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out) {
+    cst_metrics scores = {0};
+    int32_t bins = 0;
+    cst_status status = cst_bins_check(context, 0, &bins);
+    CST_TRY(sums(context, samples, bins, &scores));
+    *out = scores.ece;
     return status;
 }
 

@@ -44,6 +44,10 @@ struct cst_metrics;
 cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
                           bool all, struct cst_metrics *out);
 
+/* The ECE of samples of which only confidence and correctness are known, with the default bins, as
+ * cst_metrics_of has it. */
+cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out);
+
 /* CST_ERROR_INPUT, naming row `i`, for a row [classes] that is not a distribution. */
 cst_status cst_distribution_check(cst_context *context, const float *row, int32_t classes,
                                   int64_t i);

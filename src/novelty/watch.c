@@ -219,16 +219,11 @@ typedef struct room {
     float *values; /* [rows] */
 } room;
 
-static cst_status plan(cst_context *context, const cst_view *view, const float *stack, room *r,
-                       cst_watch **out) {
+static cst_status plan(cst_context *context, const cst_view *view, const cst_watch_rows *rows,
+                       room *r, cst_watch **out) {
     int32_t classes = view->classes;
-    for (int64_t i = 0; i < view->rows; i++) {
-        const float *row = stack + i * classes;
-        int32_t best = 0;
-        for (int32_t c = 1; c < classes; c++)
-            best = row[c] > row[best] ? c : best;
-        r->count[best]++;
-    }
+    for (int64_t i = 0; i < view->rows; i++)
+        r->count[rows->class[i]]++;
     cst_watch sizes = {.classes = classes, .members = view->members};
     sizes.tables = 1 + choose_classes(r->count, classes, CST_WATCH_CLASS_MIN,
                                       CST_WATCH_TABLES_MAX - 1, r->chosen, r->tables);
@@ -243,30 +238,28 @@ static cst_status plan(cst_context *context, const cst_view *view, const float *
     return status;
 }
 
-static cst_status fit_rows(cst_context *context, const cst_view *view, const float *stack, room *r,
-                           cst_watch **out) {
-    cst_watch_rows rows = {0};
-    cst_status status = plan(context, view, stack, r, out);
-    CST_TRY(cst_watch_measure(context, view, stack, status == CST_OK ? (*out)->groups : 0,
-                              r->group_of, &rows));
-    if (status == CST_OK && rows.whole < CST_WATCH_ROWS_MIN) {
+static cst_status fit_rows(cst_context *context, const cst_view *view, cst_watch_rows *rows,
+                           room *r, cst_watch **out) {
+    cst_status status = plan(context, view, rows, r, out);
+    CST_TRY(
+        cst_watch_measure(context, view, status == CST_OK ? (*out)->groups : 0, r->group_of, rows));
+    if (status == CST_OK && rows->whole < CST_WATCH_ROWS_MIN) {
         cst_watch_free(context, *out);
         *out = NULL;
     } else if (status == CST_OK) {
         int64_t few = 0;
-        (*out)->rows = rows.rows;
-        (*out)->whole = rows.whole;
-        for (int64_t i = 0; i < rows.rows; i++)
-            few += rows.usable[i] && r->table_of[rows.class[i]] == 0;
-        fit_accuracy(view, &rows, r->values, *out);
-        fit_tables(&rows, r->table_of, few < CST_WATCH_CLASS_MIN, r->values, *out);
-        fit_members(&rows, *out);
+        (*out)->rows = rows->rows;
+        (*out)->whole = rows->whole;
+        for (int64_t i = 0; i < rows->rows; i++)
+            few += rows->usable[i] && r->table_of[rows->class[i]] == 0;
+        fit_accuracy(view, rows, r->values, *out);
+        fit_tables(rows, r->table_of, few < CST_WATCH_CLASS_MIN, r->values, *out);
+        fit_members(rows, *out);
     }
-    cst_watch_rows_free(context, &rows);
     return status;
 }
 
-cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, const float *stack,
+cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, cst_watch_rows *rows,
                          double ece, cst_watch **out) {
     size_t classes = (size_t)chosen->classes;
     room r = {.count = cst_alloc(context, classes, sizeof *r.count),
@@ -281,7 +274,7 @@ cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, const flo
             ? CST_OK
             : CST_ERROR_MEMORY;
     *out = NULL;
-    CST_TRY(fit_rows(context, chosen, stack, &r, out));
+    CST_TRY(fit_rows(context, chosen, rows, &r, out));
     if (status == CST_OK && *out)
         (*out)->ece = ece;
     if (status != CST_OK) {

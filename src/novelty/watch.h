@@ -68,6 +68,7 @@ typedef struct cst_watch_rows {
     int64_t whole;
     uint8_t *usable;   /* [rows]: every member predicted the row */
     int32_t *class;    /* [rows]: that the stack predicts */
+    double *doubt;     /* [rows]: entropy of the stack */
     float *statistic;  /* [rows][statistics]; of usable rows */
     float *confidence; /* [rows]: of the stack */
     float *average;    /* [rows]: of the members' average; 0 where no member predicted it */
@@ -75,21 +76,26 @@ typedef struct cst_watch_rows {
     double *squares;   /* [K + 1] */
     int64_t *predicted;
     int64_t *apart;
-    int64_t *share; /* [K + 1][groups]; only where groups were given */
+    int64_t *share; /* [K + 1][groups] */
 } cst_watch_rows;
 
-/* Measures every row of a view of the kept members. stack: [rows][classes]. groups, group_of
- * [classes]: 0 and NULL for no shares. Any number of threads, same bytes. */
-cst_status cst_watch_measure(cst_context *context, const cst_view *kept, const float *stack,
-                             int32_t groups, const int32_t *group_of, cst_watch_rows *out);
+/* Room for the rows of a view of the kept members. Free with cst_watch_rows_free. */
+cst_status cst_watch_rows_alloc(cst_context *context, const cst_view *kept, cst_watch_rows *out);
+/* What the stack predicts of rows first..first+count-1. stack: [count][classes]. */
+void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, int64_t count,
+                     int32_t classes);
+/* Everything else, once the stack's part is there for every row. groups, group_of [classes]: as in
+ * cst_watch. Any number of threads, same bytes. */
+cst_status cst_watch_measure(cst_context *context, const cst_view *kept, int32_t groups,
+                             const int32_t *group_of, cst_watch_rows *rows);
 void cst_watch_rows_free(cst_context *context, cst_watch_rows *rows);
 
 /* The rows of a view that a fit looks at, `count` of them, at least 1: chosen [count]. */
 void cst_watch_choose(int64_t rows, int64_t count, int64_t *chosen);
 
-/* From the chosen rows, with their labels. stack: [rows][classes]. *out is NULL, without an error,
- * where fewer than CST_WATCH_ROWS_MIN were predicted by every member. */
-cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, const float *stack,
+/* From the chosen rows, with their labels and what the stack predicts of each. *out is NULL,
+ * without an error, where fewer than CST_WATCH_ROWS_MIN were predicted by every member. */
+cst_status cst_watch_fit(cst_context *context, const cst_view *chosen, cst_watch_rows *rows,
                          double ece, cst_watch **out);
 /* Room for everything; classes, members, tables and groups are set. */
 cst_status cst_watch_alloc(cst_context *context, const cst_watch *sizes, cst_watch **out);

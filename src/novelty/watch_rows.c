@@ -7,11 +7,12 @@
 
 #include <math.h>
 
-enum { LOGS = 32 }; /* members that cst_novelty_measure gives the entropies of at a time */
+/* Members that cst_novelty_measure gives the entropies of at a time; probabilities that are added
+ * up at a time. */
+enum { LOGS = 32, TILE_CELLS = 4096 };
 
 typedef struct job {
     const cst_view *view;
-    const float *stack;
     int32_t groups;
     const int32_t *group_of;
     cst_watch_rows *out;
@@ -19,8 +20,9 @@ typedef struct job {
 
 /* Room of one block. */
 typedef struct scratch {
-    float *copy;    /* [rows][classes] */
-    double *sum;    /* [rows][classes] */
+    int64_t tile;   /* rows that are added up at a time */
+    float *copy;    /* [tile][classes], where rows have to be copied */
+    double *sum;    /* [tile][classes] */
     int32_t *count; /* [rows]: members that predicted the row */
     double *log;    /* [rows]: sums over the members of log(H + 1e-3) */
     double *log2;   /* [rows]: of its square */
@@ -38,8 +40,10 @@ static void scratch_free(cst_context *worker, scratch *s) {
 
 static cst_status scratch_alloc(cst_context *worker, const cst_view *view, int64_t rows,
                                 scratch *s) {
-    size_t cells = (size_t)rows * (size_t)view->classes;
-    s->copy = cst_alloc(worker, cells, sizeof *s->copy);
+    int64_t most = TILE_CELLS / view->classes;
+    s->tile = most < 1 ? 1 : most < rows ? most : rows;
+    size_t cells = (size_t)s->tile * (size_t)view->classes;
+    s->copy = cst_alloc(worker, cst_view_copies(view) ? cells : 0, sizeof *s->copy);
     s->sum = cst_alloc(worker, cells, sizeof *s->sum);
     s->count = cst_alloc(worker, (size_t)rows, sizeof *s->count);
     s->log = cst_alloc(worker, (size_t)rows, sizeof *s->log);
@@ -58,31 +62,35 @@ static int32_t largest(const float *row, int32_t classes) {
     return best;
 }
 
-/* The stack's rows: class, confidence, entropy. */
-static void measure_stack(const job *j, int64_t first, int64_t count, double *sum) {
-    int32_t classes = j->view->classes;
-    int32_t members = j->view->members;
-    double *shares = sum + 4 * (size_t)members + 2;
-    for (int64_t i = first; i < first + count; i++) {
-        const float *row = j->stack + i * classes;
+void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, int64_t count,
+                     int32_t classes) {
+    for (int64_t i = first; i < first + count; i++, stack += classes) {
         double entropy = 0;
-        int32_t class = largest(row, classes);
         for (int32_t c = 0; c < classes; c++)
-            if (row[c] > 0)
-                entropy -= (double)row[c] * log((double)row[c]);
-        j->out->class[i] = class;
-        j->out->confidence[i] = row[class];
-        j->out->statistic[i * CST_WATCH_STATISTICS + CST_WATCH_DOUBT] = (float)entropy;
-        sum[members] += entropy;
-        sum[2 * members + 1] += entropy * entropy;
-        if (j->groups > 0)
-            shares[members * j->groups + j->group_of[class]]++;
+            if (stack[c] > 0)
+                entropy -= (double)stack[c] * log((double)stack[c]);
+        rows->class[i] = largest(stack, classes);
+        rows->confidence[i] = stack[rows->class[i]];
+        rows->doubt[i] = entropy;
     }
 }
 
-/* A member's classes. */
-static cst_status measure_classes(cst_context *worker, const job *j, int32_t k, int64_t first,
-                                  int64_t count, scratch *s, double *sum) {
+/* Sums of what the stack predicts of a block. */
+static void sum_stack(const job *j, int64_t first, int64_t count, double *sum) {
+    int32_t members = j->view->members;
+    double *shares = sum + 4 * (size_t)members + 2;
+    for (int64_t i = first; i < first + count; i++) {
+        double entropy = j->out->doubt[i];
+        j->out->statistic[i * CST_WATCH_STATISTICS + CST_WATCH_DOUBT] = (float)entropy;
+        sum[members] += entropy;
+        sum[2 * members + 1] += entropy * entropy;
+        shares[members * j->groups + j->group_of[j->out->class[i]]]++;
+    }
+}
+
+/* A member's classes in rows at..at+count-1. there: [count]. */
+static cst_status add_classes(cst_context *worker, const job *j, int32_t k, int64_t at,
+                              int64_t count, int32_t *there, scratch *s, double *sum) {
     const cst_view *view = j->view;
     const uint8_t *present = cst_view_present(view, k);
     const float *rows = NULL;
@@ -91,23 +99,43 @@ static cst_status measure_classes(cst_context *worker, const job *j, int32_t k, 
     double *shares = apart + view->members;
     if (!view->data[k])
         return CST_OK;
-    cst_status status = cst_view_rows(worker, view, k, first, count, s->copy, &rows);
+    cst_status status = cst_view_rows(worker, view, k, at, count, s->copy, &rows);
     if (status != CST_OK)
         return status;
     for (int64_t i = 0; i < count; i++) {
-        if (!cst_view_is_there(view, present, first + i))
+        if (!cst_view_is_there(view, present, at + i))
             continue;
         const float *row = rows + i * view->classes;
         int32_t class = largest(row, view->classes);
         for (int32_t c = 0; c < view->classes; c++)
             s->sum[i * view->classes + c] += (double)row[c];
-        s->count[i]++;
+        there[i]++;
         predicted[k]++;
-        apart[k] += class != j->out->class[first + i];
-        if (j->groups > 0)
-            shares[k * j->groups + j->group_of[class]]++;
+        apart[k] += class != j->out->class[at + i];
+        shares[k * j->groups + j->group_of[class]]++;
     }
     return CST_OK;
+}
+
+/* The members' classes, and the confidence of their average. */
+static cst_status measure_classes(cst_context *worker, const job *j, int64_t first, int64_t count,
+                                  scratch *s, double *sum) {
+    int32_t classes = j->view->classes;
+    cst_status status = CST_OK;
+    for (int64_t at = 0; status == CST_OK && at < count; at += s->tile) {
+        int64_t rows = count - at < s->tile ? count - at : s->tile;
+        memset(s->sum, 0, (size_t)(rows * classes) * sizeof *s->sum);
+        for (int32_t k = 0; status == CST_OK && k < j->view->members; k++)
+            status = add_classes(worker, j, k, first + at, rows, s->count + at, s, sum);
+        for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+            double best = 0;
+            for (int32_t c = 0; c < classes; c++)
+                best = s->sum[i * classes + c] > best ? s->sum[i * classes + c] : best;
+            int32_t there = s->count[at + i];
+            j->out->average[first + at + i] = there > 0 ? (float)(best / there) : 0;
+        }
+    }
+    return status;
 }
 
 /* Entropies of the members from..from+size-1, and the spread of all. */
@@ -134,17 +162,12 @@ static cst_status measure_entropies(cst_context *worker, const job *j, int32_t f
 }
 
 static void finish_rows(const job *j, int64_t first, int64_t count, const scratch *s) {
-    int32_t classes = j->view->classes;
     double members = j->view->members;
     for (int64_t i = 0; i < count; i++) {
         float *statistic = j->out->statistic + (first + i) * CST_WATCH_STATISTICS;
         double mean = s->log[i] / members;
         double variance = s->log2[i] / members - mean * mean;
-        double best = 0;
-        for (int32_t c = 0; c < classes; c++)
-            best = s->sum[i * classes + c] > best ? s->sum[i * classes + c] : best;
         j->out->usable[first + i] = s->count[i] == j->view->members;
-        j->out->average[first + i] = s->count[i] > 0 ? (float)(best / s->count[i]) : 0;
         statistic[CST_WATCH_SPREAD] = s->novelty.spread[i];
         statistic[CST_WATCH_ALIKE] = variance > 1e-12 ? (float)-sqrt(variance) : 0;
     }
@@ -158,9 +181,8 @@ static cst_status measure_block(cst_context *worker, void *user, int64_t block, 
     scratch s = {0};
     cst_status status = scratch_alloc(worker, view, count, &s);
     if (status == CST_OK)
-        measure_stack(j, first, count, sum);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        status = measure_classes(worker, j, k, first, count, &s, sum);
+        sum_stack(j, first, count, sum);
+    CST_TRY(measure_classes(worker, j, first, count, &s, sum));
     for (int32_t k = 0; status == CST_OK && k < view->members; k += LOGS)
         status =
             measure_entropies(worker, j, k, view->members - k < LOGS ? view->members - k : LOGS,
@@ -174,6 +196,7 @@ static cst_status measure_block(cst_context *worker, void *user, int64_t block, 
 void cst_watch_rows_free(cst_context *context, cst_watch_rows *rows) {
     cst_free(context, rows->usable);
     cst_free(context, rows->class);
+    cst_free(context, rows->doubt);
     cst_free(context, rows->statistic);
     cst_free(context, rows->confidence);
     cst_free(context, rows->average);
@@ -185,13 +208,13 @@ void cst_watch_rows_free(cst_context *context, cst_watch_rows *rows) {
     *rows = (cst_watch_rows){0};
 }
 
-static cst_status rows_alloc(cst_context *context, const cst_view *view, int32_t groups,
-                             cst_watch_rows *out) {
-    size_t rows = (size_t)view->rows;
-    size_t members = (size_t)view->members;
-    *out = (cst_watch_rows){.rows = view->rows};
+cst_status cst_watch_rows_alloc(cst_context *context, const cst_view *kept, cst_watch_rows *out) {
+    size_t rows = (size_t)kept->rows;
+    size_t members = (size_t)kept->members;
+    *out = (cst_watch_rows){.rows = kept->rows};
     out->usable = cst_alloc(context, rows, sizeof *out->usable);
     out->class = cst_alloc(context, rows, sizeof *out->class);
+    out->doubt = cst_alloc(context, rows, sizeof *out->doubt);
     out->statistic = cst_alloc(context, rows * CST_WATCH_STATISTICS, sizeof *out->statistic);
     out->confidence = cst_alloc(context, rows, sizeof *out->confidence);
     out->average = cst_alloc(context, rows, sizeof *out->average);
@@ -199,39 +222,35 @@ static cst_status rows_alloc(cst_context *context, const cst_view *view, int32_t
     out->squares = cst_alloc(context, members + 1, sizeof *out->squares);
     out->predicted = cst_alloc(context, members, sizeof *out->predicted);
     out->apart = cst_alloc(context, members, sizeof *out->apart);
-    out->share = cst_alloc(context, (members + 1) * (size_t)groups, sizeof *out->share);
-    return out->usable && out->class && out->statistic && out->confidence && out->average &&
-                   out->entropy && out->squares && out->predicted && out->apart && out->share
+    return out->usable && out->class && out->doubt && out->statistic && out->confidence &&
+                   out->average && out->entropy && out->squares && out->predicted && out->apart
                ? CST_OK
                : CST_ERROR_MEMORY;
 }
 
-cst_status cst_watch_measure(cst_context *context, const cst_view *kept, const float *stack,
-                             int32_t groups, const int32_t *group_of, cst_watch_rows *out) {
+cst_status cst_watch_measure(cst_context *context, const cst_view *kept, int32_t groups,
+                             const int32_t *group_of, cst_watch_rows *rows) {
     size_t members = (size_t)kept->members;
     size_t shares = (members + 1) * (size_t)groups;
     size_t width = 4 * members + 2 + shares;
-    job j = {.view = kept, .stack = stack, .groups = groups, .group_of = group_of, .out = out};
-    cst_status status = rows_alloc(context, kept, groups, out);
+    job j = {.view = kept, .groups = groups, .group_of = group_of, .out = rows};
     double *sum = cst_alloc(context, width, sizeof *sum);
-    if (status == CST_OK && !sum)
-        status = CST_ERROR_MEMORY;
+    rows->share = cst_alloc(context, shares, sizeof *rows->share);
+    cst_status status = sum && rows->share ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_reduce_blocks(context, cst_block_count(kept->rows), width, measure_block, &j, sum));
     if (status == CST_OK) {
         const double *counts = sum + 2 * members + 2;
-        memcpy(out->entropy, sum, (members + 1) * sizeof *sum);
-        memcpy(out->squares, sum + members + 1, (members + 1) * sizeof *sum);
+        memcpy(rows->entropy, sum, (members + 1) * sizeof *sum);
+        memcpy(rows->squares, sum + members + 1, (members + 1) * sizeof *sum);
         for (size_t k = 0; k < members; k++) {
-            out->predicted[k] = (int64_t)counts[k];
-            out->apart[k] = (int64_t)counts[members + k];
+            rows->predicted[k] = (int64_t)counts[k];
+            rows->apart[k] = (int64_t)counts[members + k];
         }
         for (size_t e = 0; e < shares; e++)
-            out->share[e] = (int64_t)counts[2 * members + e];
+            rows->share[e] = (int64_t)counts[2 * members + e];
         for (int64_t i = 0; i < kept->rows; i++)
-            out->whole += out->usable[i];
+            rows->whole += rows->usable[i];
     }
     cst_free(context, sum);
-    if (status != CST_OK)
-        cst_watch_rows_free(context, out);
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include "pipeline/watched.h"
 
-enum { CONFUSION_CELLS = 1 << 24, PART_CELLS = 1 << 20 };
+enum { CONFUSION_CELLS = 1 << 24 };
 
 static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
     for (int32_t j = 0; j < count; j++)
@@ -74,41 +74,45 @@ static cst_status told_alloc(cst_context *context, told *t) {
     return t->index && t->p && t->stack && t->average && t->at ? CST_OK : CST_ERROR_MEMORY;
 }
 
+static int64_t place_of(const told *t, int64_t row) {
+    return row * t->kept->rows / t->count;
+}
+
 static cst_status tell_part(cst_context *context, const cst_model *model, told *t, int64_t first,
-                            int64_t size) {
+                            int64_t size, cst_watched *watched) {
     const cst_view *rows = t->kept;
     cst_view part = *rows;
     cst_view all = *t->all;
     part.rows = all.rows = size;
     part.index = all.index = t->index;
     for (int64_t i = 0; i < size; i++) {
-        int64_t at = (first + i) * rows->rows / t->count;
+        int64_t at = place_of(t, first + i);
         t->index[i] = rows->index ? rows->index[at] : at;
     }
     cst_status status = cst_stack_predict(context, model, &part, t->p);
-    for (int64_t i = 0; status == CST_OK && i < size; i++)
-        t->stack[first + i] =
-            cst_confusion_row_of(t->p + i * rows->classes, rows->classes, cst_view_label(&part, i));
+    for (int64_t i = 0; status == CST_OK && i < size; i++) {
+        const float *p = t->p + i * rows->classes;
+        t->stack[first + i] = cst_confusion_row_of(p, rows->classes, cst_view_label(&part, i));
+        cst_watched_take(watched, place_of(t, first + i), p, rows->classes);
+    }
     CST_TRY(cst_lean_average(context, &all, t->average + first, t->at + first * CST_LEAN_STEPS));
     return status;
 }
 
 static cst_status tell(cst_context *context, const cst_view *rows, const cst_view *all,
-                       cst_model *model) {
+                       cst_watched *watched, cst_model *model) {
     int64_t classes = rows->classes;
     int64_t most = CONFUSION_CELLS / classes;
     most = most > CST_NOVELTY_ROWS_MAX ? CST_NOVELTY_ROWS_MAX : most < 2048 ? 2048 : most;
     told t = {.kept = rows, .all = all, .count = rows->rows < most ? rows->rows : most};
-    t.part = PART_CELLS / classes;
-    t.part = t.part < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : t.part;
-    t.part = t.part > t.count ? t.count : t.part;
+    t.part = cst_watched_part(t.count, rows->classes);
     if (t.count < CST_CONFUSION_ROWS_MIN || classes > CST_CONFUSION_SHARES_MAX)
         return CST_OK;
     double *share = cst_alloc(context, (size_t)classes, sizeof *share);
     cst_status status = share ? told_alloc(context, &t) : CST_ERROR_MEMORY;
     for (int64_t first = 0; status == CST_OK && first < t.count; first += t.part)
         status = tell_part(context, model, &t, first,
-                           t.count - first < t.part ? t.count - first : t.part);
+                           t.count - first < t.part ? t.count - first : t.part, watched);
     CST_TRY(
         cst_lean_fit(context, t.stack, t.average, t.at, t.count, (int32_t)classes, &model->lean));
     if (status == CST_OK) {
@@ -129,8 +133,11 @@ cst_status cst_fit_reference(cst_context *context, const cst_pool *pool, const c
         cst_novelty_fit(context, rows, source->folds, source->fold_count, &model->novelty);
     if (status == CST_OK && model->novelty)
         status = name_others(context, pool, kept, model->members, model->novelty);
+    cst_watched watched = {0};
+    CST_TRY(cst_watched_begin(context, rows, model, &watched));
     if (status == CST_OK && model->task == CST_TASK_CLASSIFICATION)
-        status = tell(context, rows, &source->view, model);
-    CST_TRY(cst_fit_watch(context, rows, model));
+        status = tell(context, rows, &source->view, &watched, model);
+    CST_TRY(cst_watched_end(context, rows, &watched, model));
+    cst_watched_free(context, &watched);
     return status;
 }

@@ -49,7 +49,7 @@ def positions(document, without):
 
 
 def paper(about):
-    """ImageNet shape, the paper's preset without nesting, alone and with refit.drop, against NumPy and PyTorch; floor at the full size."""
+    """ImageNet shape, the paper's preset without nesting, alone and with refit.drop, against NumPy and PyTorch."""
     small = pool(*PEER)
     nodrop, drop = [NO_NESTING], [NO_NESTING, "refit.drop=true"]
     kept = positions(fit(small, *nodrop), ("redundant",))

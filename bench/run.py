@@ -22,7 +22,8 @@ import numpy as np  # noqa: E402
 
 import common  # noqa: E402
 import fits  # noqa: E402
-from common import CORES, IMAGENET, MIDDLE, ROOT, SERIES, SMOKE, WORK, kernels, machine, pool, run, say, timed, turns  # noqa: E402
+from common import (CORES, IMAGENET, MIDDLE, ROOT, SERIES, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
+                    timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
 from page import page, row, with_before  # noqa: E402
 

@@ -188,6 +188,31 @@ cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha
     return CST_OK;
 }
 
+cst_status cst_outer_f64(cst_context *context, int64_t n, int64_t k, const double *a, int64_t lda,
+                         double *c, int64_t ldc) {
+    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
+    if (status != CST_OK || n == 0 || k == 0 || (status = blas_begin(context)) != CST_OK)
+        return status;
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k, 1, a, (int)lda, 1, c,
+                (int)ldc);
+    blas_end();
+    return CST_OK;
+}
+
+cst_status cst_outer_f32(cst_context *context, int64_t n, int64_t k, const float *a, int64_t lda,
+                         float *room, double *c, int64_t ldc) {
+    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
+    if (status != CST_OK || n == 0 || k == 0 || (status = blas_begin(context)) != CST_OK)
+        return status;
+    cblas_ssyrk(CblasRowMajor, CblasLower, CblasNoTrans, (int)n, (int)k, 1, a, (int)lda, 0, room,
+                (int)n);
+    blas_end();
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            c[i * ldc + j] += (double)room[i * n + j];
+    return CST_OK;
+}
+
 static cst_status eigenvalues_found(cst_context *context, int64_t n, lapack_int info) {
     if (info == 0)
         return CST_OK;

@@ -28,6 +28,13 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc);
 
+/* Lower triangle of C (n x n) += A A', A n x k. The one of float32 sums in float32 and adds its sum
+ * to C; `room`: n * n floats. */
+cst_status cst_outer_f64(cst_context *context, int64_t n, int64_t k, const double *a, int64_t lda,
+                         double *c, int64_t ldc);
+cst_status cst_outer_f32(cst_context *context, int64_t n, int64_t k, const float *a, int64_t lda,
+                         float *room, double *c, int64_t ldc);
+
 /* Eigendecomposition of a symmetric n x n matrix. `a` is overwritten with the eigenvectors as
  * columns (row-major: a[i*n + j] is entry i of eigenvector j); values ascending. */
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values);

@@ -6,14 +6,11 @@
  */
 #include "learners/loglinear_pass.h"
 
+#include "la/la.h"
 #include "la/wide.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Classes whose probability is below this add nothing to the curvature of biases: what is left out
- * of a row is at most C * 1e-10. */
-static const double NEGLIGIBLE = 1e-10;
 
 /* Wide sums (with biases, d*d doubles) are taken over several blocks at a time, so that they are
  * added up less often. */
@@ -127,6 +124,24 @@ CST_WIDE(centre,
           double *restrict scaled),
          (p, count, shift, x, scaled))
 
+/* x = root * (x - shift). */
+CST_WIDE_BODY multiply_body(const double *restrict root, int64_t count, double shift,
+                            double *restrict x) {
+    for (int64_t i = 0; i < count; i++)
+        x[i] = root[i] * (x[i] - shift);
+}
+CST_WIDE(multiply, (const double *restrict root, int64_t count, double shift, double *restrict x),
+         (root, count, shift, x))
+
+CST_WIDE_BODY add_products_body(const double *restrict a, const double *restrict b, int64_t count,
+                                double *restrict out) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] += a[i] * b[i];
+}
+CST_WIDE(add_products,
+         (const double *restrict a, const double *restrict b, int64_t count, double *restrict out),
+         (a, b, count, out))
+
 /* Four products of one row of `a` with rows of `b` ([4][stride]); count: a multiple of LANES. */
 CST_WIDE_BODY dots_body(const double *restrict a, const double *restrict b, int64_t stride,
                         int64_t count, double *restrict out) {
@@ -154,29 +169,27 @@ CST_WIDE(dots,
 typedef struct chunk {
     int64_t entries; /* with padding */
     int64_t rows;
-    int64_t *first;   /* [rows + 1] */
-    int64_t *label;   /* [rows]: entry of the label */
-    double *weight;   /* [rows]: how much the row counts */
-    int32_t *classes; /* [entries]; -1 for padding */
-    float *p;         /* [entries]: of one member */
-    double *z;        /* [entries]: scores, then probabilities */
-    double *logs;     /* [K_eff][entries] */
-    double *scaled;   /* [K_eff][entries]: probability times centred log */
-    double *mean;     /* [K_eff] */
-    int32_t *heavy;   /* [entries of a row]: those that count for the biases' curvature */
+    int64_t *first; /* [rows + 1] */
+    int64_t *label; /* [rows]: entry of the label */
+    double *weight; /* [rows]: how much the row counts */
+    float *p;       /* [entries]: of one member */
+    double *z;      /* [entries]: scores, then probabilities */
+    double *logs;   /* [K_eff][entries] */
+    double *scaled; /* [K_eff][entries]: probability times centred log, of few members */
+    double *root;   /* [entries]: roots of weighted probabilities, of many members */
+    double *sums;   /* [entries of a row] */
 } chunk;
 
 static void chunk_free(cst_context *context, chunk *c) {
     cst_free(context, c->first);
     cst_free(context, c->label);
     cst_free(context, c->weight);
-    cst_free(context, c->classes);
     cst_free(context, c->p);
     cst_free(context, c->z);
     cst_free(context, c->logs);
     cst_free(context, c->scaled);
-    cst_free(context, c->mean);
-    cst_free(context, c->heavy);
+    cst_free(context, c->root);
+    cst_free(context, c->sums);
 }
 
 static cst_status chunk_alloc(cst_context *context, const cst_pass *pass, chunk *c) {
@@ -186,15 +199,16 @@ static cst_status chunk_alloc(cst_context *context, const cst_pass *pass, chunk 
     c->first = cst_alloc(context, CST_BLOCK_ROWS + 1, sizeof *c->first);
     c->label = cst_alloc(context, CST_BLOCK_ROWS, sizeof *c->label);
     c->weight = cst_alloc(context, CST_BLOCK_ROWS, sizeof *c->weight);
-    c->classes = cst_alloc(context, most, sizeof *c->classes);
     c->p = cst_alloc(context, most, sizeof *c->p);
     c->z = cst_alloc(context, most, sizeof *c->z);
     c->logs = cst_alloc(context, count * most, sizeof *c->logs);
-    c->scaled = cst_alloc(context, pass->derivatives ? count * most : 0, sizeof *c->scaled);
-    c->mean = cst_alloc(context, count, sizeof *c->mean);
-    c->heavy = cst_alloc(context, most, sizeof *c->heavy);
-    if (c->first && c->label && c->weight && c->classes && c->p && c->z && c->logs && c->scaled &&
-        c->mean && c->heavy)
+    bool many = pass->count >= CST_PASS_MANY;
+    c->scaled =
+        cst_alloc(context, pass->derivatives && !many ? count * most : 0, sizeof *c->scaled);
+    c->root = cst_alloc(context, pass->derivatives && many ? most : 0, sizeof *c->root);
+    c->sums = cst_alloc(context, (size_t)cst_pass_padded(pass->table->classes), sizeof *c->sums);
+    if (c->first && c->label && c->weight && c->p && c->z && c->logs && c->scaled && c->root &&
+        c->sums)
         return CST_OK;
     chunk_free(context, c);
     return CST_ERROR_MEMORY;
@@ -217,14 +231,11 @@ static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chun
         int64_t count = block->first[within + 1] - from;
         int64_t at = c->entries;
         for (int64_t e = 0; e < count; e++) {
-            c->classes[at + e] = (int32_t)e;
             c->z[at + e] = pass->bias ? pass->bias[e] : 0;
         }
         int64_t padded = cst_pass_padded(count);
-        for (int64_t e = count; e < padded; e++) {
-            c->classes[at + e] = -1;
+        for (int64_t e = count; e < padded; e++)
             c->z[at + e] = CST_PASS_NONE;
-        }
         c->first[c->rows] = at;
         c->weight[c->rows] = cst_logtable_weight(table, row - 1, block->label[within]);
         c->label[c->rows++] = at + block->label[within];
@@ -268,18 +279,34 @@ static void chunk_losses(const cst_pass *pass, int64_t row, chunk *c, double *lo
     }
 }
 
-/* The weights' gradient is the mean log under the pool minus the label's; logs are centred. */
+/* Square roots of probabilities, in place of the probabilities times a row's weight: what many
+ * members' logs are multiplied by. */
+static void chunk_roots(const chunk *c) {
+    for (int64_t i = 0; i < c->rows; i++)
+        for (int64_t e = c->first[i]; e < c->first[i + 1]; e++)
+            c->root[e] = sqrt(c->weight[i] * c->z[e]);
+}
+
+/* The weights' gradient is the mean log under the pool minus the label's; logs are centred, and
+ * those of many members multiplied by `root`. */
 static void chunk_gradient(const cst_pass *pass, chunk *c, double *gradient) {
     bool weighted = cst_logtable_weighted(pass->table);
+    bool many = pass->count >= CST_PASS_MANY;
+    if (many)
+        chunk_roots(c);
     for (int32_t j = 0; j < pass->count; j++) {
         double *logs = c->logs + (size_t)j * (size_t)c->entries;
-        double *scaled = c->scaled + (size_t)j * (size_t)c->entries;
+        double *scaled = many ? NULL : c->scaled + (size_t)j * (size_t)c->entries;
         for (int64_t i = 0; i < c->rows; i++) {
             int64_t first = c->first[i];
             int64_t count = c->first[i + 1] - first;
             double mean = 0;
             dot(c->z + first, logs + first, count, &mean);
             gradient[j] += c->weight[i] * (mean - logs[c->label[i]]);
+            if (many) {
+                multiply(c->root + first, count, mean, logs + first);
+                continue;
+            }
             centre(c->z + first, count, mean, logs + first, scaled + first);
             for (int64_t e = first; weighted && e < first + count; e++)
                 scaled[e] *= c->weight[i];
@@ -288,8 +315,12 @@ static void chunk_gradient(const cst_pass *pass, chunk *c, double *gradient) {
 }
 
 /* Lower triangle of the weights' part: sums over entries of p (log_j - mean_j)(log_l - mean_l). */
-static void chunk_hessian(const cst_pass *pass, const chunk *c, double *hessian) {
+static cst_status chunk_hessian(cst_context *context, const cst_pass *pass, const chunk *c,
+                                double *hessian) {
     int64_t stride = c->entries;
+    if (pass->count >= CST_PASS_MANY)
+        return cst_outer_f64(context, pass->count, stride, c->logs, stride, hessian,
+                             pass->parameters);
     for (int32_t j = 0; j < pass->count; j++) {
         const double *scaled = c->scaled + (size_t)j * (size_t)stride;
         double *to = hessian + (size_t)j * (size_t)pass->parameters;
@@ -303,35 +334,44 @@ static void chunk_hessian(const cst_pass *pass, const chunk *c, double *hessian)
         for (; l <= j; l++)
             to[l] += cst_pass_dot(scaled, c->logs + (size_t)l * (size_t)stride, stride);
     }
+    return CST_OK;
 }
 
-/* What biases add: their gradient, and their rows of the Hessian. */
-static void chunk_biases(const cst_pass *pass, const chunk *c, double *gradient, double *hessian) {
+/* What biases add: their gradient, and their rows of the Hessian. Every row has every class, and so
+ * the same length. */
+static cst_status chunk_biases(cst_context *context, const cst_pass *pass, chunk *c,
+                               double *gradient, double *hessian) {
+    int64_t classes = pass->table->classes;
+    int64_t width = c->first[1];
     size_t k = (size_t)pass->count;
     size_t d = (size_t)pass->parameters;
-    size_t stride = (size_t)c->entries;
+    bool many = pass->count >= CST_PASS_MANY;
+    memset(c->sums, 0, (size_t)width * sizeof *c->sums);
     for (int64_t i = 0; i < c->rows; i++) {
-        int32_t heavy = 0;
-        double weight = c->weight[i];
-        gradient[k + (size_t)c->classes[c->label[i]]] -= weight;
-        for (int64_t e = c->first[i]; e < c->first[i + 1]; e++) {
-            if (c->classes[e] < 0)
-                continue;
-            size_t class = (size_t)c->classes[e];
-            gradient[k + class] += weight * c->z[e];
-            if (c->z[e] < NEGLIGIBLE && e != c->label[i])
-                continue;
-            double *to = hessian + (k + class) * d;
-            for (size_t j = 0; j < k; j++)
-                to[j] += c->scaled[j * stride + (size_t)e];
-            to += k;
-            double p = weight * c->z[e];
-            to[class] += p;
-            c->heavy[heavy++] = (int32_t)e;
-            for (int32_t h = 0; h < heavy; h++)
-                to[c->classes[c->heavy[h]]] -= p * c->z[c->heavy[h]];
-        }
+        gradient[k + (size_t)(c->label[i] - c->first[i])] -= c->weight[i];
+        add(c->z + c->first[i], width, c->weight[i], c->sums);
     }
+    for (int64_t class = 0; class < classes; class ++) {
+        gradient[k + (size_t) class] += c->sums[class];
+        hessian[(k + (size_t) class) * d + k + (size_t) class] += c->sums[class];
+    }
+    for (size_t j = 0; j < k; j++) {
+        const double *from = (many ? c->logs : c->scaled) + j * (size_t)c->entries;
+        memset(c->sums, 0, (size_t)width * sizeof *c->sums);
+        for (int64_t i = 0; i < c->rows; i++) {
+            if (many)
+                add_products(c->root + c->first[i], from + c->first[i], width, c->sums);
+            else
+                add(from + c->first[i], width, 1, c->sums);
+        }
+        for (int64_t class = 0; class < classes; class ++)
+            hessian[(k + (size_t) class) * d + j] += c->sums[class];
+    }
+    for (int64_t i = 0; cst_logtable_weighted(pass->table) && i < c->rows; i++)
+        for (int64_t e = c->first[i]; e < c->first[i + 1]; e++)
+            c->z[e] *= sqrt(c->weight[i]);
+    return cst_syrk_f64(context, classes, c->rows, -1, c->z, width, 1, hessian + k * d + k,
+                        pass->parameters);
 }
 
 /* ---- the pass ---- */
@@ -355,21 +395,21 @@ static cst_status pass_task(cst_context *worker, void *user, int64_t task, doubl
     cst_status status = chunk_alloc(worker, pass, &c);
     if (status != CST_OK)
         return status;
-    while (row < end) {
+    while (status == CST_OK && row < end) {
         int64_t block_end = (row / CST_BLOCK_ROWS + 1) * CST_BLOCK_ROWS;
         int64_t next = chunk_layout(pass, row, block_end < end ? block_end : end, &c);
         chunk_scores(pass, row, &c);
         chunk_losses(pass, row, &c, sum);
         if (pass->derivatives) {
             chunk_gradient(pass, &c, gradient);
-            chunk_hessian(pass, &c, hessian);
+            status = chunk_hessian(worker, pass, &c, hessian);
             if (pass->parameters > pass->count)
-                chunk_biases(pass, &c, gradient, hessian);
+                CST_TRY(chunk_biases(worker, pass, &c, gradient, hessian));
         }
         row = next;
     }
     chunk_free(worker, &c);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum) {

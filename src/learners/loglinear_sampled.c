@@ -9,6 +9,7 @@
  */
 #include "learners/loglinear_pass.h"
 
+#include "la/la.h"
 #include "la/wide.h"
 
 #include <math.h>
@@ -168,6 +169,8 @@ typedef struct scratch {
     float *y;        /* [K_eff][width] */
     double *slope;   /* [K_eff]: gradient of one row, where rows count differently */
     int32_t *heavy;  /* [entries of a row]: those that count for the biases' curvature */
+    float *gram;     /* [K_eff][K_eff], of many members */
+    cst_dense dense;
 } scratch;
 
 static void scratch_free(cst_context *context, scratch *s) {
@@ -179,6 +182,8 @@ static void scratch_free(cst_context *context, scratch *s) {
     cst_free(context, s->y);
     cst_free(context, s->slope);
     cst_free(context, s->heavy);
+    cst_free(context, s->gram);
+    cst_dense_free(context, &s->dense);
 }
 
 static cst_status scratch_alloc(cst_context *context, const cst_pass *pass, int64_t longest,
@@ -194,7 +199,10 @@ static cst_status scratch_alloc(cst_context *context, const cst_pass *pass, int6
     s->y = cst_alloc(context, pass->derivatives ? members * (size_t)s->width : 0, sizeof *s->y);
     s->slope = cst_alloc(context, members, sizeof *s->slope);
     s->heavy = cst_alloc(context, most, sizeof *s->heavy);
-    if (s->x && s->own && s->z && s->p && s->root && s->y && s->slope && s->heavy)
+    s->gram = cst_alloc(context, members >= CST_PASS_MANY ? members * members : 0, sizeof *s->gram);
+    s->dense = (cst_dense){
+        .count = pass->count, .classes = pass->table->classes, .parameters = pass->parameters};
+    if (s->x && s->own && s->z && s->p && s->root && s->y && s->slope && s->heavy && s->gram)
         return CST_OK;
     scratch_free(context, s);
     return CST_ERROR_MEMORY;
@@ -290,29 +298,62 @@ static void weighted_slopes(const cst_pass *pass, const row *r, double weight, f
         gradient[j] += weight * s->slope[j];
 }
 
-/* What biases add: their gradient, and their rows of the Hessian. y: of this row. */
-static void row_biases(const cst_pass *pass, const row *r, double weight, const float *y,
-                       scratch *s, double *gradient, double *hessian) {
+/* What biases add where few classes count: their gradient, and their rows of the Hessian. y: of
+ * this row. */
+static void sparse_biases(const cst_pass *pass, const row *r, double weight, const float *y,
+                          int32_t heavy, const scratch *s, double *gradient, double *hessian) {
     size_t k = (size_t)pass->count;
     size_t d = (size_t)pass->parameters;
     const int32_t *classes = r->block->classes + r->from;
-    int32_t heavy = 0;
-    gradient[k + (size_t)classes[r->label]] -= weight;
-    for (int64_t e = 0; e < r->count && classes[e] >= 0; e++) {
+    for (int64_t e = 0; e < r->count && classes[e] >= 0; e++)
+        gradient[k + (size_t)classes[e]] += weight * (double)s->p[e];
+    for (int32_t i = 0; i < heavy; i++) {
+        int32_t e = s->heavy[i];
         size_t class = (size_t)classes[e];
         double p = weight * (double)s->p[e];
-        gradient[k + class] += p;
-        if (s->p[e] < NEGLIGIBLE && e != r->label)
-            continue;
         double *to = hessian + (k + class) * d;
         for (size_t j = 0; j < k; j++)
             to[j] += (double)s->root[e] * (double)y[(int64_t)j * s->width + e];
         to += k;
         to[class] += p;
-        s->heavy[heavy++] = (int32_t)e;
-        for (int32_t h = 0; h < heavy; h++)
+        for (int32_t h = 0; h <= i; h++)
             to[classes[s->heavy[h]]] -= p * (double)s->p[s->heavy[h]];
     }
+}
+
+/* What biases add. */
+static cst_status row_biases(cst_context *context, const cst_pass *pass, const row *r,
+                             double weight, const float *y, scratch *s, double *gradient,
+                             double *hessian) {
+    const int32_t *classes = r->block->classes + r->from;
+    int32_t heavy = 0;
+    int64_t count = 0;
+    gradient[pass->count + classes[r->label]] -= weight;
+    for (; count < r->count && classes[count] >= 0; count++)
+        if (s->p[count] >= NEGLIGIBLE || count == r->label)
+            s->heavy[heavy++] = (int32_t)count;
+    if ((int64_t)heavy * CST_DENSE_SHARE < pass->table->classes) {
+        sparse_biases(pass, r, weight, y, heavy, s, gradient, hessian);
+        return CST_OK;
+    }
+    cst_dense_row dense = {.weight = weight,
+                           .classes = classes,
+                           .p = s->p,
+                           .root = s->root,
+                           .y = y,
+                           .width = s->width,
+                           .count = count};
+    return cst_dense_add(context, &s->dense, &dense, hessian);
+}
+
+/* The weights' part of the Hessian, of the first `used` entries of the chunk. */
+static cst_status chunk_products(cst_context *context, const cst_pass *pass, const scratch *s,
+                                 int64_t used, double *hessian) {
+    if (pass->count >= CST_PASS_MANY)
+        return cst_outer_f32(context, pass->count, used, s->y, s->width, s->gram, hessian,
+                             pass->parameters);
+    products(s->y, pass->count, used, s->width, (size_t)pass->parameters, hessian);
+    return CST_OK;
 }
 
 /* Entries of the longest of the rows. */
@@ -334,7 +375,7 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
     cst_status status = scratch_alloc(context, pass, longest(pass->table, first, end), &s);
     if (status != CST_OK)
         return status;
-    for (int64_t i = first; i < end; i++) {
+    for (int64_t i = first; status == CST_OK && i < end; i++) {
         row r = row_at(pass->table, i);
         if (i + 1 < end) {
             row next = row_at(pass->table, i + 1);
@@ -349,7 +390,7 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
         if (!pass->derivatives)
             continue;
         if (used + r.count > s.width) {
-            products(s.y, pass->count, used, s.width, (size_t)pass->parameters, hessian);
+            status = chunk_products(context, pass, &s, used, hessian);
             used = 0;
         }
         if (cst_logtable_weighted(pass->table))
@@ -357,11 +398,12 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
         else
             slopes(s.x, pass->count, r.count, r.label, s.p, s.root, s.width, gradient, s.y + used);
         if (pass->parameters > pass->count)
-            row_biases(pass, &r, weight, s.y + used, &s, gradient, hessian);
+            CST_TRY(row_biases(context, pass, &r, weight, s.y + used, &s, gradient, hessian));
         used += r.count;
     }
     if (pass->derivatives)
-        products(s.y, pass->count, used, s.width, (size_t)pass->parameters, hessian);
+        CST_TRY(chunk_products(context, pass, &s, used, hessian));
+    CST_TRY(cst_dense_end(context, &s.dense, gradient, hessian));
     scratch_free(context, &s);
-    return CST_OK;
+    return status;
 }

@@ -22,10 +22,11 @@ import numpy as np  # noqa: E402
 
 import common  # noqa: E402
 import fits  # noqa: E402
+import startup as short  # noqa: E402
 from common import (CORES, IMAGENET, MIDDLE, ROOT, SERIES, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
                     timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
-from page import page, row, with_before  # noqa: E402
+from page import clock, page, row, with_before  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 import greedy_numpy  # noqa: E402
@@ -207,10 +208,21 @@ def weights(about):
     return rows
 
 
+def startup(about):
+    """Whole processes, and the import after NumPy's; temporary files in TMPDIR."""
+    tools = ([common.AGAINST] if common.AGAINST else []) + [common.BUILD / "corestack"]
+    taken = short.measure(tools, 5 if SMOKE else 50)
+    names = {"help": ("`--help`", "", 0.005), "predict": ("`predict` of 600 rows", "examples/digits", 0.015),
+             "fit": ("`fit` without nesting", "examples/digits", 0.1), "import": ("`import corestack`", "NumPy apart", 0.15)}
+    return [row(what, conditions, taken[name][-1][0], seconds=most, note=f"median {clock(taken[name][-1][1])}",
+                before={"seconds": taken[name][0][0], "ended": False} if len(taken[name]) > 1 else None)
+            for name, (what, conditions, most) in names.items() if name in taken]
+
+
 ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "diffuse_nested": fits.diffuse_nested,
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "weights": weights, "growth": fits.growth}
+        "weights": weights, "startup": startup, "growth": fits.growth}
 LARGE = {"huge": fits.huge}
 
 

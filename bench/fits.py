@@ -137,8 +137,8 @@ def forty(about):
 
 
 def many_members(about):
-    """The default preset with 250 diffuse members of a small pool."""
-    return [default_row("default preset, nested", MANY_MEMBERS, about, spread="diffuse", text="diffuse, ", seconds=12,
+    """The default preset without nesting, with 250 diffuse members of a small pool."""
+    return [default_row("default preset", MANY_MEMBERS, about, NO_NESTING, spread="diffuse", text="diffuse, ", seconds=12,
                         today=61)]
 
 

@@ -101,6 +101,7 @@ typedef struct cst_loglinear_options {
     double polish; /* half the squared decrement at the end on every class of every row, where the
                       table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
+    const double *start_bias;    /* [classes]: biases to begin from; NULL: 0 */
 } cst_loglinear_options;
 
 cst_loglinear_options cst_loglinear_defaults(void);
@@ -118,6 +119,7 @@ typedef struct cst_loglinear {
     double prior_weights; /* the precisions used */
     double prior_bias;
     double decrement; /* half the squared Newton decrement at the result */
+    double begun;     /* the same at the start */
     int iterations;
 } cst_loglinear;
 

@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 
 import common  # noqa: E402
+import startup as short  # noqa: E402
 from common import (CORES, HUGE, IMAGENET, MIDDLE, PEER, ROOT, SERIES, SMOKE, WORK, drop_pool, fit,  # noqa: E402
                     kernels, machine, peer, pool, pool_bytes, run, say, timed, turns)
 
@@ -375,8 +376,17 @@ def weights(about):
     return rows
 
 
+def startup(about):
+    """Whole processes, and the import after NumPy's; temporary files in TMPDIR."""
+    taken = {name: sides[0] for name, sides in short.measure([common.BUILD / "corestack"], 5 if SMOKE else 50).items()}
+    names = {"help": ("`--help`", "", 0.005), "predict": ("`predict` of 600 rows", "examples/digits", 0.015),
+             "fit": ("`fit` without nesting", "examples/digits", 0.1), "import": ("`import corestack`", "NumPy apart", 0.15)}
+    return [row(what, conditions, taken[name][0], seconds=most, note=f"median {clock(taken[name][1])}")
+            for name, (what, conditions, most) in names.items() if name in taken]
+
+
 ROWS = {"paper": paper, "default": default, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "threads": threads, "growth": growth, "weights": weights}
+        "threads": threads, "growth": growth, "weights": weights, "startup": startup}
 LARGE = {"huge": huge}
 
 

@@ -3,7 +3,7 @@
  * moments of their own; where there is no room for one it waits for ever, also at the end of the
  * process, and where no thread can be created it interrupts the process. Before main. Paper: none.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, setenv */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, setenv, environ */
 #include "cli.h"
 
 #include <elf.h>
@@ -19,14 +19,27 @@
 
 #define SELF "/proc/self/exe"
 #define THREADS "OPENBLAS_NUM_THREADS="
-/* What the user had set, for the programs that the tool starts: a value, or nothing. */
+/* Says that the program was started again. */
 #define KEPT "CORESTACK_KEPT_OPENBLAS_NUM_THREADS"
 
-static char *find(char **environment, const char *start) {
+static char alone[] = THREADS "1";
+static char *owner; /* what the user has in the environment where `alone` is until main */
+
+static char **find(char **environment, const char *start) {
     for (; *environment; environment++)
         if (strncmp(*environment, start, strlen(start)) == 0)
-            return *environment;
+            return environment;
     return NULL;
+}
+
+/* A variable that no library reads before main. */
+static char **find_idle(char **environment) {
+    static const char *const idle[] = {"_=",    "OLDPWD=", "PWD=",     "SHLVL=", "SHELL=",
+                                       "TERM=", "USER=",   "LOGNAME=", "HOME=",  "PATH="};
+    char **place = NULL;
+    for (size_t i = 0; !place && i < sizeof idle / sizeof *idle; i++)
+        place = find(environment, idle[i]);
+    return place;
 }
 
 /* Whether the dynamic linker was started with the program's path (ld.so corestack ...). Then
@@ -56,51 +69,55 @@ static bool is_emulated(void) {
            (named.st_dev != running.st_dev || named.st_ino != running.st_ino);
 }
 
-/* OpenBLAS reads the variable before main, so the program is started again with it. This runs
- * before libc is ready and calls nothing that needs the environment, memory or streams of libc.
- * Where the program cannot be started again, as without /proc, it goes on. */
-static void start_again(int argc, char **argv, char **environment) {
-    static char alone[] = THREADS "1";
+/* Starts the program again with the variable. Where that cannot be, as without /proc, it goes on.
+ */
+static void start_again(char **argv, char **environment) {
     static const char kept[] = KEPT "=";
-    (void)argc;
-    const char *threads = find(environment, THREADS);
-    if (find(environment, kept) || (threads && strcmp(threads, alone) == 0))
-        return;
     size_t count = 0;
     while (environment[count])
         count++;
-    if (is_run_by_linker(environment, count) || is_emulated())
+    if (find(environment, kept) || is_run_by_linker(environment, count) || is_emulated())
         return;
-    const char *value = threads ? threads + strlen(THREADS) : "";
     size_t pointers = (count + 3) * sizeof(char *);
-    size_t bytes = pointers + sizeof kept + strlen(value);
+    size_t bytes = pointers + sizeof kept;
     char **changed = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (changed == MAP_FAILED)
         return;
     char *note = (char *)changed + pointers;
     memcpy(note, kept, sizeof kept);
-    memcpy(note + strlen(kept), value, strlen(value) + 1);
-    size_t to = 0;
-    for (size_t i = 0; i < count; i++)
-        if (environment[i] != threads)
-            changed[to++] = environment[i];
-    changed[to++] = alone;
-    changed[to] = note;
+    memcpy(changed, environment, count * sizeof(char *));
+    changed[count] = alone;
+    changed[count + 1] = note;
     (void)execve(SELF, argv, changed);
     (void)munmap(changed, bytes);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **,
-                                                                            char **) = start_again;
+/* OpenBLAS reads the variable before main. This runs before libc is ready and calls nothing that
+ * needs the environment, memory or streams of libc. The environment cannot grow here: where it
+ * lacks the variable, another one's place is lent to it until main. */
+static void set_one_thread(int argc, char **argv, char **environment) {
+    (void)argc;
+    char **place = find(environment, THREADS);
+    if (!place)
+        place = find_idle(environment);
+    if (!place) {
+        start_again(argv, environment);
+        return;
+    }
+    owner = *place;
+    *place = alone;
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const first)(int, char **, char **) = set_one_thread;
 
 void cli_restore_environment(void) {
-    const char *kept = getenv(KEPT);
-    if (!kept)
+    for (char **at = environ; owner && at && *at; at++)
+        if (*at == alone)
+            *at = owner;
+    if (!getenv(KEPT))
         return;
-    if (*kept)
-        (void)setenv("OPENBLAS_NUM_THREADS", kept, 1);
-    else
-        (void)unsetenv("OPENBLAS_NUM_THREADS");
+    (void)unsetenv("OPENBLAS_NUM_THREADS");
     (void)unsetenv(KEPT);
 #ifdef __linux__
     (void)prctl(PR_SET_NAME, "corestack"); /* a list of processes would have "exe" */

@@ -95,9 +95,20 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
                           double *probabilities);
 
-/* log(max(p, 1e-15)) of probabilities [rows][classes], as float32. Free *out with cst_free. */
-cst_status cst_floored_logs(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, float **out);
+/* Rows side by side in a table of logs; a block has a whole number of these. */
+enum { CST_LOG_ROWS = 32 };
+
+/* log(max(p, 1e-15)) of probabilities [rows][classes], as float32 [tiles][classes][CST_LOG_ROWS],
+ * for loops over the rows of a tile; 0 in the last tile's places without a row. Free *out with
+ * cst_free. */
+cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64_t rows,
+                         int32_t classes, float **out);
+
+/* log(max(p, 1e-15)) of [count] values in place. */
+void cst_floored_logs(int64_t count, double *values);
+
+/* softmax of rows [count][classes] of scores in place. */
+void cst_softmax_rows(int64_t count, int32_t classes, double *scores);
 
 /* Rows [count][classes] divided by their sums; a row of sum 0 becomes uniform. */
 void cst_normalise_rows(int64_t count, int32_t classes, double *values);

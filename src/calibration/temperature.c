@@ -7,9 +7,10 @@
  */
 #include "calibration/calibration.h"
 
-#include "metrics/risk.h"
+#include "la/wide.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct temperature_job {
     const int32_t *labels;
@@ -17,10 +18,45 @@ typedef struct temperature_job {
     double total;          /* their sum, or the number of rows */
     int64_t rows;
     int32_t classes;
-    float *logs; /* [rows][classes] log of the floored probabilities */
+    float *logs; /* of cst_log_tiles */
     double inverse;
     double prior; /* precision of the inverse temperature around 1, against the total NLL */
 } temperature_job;
+
+/* What a tile's rows add up over their classes, with below = log p - top: exp(b below), times
+ * below, times below squared. */
+typedef struct tile_sums {
+    double top[CST_LOG_ROWS];
+    double total[CST_LOG_ROWS];
+    double mean[CST_LOG_ROWS];
+    double square[CST_LOG_ROWS];
+} tile_sums;
+
+CST_WIDE_BODY run_tile_body(const float *restrict logs, int32_t classes, double inverse,
+                            tile_sums *restrict out) {
+    float top[CST_LOG_ROWS];
+    memcpy(top, logs, sizeof top);
+    for (int32_t c = 1; c < classes; c++)
+        for (int r = 0; r < CST_LOG_ROWS; r++) {
+            float x = logs[c * CST_LOG_ROWS + r];
+            top[r] = x > top[r] ? x : top[r];
+        }
+    memset(out, 0, sizeof *out);
+    for (int r = 0; r < CST_LOG_ROWS; r++)
+        out->top[r] = (double)top[r];
+    for (int32_t c = 0; c < classes; c++)
+        for (int r = 0; r < CST_LOG_ROWS; r++) {
+            double below = (double)logs[c * CST_LOG_ROWS + r] - out->top[r];
+            double weight = cst_exp_one_f64(inverse * below);
+            double moment = weight * below;
+            out->total[r] += weight;
+            out->mean[r] += moment;
+            out->square[r] += moment * below;
+        }
+}
+CST_WIDE(run_tile,
+         (const float *restrict logs, int32_t classes, double inverse, tile_sums *restrict out),
+         (logs, classes, inverse, out))
 
 /* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
 static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -28,28 +64,21 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     const temperature_job *job = user;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->rows, block);
-    int32_t classes = job->classes;
-    for (int64_t i = first; i < end; i++) {
-        const float *row = job->logs + (size_t)i * (size_t)classes;
-        double top = (double)row[0];
-        for (int32_t c = 1; c < classes; c++)
-            top = fmax(top, (double)row[c]);
-        double total = 0;
-        double mean = 0;
-        double square = 0;
-        for (int32_t c = 0; c < classes; c++) {
-            double below = (double)row[c] - top;
-            double weight = exp(job->inverse * below);
-            total += weight;
-            mean += weight * below;
-            square += weight * below * below;
+    double log_total[CST_LOG_ROWS];
+    tile_sums s;
+    for (; first < end; first += CST_LOG_ROWS) {
+        const float *logs = job->logs + first * job->classes;
+        int64_t count = end - first < CST_LOG_ROWS ? end - first : CST_LOG_ROWS;
+        run_tile(logs, job->classes, job->inverse, &s);
+        cst_log_f64(count, s.total, log_total);
+        for (int64_t r = 0; r < count; r++) {
+            double mean = s.mean[r] / s.total[r];
+            double own = (double)logs[job->labels[first + r] * CST_LOG_ROWS + r] - s.top[r];
+            double counts = job->weights ? job->weights[first + r] : 1;
+            sum[0] += counts * (log_total[r] - job->inverse * own);
+            sum[1] += counts * (mean - own);
+            sum[2] += counts * (s.square[r] / s.total[r] - mean * mean);
         }
-        mean /= total;
-        double own = (double)row[job->labels[i]] - top;
-        double counts = job->weights ? job->weights[i] : 1;
-        sum[0] += counts * (log(total) - job->inverse * own);
-        sum[1] += counts * (mean - own);
-        sum[2] += counts * (square / total - mean * mean);
     }
     return CST_OK;
 }
@@ -138,7 +167,7 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
     for (int64_t i = 0; weights && i < rows; i++)
         job.total += weights[i];
     double loss = 0;
-    cst_status status = cst_floored_logs(context, probabilities, rows, classes, &job.logs);
+    cst_status status = cst_log_tiles(context, probabilities, rows, classes, &job.logs);
     CST_TRY(search(context, &job, temperature, &loss));
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
@@ -154,17 +183,10 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
 
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
                           double *probabilities) {
-    for (int64_t i = 0; i < count; i++) {
-        double *row = probabilities + (size_t)i * (size_t)classes;
-        double top = 0;
-        double total = 0;
-        for (int32_t c = 0; c < classes; c++)
-            top = fmax(top, fmax(row[c], CST_NLL_FLOOR));
-        for (int32_t c = 0; c < classes; c++) {
-            row[c] = exp(log(fmax(row[c], CST_NLL_FLOOR) / top) / temperature);
-            total += row[c];
-        }
-        for (int32_t c = 0; c < classes; c++)
-            row[c] /= total;
-    }
+    int64_t cells = count * classes;
+    double inverse = 1 / temperature;
+    cst_floored_logs(cells, probabilities);
+    for (int64_t j = 0; j < cells; j++)
+        probabilities[j] *= inverse;
+    cst_softmax_rows(count, classes, probabilities);
 }

@@ -9,13 +9,13 @@
 #include "calibration/calibration.h"
 #include "calibration/descent.h"
 
-#include "metrics/risk.h"
+#include "la/wide.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct vector_job {
-    const float *logs; /* [rows][classes] */
+    const float *logs; /* of cst_log_tiles */
     const int32_t *labels;
     int64_t rows;
     int32_t classes;
@@ -24,57 +24,102 @@ typedef struct vector_job {
     const double *theta; /* [2C]: slopes, then intercepts */
 } vector_job;
 
-/* softmax of the row's scores into q; returns the log of the normaliser. */
-static double softmax_row(const vector_job *job, const float *row, double *q) {
-    int32_t classes = job->classes;
-    const double *slopes = job->theta;
-    const double *intercepts = job->theta + classes;
-    double top = -INFINITY;
-    double total = 0;
-    for (int32_t c = 0; c < classes; c++) {
-        q[c] = slopes[c] * (double)row[c] + intercepts[c];
-        top = fmax(top, q[c]);
+/* exp of the scores minus the row's largest, [classes][CST_LOG_ROWS], with that and the sums. */
+CST_WIDE_BODY exp_tile_body(const float *restrict logs, int32_t classes,
+                            const double *restrict theta, double *restrict q, double *restrict top,
+                            double *restrict total) {
+    for (int r = 0; r < CST_LOG_ROWS; r++) {
+        top[r] = -INFINITY;
+        total[r] = 0;
     }
     for (int32_t c = 0; c < classes; c++) {
-        q[c] = exp(q[c] - top);
-        total += q[c];
+        double slope = theta[c];
+        double intercept = theta[classes + c];
+        for (int r = 0; r < CST_LOG_ROWS; r++) {
+            double score = slope * (double)logs[c * CST_LOG_ROWS + r] + intercept;
+            q[c * CST_LOG_ROWS + r] = score;
+            top[r] = score > top[r] ? score : top[r];
+        }
     }
     for (int32_t c = 0; c < classes; c++)
-        q[c] /= total;
-    return top + log(total);
+        for (int r = 0; r < CST_LOG_ROWS; r++) {
+            double value = cst_exp_one_f64(q[c * CST_LOG_ROWS + r] - top[r]);
+            q[c * CST_LOG_ROWS + r] = value;
+            total[r] += value;
+        }
 }
+CST_WIDE(exp_tile,
+         (const float *restrict logs, int32_t classes, const double *restrict theta,
+          double *restrict q, double *restrict top, double *restrict total),
+         (logs, classes, theta, q, top, total))
+
+/* Where a block's sums of a class are, [5][classes]: gradient by slope and by intercept, then the
+ * 2 x 2 block of the Hessian. */
+enum { BY_SLOPE, BY_INTERCEPT, SLOPE_TWICE, MIXED, INTERCEPT_TWICE, SUMS, LANES = 8 };
+
+/* The sum of a tile's values, of a fixed order; overwrites them. */
+static inline __attribute__((always_inline)) double sum_tile(double *restrict v) {
+    for (int r = 0; r < LANES; r++)
+        v[r] = (v[r] + v[r + LANES]) + (v[r + 2 * LANES] + v[r + 3 * LANES]);
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
+
+/* Adds the sums over a tile's rows. inverse: 1 over the rows' totals. */
+CST_WIDE_BODY add_tile_body(const float *restrict logs, int32_t classes, const double *restrict q,
+                            const double *restrict inverse, const double *restrict weight,
+                            double *restrict sums) {
+    for (int32_t c = 0; c < classes; c++) {
+        double terms[SUMS][CST_LOG_ROWS];
+        for (int r = 0; r < CST_LOG_ROWS; r++) {
+            double x = (double)logs[c * CST_LOG_ROWS + r];
+            double p = q[c * CST_LOG_ROWS + r] * inverse[r];
+            double share = weight[r] * p;
+            double spread = share * (1 - p);
+            terms[BY_SLOPE][r] = share * x;
+            terms[BY_INTERCEPT][r] = share;
+            terms[SLOPE_TWICE][r] = spread * x * x;
+            terms[MIXED][r] = spread * x;
+            terms[INTERCEPT_TWICE][r] = spread;
+        }
+        for (int j = 0; j < SUMS; j++)
+            sums[j * classes + c] += sum_tile(terms[j]);
+    }
+}
+CST_WIDE(add_tile,
+         (const float *restrict logs, int32_t classes, const double *restrict q,
+          const double *restrict inverse, const double *restrict weight, double *restrict sums),
+         (logs, classes, q, inverse, weight, sums))
 
 static cst_status loss_block(cst_context *worker, void *user, int64_t block, double *sum) {
     const vector_job *job = user;
     int32_t classes = job->classes;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->rows, block);
-    double *q = cst_alloc(worker, (size_t)classes, sizeof *q);
+    double top[CST_LOG_ROWS];
+    double total[CST_LOG_ROWS];
+    double inverse[CST_LOG_ROWS];
+    double weight[CST_LOG_ROWS];
+    double *q = cst_alloc(worker, (size_t)classes * CST_LOG_ROWS, sizeof *q);
     if (!q)
         return CST_ERROR_MEMORY;
-    double *by_slope = sum + 1;
-    double *by_intercept = by_slope + classes;
-    double *slope_twice = by_intercept + classes;
-    double *mixed = slope_twice + classes;
-    double *intercept_twice = mixed + classes;
-    for (int64_t i = first; i < end; i++) {
-        const float *row = job->logs + (size_t)i * (size_t)classes;
-        int32_t label = job->labels[i];
-        double weight = job->weights ? job->weights[i] : 1;
-        double normaliser = softmax_row(job, row, q);
-        sum[0] += weight * (normaliser - job->theta[label] * (double)row[label] -
-                            job->theta[classes + label]);
-        by_slope[label] -= weight * (double)row[label];
-        by_intercept[label] -= weight;
-        for (int32_t c = 0; c < classes; c++) {
-            double x = (double)row[c];
-            double share = weight * q[c];
-            double spread = share * (1 - q[c]);
-            by_slope[c] += share * x;
-            by_intercept[c] += share;
-            slope_twice[c] += spread * x * x;
-            mixed[c] += spread * x;
-            intercept_twice[c] += spread;
+    double *sums = sum + 1;
+    for (; first < end; first += CST_LOG_ROWS) {
+        const float *logs = job->logs + first * classes;
+        int64_t count = end - first < CST_LOG_ROWS ? end - first : CST_LOG_ROWS;
+        exp_tile(logs, classes, job->theta, q, top, total);
+        for (int64_t r = 0; r < CST_LOG_ROWS; r++) {
+            inverse[r] = 1 / total[r];
+            weight[r] = r < count ? job->weights ? job->weights[first + r] : 1 : 0;
+        }
+        add_tile(logs, classes, q, inverse, weight, sums);
+        cst_log_f64(CST_LOG_ROWS, total, total);
+        for (int64_t r = 0; r < count; r++) {
+            int32_t label = job->labels[first + r];
+            double x = (double)logs[label * CST_LOG_ROWS + r];
+            sum[0] += weight[r] *
+                      (top[r] + total[r] - job->theta[label] * x - job->theta[classes + label]);
+            sums[BY_SLOPE * classes + label] -= weight[r] * x;
+            sums[BY_INTERCEPT * classes + label] -= weight[r];
         }
     }
     cst_free(worker, q);
@@ -87,7 +132,7 @@ static cst_status evaluate(cst_context *context, void *user, const double *theta
     size_t classes = (size_t)job->classes;
     size_t size = 2 * classes;
     job->theta = theta;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(job->rows), 1 + 5 * classes,
+    cst_status status = cst_reduce_blocks(context, cst_block_count(job->rows), 1 + SUMS * classes,
                                           loss_block, job, sums);
     double precision = job->shrink > 0 ? job->shrink : CST_VECTOR_PRIOR;
     double center = 1;
@@ -135,7 +180,7 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
         options = &plain;
     float *logs = NULL;
     size_t c = (size_t)classes;
-    cst_status status = cst_floored_logs(context, probabilities, rows, classes, &logs);
+    cst_status status = cst_log_tiles(context, probabilities, rows, classes, &logs);
     double *theta = cst_alloc(context, 2 * c, sizeof *theta);
     if (status == CST_OK && !theta)
         status = CST_ERROR_MEMORY;
@@ -146,7 +191,7 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
                       .weights = options->weights,
                       .shrink = options->shrink};
     const cst_descent descent = {.size = 2 * c,
-                                 .sums = 1 + 5 * c,
+                                 .sums = 1 + SUMS * c,
                                  .tolerance = options->tolerance,
                                  .evaluate = evaluate,
                                  .solve = solve_blocks,
@@ -168,19 +213,11 @@ cst_status cst_vector_fit(cst_context *context, const float *probabilities, int6
 
 void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
                      double *probabilities) {
+    cst_floored_logs(count * classes, probabilities);
     for (int64_t i = 0; i < count; i++) {
-        double *row = probabilities + (size_t)i * (size_t)classes;
-        double top = -INFINITY;
-        double total = 0;
-        for (int32_t c = 0; c < classes; c++) {
-            row[c] = slopes[c] * log(fmax(row[c], CST_NLL_FLOOR)) + intercepts[c];
-            top = fmax(top, row[c]);
-        }
-        for (int32_t c = 0; c < classes; c++) {
-            row[c] = exp(row[c] - top);
-            total += row[c];
-        }
+        double *row = probabilities + i * classes;
         for (int32_t c = 0; c < classes; c++)
-            row[c] /= total;
+            row[c] = slopes[c] * row[c] + intercepts[c];
     }
+    cst_softmax_rows(count, classes, probabilities);
 }

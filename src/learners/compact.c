@@ -10,14 +10,17 @@
 
 /* Sizes are told apart by their exponent and the first two bits after it. */
 enum { SIZE_SHIFT = 21, SIZE_COUNT = 1 << (31 - SIZE_SHIFT) };
-/* Classes of a row that are kept at least, on average. */
+/* Classes of a row that are kept at least, and in a table of diffuse rows at most, on average. */
 static const double ENTRIES = 32;
+static const double MOST_ENTRIES = 128;
+/* Rows that tell whether a table's are diffuse. */
+enum { LOOK_ROWS = 128 };
 /* Floats of a member that are read at a time. */
 enum { PIECE_FLOATS = 1 << 17 };
 /* Blocks that are laid together. */
 enum { SEGMENT_BLOCKS = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
-enum { LOGS_SHARE = 8 };
+enum { LOGS_SHARE = 4 };
 
 cst_compact_options cst_compact_defaults(void) {
     return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};
@@ -48,10 +51,22 @@ static uint32_t size_of(float q) {
     return bits >> SIZE_SHIFT;
 }
 
-/* The row's own cut: lower than asked for where that would keep fewer than ENTRIES classes. The
- * number that is kept at a cut is that of the classes above it and the sum of the others over it.
- */
-static double row_cut(const float *q, int32_t classes, double cut, row_scratch *s) {
+/* Classes that are kept at a cut, on average. */
+static double kept_at(const float *q, int32_t classes, double cut) {
+    double above = 0;
+    double below = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        bool over = (double)q[c] >= cut;
+        above += over ? 1 : 0;
+        below += over ? 0 : (double)q[c];
+    }
+    return above + below / cut;
+}
+
+/* The row's own cut: lower than asked for where that would keep fewer than ENTRIES classes, and
+ * higher where it would keep more than `most`. The number that is kept at a cut is that of the
+ * classes above it and the sum of the others over it. */
+static double row_cut(const float *q, int32_t classes, double cut, double most, row_scratch *s) {
     memset(s->count, 0, SIZE_COUNT * sizeof *s->count);
     memset(s->sum, 0, SIZE_COUNT * sizeof *s->sum);
     double below = 0;
@@ -61,15 +76,18 @@ static double row_cut(const float *q, int32_t classes, double cut, row_scratch *
         s->sum[size] += (double)q[c];
         below += (double)q[c];
     }
+    bool high = kept_at(q, classes, cut) > most;
+    double limit = high ? most : ENTRIES;
     double above = 0;
     double best = cut;
-    for (int32_t b = SIZE_COUNT - 1; b > 0 && above < ENTRIES; b--) {
+    for (int32_t b = SIZE_COUNT - 1; b > 0 && above < limit; b--) {
         uint32_t bits = (uint32_t)b << SIZE_SHIFT;
         float edge = 0;
         memcpy(&edge, &bits, sizeof edge);
         above += s->count[b];
         below -= s->sum[b];
-        if ((double)edge < cut && above + below / (double)edge <= ENTRIES)
+        bool better = high ? (double)edge > cut : (double)edge < cut;
+        if (better && above + below / (double)edge <= limit)
             best = (double)edge;
     }
     return best;
@@ -115,6 +133,7 @@ static int32_t keep_classes(const float *q, int32_t classes, int32_t label, doub
 typedef struct build_job {
     const cst_view *view;
     double cut;
+    double most; /* entries of a row, on average */
     cst_compact *table;
     int64_t piece; /* rows that are read at a time */
     int64_t first; /* block of task 0 */
@@ -261,9 +280,9 @@ static cst_status build_block(cst_context *context, void *user, int64_t task) {
         const float *q = p.row.mean + (size_t)within * (size_t)view->classes;
         int32_t kept = view->classes;
         if (status == CST_OK && !table->every_class)
-            kept =
-                keep_classes(q, view->classes, label, row_cut(q, view->classes, job->cut, &p.row),
-                             row_uniform(table->split_row[first + i]), &p.row);
+            kept = keep_classes(q, view->classes, label,
+                                row_cut(q, view->classes, job->cut, job->most, &p.row),
+                                row_uniform(table->split_row[first + i]), &p.row);
         if (!table->every_class)
             kept = (kept + CST_COMPACT_PAD - 1) / CST_COMPACT_PAD * CST_COMPACT_PAD;
         int64_t used = block->first[i];
@@ -282,6 +301,32 @@ static cst_status build_block(cst_context *context, void *user, int64_t task) {
 static int64_t piece_rows(int32_t classes) {
     int64_t rows = PIECE_FLOATS / classes;
     return rows < 8 ? 8 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+}
+
+/* Sets the most entries of a row: no limit where few rows are diffuse, so that their tables lose
+ * nothing. */
+static cst_status look_at_rows(cst_context *context, build_job *job) {
+    int64_t rows = job->view->rows;
+    int64_t count = rows < LOOK_ROWS ? rows : LOOK_ROWS;
+    build_job one = *job;
+    piece p;
+    job->most = INFINITY;
+    if (job->table->every_class || count == 0)
+        return CST_OK;
+    one.piece = 1;
+    cst_status status = piece_alloc(context, &one, &p);
+    if (status != CST_OK)
+        return status;
+    double sum = 0;
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        status = piece_read(context, &one, i * rows / count, 1, &p);
+        if (status == CST_OK)
+            sum += kept_at(p.row.mean, job->view->classes, job->cut);
+    }
+    if (sum > MOST_ENTRIES * (double)count)
+        job->most = MOST_ENTRIES;
+    piece_free(context, &p);
+    return status;
 }
 
 /* Moves `bytes` from an array of its own to *to. */
@@ -359,6 +404,7 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     if (positions)
         chosen.index = out->split_row;
     build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
+    CST_TRY(look_at_rows(context, &job));
     for (; status == CST_OK && job.first < (int64_t)blocks; job.first += SEGMENT_BLOCKS) {
         int64_t last = job.first + SEGMENT_BLOCKS;
         status = build_segment(context, &job, last < (int64_t)blocks ? last : (int64_t)blocks);
@@ -402,10 +448,20 @@ static cst_status logs_block(cst_context *context, void *user, int64_t b) {
     for (int64_t i = 0; i < cst_block_size(table->rows, b); i++) {
         int64_t count = block->first[i + 1] - block->first[i];
         int64_t at = block->first[i] * table->members;
-        for (int32_t k = 0; k < table->members; k++, at += count)
-            cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes, block->logs + at);
+        for (int32_t k = 0; k < table->members; k++, at += count) {
+            if (table->every_class)
+                cst_pass_logs(block->p + at, count, job->mix[k], table->classes, true,
+                              block->exact + at);
+            else
+                cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes,
+                                  block->logs + at);
+        }
     }
     return CST_OK;
+}
+
+static size_t log_bytes(const cst_compact *table) {
+    return table->every_class ? sizeof(double) : sizeof(float);
 }
 
 /* Places for the logs of blocks first..last-1. */
@@ -415,11 +471,18 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
     size_t entries = 0;
     for (int64_t b = first; b < last; b++)
         entries += entries_of(table, b);
-    float *to = cst_alloc(context, entries * members, sizeof *to);
+    void *to = cst_alloc(context, entries * members, log_bytes(table));
+    float *single = to;
+    double *exact = to;
     table->log_segment[first / SEGMENT_BLOCKS] = to;
     for (int64_t b = first; to && b < last; b++) {
-        table->block[b].logs = to;
-        to += entries_of(table, b) * members;
+        if (table->every_class) {
+            table->block[b].exact = exact;
+            exact += entries_of(table, b) * members;
+        } else {
+            table->block[b].logs = single;
+            single += entries_of(table, b) * members;
+        }
     }
     return to ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -428,8 +491,8 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     size_t members = (size_t)table->members;
     int64_t blocks = cst_block_count(table->rows);
     logs_job job = {.table = table, .mix = mix};
-    if (table->every_class || table->log_mix ||
-        cst_compact_bytes(table) > cst_context_memory(context) / LOGS_SHARE)
+    size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
+    if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
     double *kept = cst_alloc(context, members, sizeof *kept);
     cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;

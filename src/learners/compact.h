@@ -18,6 +18,13 @@
  * cut = 1e-3, weights 1/K and t = 0.03 that is a standard deviation of 0.006 nats a row, without
  * sign: 4e-5 nats in the mean loss of 25,000 rows, and a bias of half the variance, 2e-5. Models
  * that are published are polished on every class (learners/loglinear.h).
+ *
+ * Diffuse rows. Where rows keep more than 128 classes on average, the cut of each row that would is
+ * raised until it keeps about so many. Measured on 400 classes, 15 members, softmax of normal noise
+ * and a label ahead by 4 +- 3: the error of a row's normaliser has a standard deviation of 0.06
+ * nats for one member, 0.03 for a pool of four and 0.01 for the average of all; the mean loss is
+ * off by half the variance, 2e-3, 5e-4 and 1e-4. Of 20,000 rows with 200 classes the same members
+ * were kept, and the held-out loss of all of them was 4e-5 lower than on every class.
  */
 #ifndef CST_COMPACT_H
 #define CST_COMPACT_H
@@ -53,6 +60,7 @@ typedef struct cst_compact_block {
     float *offset;    /* [entries]: added to the score; NULL where every class is there */
     float *p;         /* for each row [members][its entries] */
     float *logs;      /* the same: logs under the table's mixing; NULL where it has none */
+    double *exact;    /* the same of a table with every class */
 } cst_compact_block;
 
 typedef struct cst_compact {
@@ -75,9 +83,10 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
                              int64_t count, double cut, cst_compact *out);
 void cst_compact_free(cst_context *context, cst_compact *table);
 
-/* Takes the logs of a table that leaves classes out, once for all of the passes that would, where
- * they take no more than a small part of the memory there may be. What a pass finds is the same
- * with and without. mix: [members], how much of the uniform distribution is in each. */
+/* Takes the logs of a table, once for all of the passes that would, where they take no more than a
+ * part of the memory there may be: in float32 where classes are left out, else in float64. What a
+ * pass finds is the same with and without. mix: [members], how much of the uniform distribution is
+ * in each. */
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
 
 /* Bytes of entries, offsets and probabilities. */

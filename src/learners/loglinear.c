@@ -67,6 +67,8 @@ typedef struct newton {
     double *sum_new;      /* the same of the trial point */
     double *factor;       /* [d*d] */
     double value;         /* penalised loss at theta */
+    double begun;         /* decrement at the start of the last run */
+    bool known;           /* `sum` is that of theta */
     bool nonnegative;     /* weights stay at or above 0 */
 } newton;
 
@@ -158,16 +160,19 @@ static double inside_bound(const newton *s, size_t j, double value) {
 static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
                              double *decrement, int *taken) {
     size_t d = (size_t)s->parameters;
-    cst_status status = evaluate(context, s, s->theta, s->sum);
+    cst_status status = s->known ? CST_OK : evaluate(context, s, s->theta, s->sum);
+    s->known = status == CST_OK;
     s->value = s->sum[0] + prior_value(s, s->theta);
     for (int i = 0; status == CST_OK; i++) {
         status = newton_step(context, s, decrement);
+        s->begun = i == 0 ? *decrement : s->begun;
         if (status != CST_OK || *decrement <= tolerance || i >= iterations)
             break;
         ++*taken;
         if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
+            s->known = false;
             break;
         }
         bool moved = false;
@@ -407,6 +412,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     CST_TRY(newton_run(context, &s, options->tolerance, options->iterations, &out->decrement,
                        &out->iterations));
     CST_TRY(newton_result(context, &s, out));
+    out->begun = s.begun;
     newton_release(context, &s);
     if (status != CST_OK)
         cst_loglinear_free(context, out);

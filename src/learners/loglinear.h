@@ -118,6 +118,7 @@ typedef struct cst_loglinear {
     double prior_weights; /* the precisions used */
     double prior_bias;
     double decrement; /* half the squared Newton decrement at the result */
+    double begun;     /* the same at the start */
     int iterations;
 } cst_loglinear;
 

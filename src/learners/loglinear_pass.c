@@ -245,24 +245,45 @@ static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chun
     return row;
 }
 
-/* Logs of the active members, and their scores. `row`: the chunk's first. */
+/* Copies the members' numbers of the chunk's rows to places of the same length, from p or, where
+ * `logs`, from the table's logs; padding is 1 or, of logs, 0. row: the chunk's first. */
+static void chunk_gather(const cst_pass *pass, int64_t row, const chunk *c, int32_t column,
+                         double *logs) {
+    const cst_logtable *table = pass->table;
+    for (int64_t i = 0; i < c->rows; i++) {
+        int64_t within = 0;
+        const cst_compact_block *block = row_at(table, row + i, &within);
+        int64_t from = block->first[within];
+        int64_t count = block->first[within + 1] - from;
+        int64_t padded = c->first[i + 1] - c->first[i];
+        int64_t at = from * table->compact->members + count * column;
+        if (logs) {
+            memcpy(logs + c->first[i], block->exact + at, (size_t)count * sizeof *logs);
+            for (int64_t e = count; e < padded; e++)
+                logs[c->first[i] + e] = 0;
+            continue;
+        }
+        float *to = c->p + c->first[i];
+        memcpy(to, block->p + at, (size_t)count * sizeof *to);
+        for (int64_t e = count; e < padded; e++)
+            to[e] = 1;
+    }
+}
+
+/* Logs of the active members, from the table where it has them under the same mixing, and their
+ * scores. row: the chunk's first. */
 static void chunk_scores(const cst_pass *pass, int64_t row, chunk *c) {
     const cst_logtable *table = pass->table;
+    const cst_compact *compact = table->compact;
     for (int32_t j = 0; j < pass->count; j++) {
         int32_t member = pass->active[j];
-        for (int64_t i = 0; i < c->rows; i++) {
-            int64_t within = 0;
-            const cst_compact_block *block = row_at(table, row + i, &within);
-            int64_t from = block->first[within];
-            int64_t count = block->first[within + 1] - from;
-            float *to = c->p + c->first[i];
-            memcpy(to, block->p + from * table->compact->members + count * table->columns[member],
-                   (size_t)count * sizeof *to);
-            for (int64_t e = count; e < c->first[i + 1] - c->first[i]; e++)
-                to[e] = 1;
-        }
+        int32_t column = table->columns[member];
+        double mix = table->mix[member];
         double *logs = c->logs + (size_t)j * (size_t)c->entries;
-        cst_pass_logs(c->p, c->entries, table->mix[member], table->classes, true, logs);
+        bool held = compact->log_mix && compact->log_mix[column] == mix;
+        chunk_gather(pass, row, c, column, held ? logs : NULL);
+        if (!held)
+            cst_pass_logs(c->p, c->entries, mix, table->classes, true, logs);
         add(logs, c->entries, pass->weights[j], c->z);
     }
 }

@@ -10,6 +10,16 @@
 #include <math.h>
 #include <string.h>
 
+/* Above MANY members a step of the backward path takes out a sixteenth of those that are left, at
+ * least. */
+enum { MANY = 64, SHARE = 16 };
+
+/* Where passes are dear, the path is followed to a share of the loss: with many members, and where
+ * the table is a sample of the classes, which leaves as much open. */
+static bool follows_closely(const cst_logtable *table) {
+    return table->compact->every_class && table->members <= MANY;
+}
+
 static cst_loglinear_options path_fit_options(const cst_logtable *table,
                                               const cst_select_options *options) {
     cst_loglinear_options fit = cst_loglinear_defaults();
@@ -20,8 +30,7 @@ static cst_loglinear_options path_fit_options(const cst_logtable *table,
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
     fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
-    /* Of a sample of the classes: what a step leaves of it is less than a tenth. */
-    fit.trusted_share = table->compact->every_class ? 0 : 1e-3;
+    fit.trusted_share = follows_closely(table) ? 0 : 1e-3; /* leaves less than a hundredth */
     return fit;
 }
 
@@ -72,10 +81,14 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return status;
 }
 
-/* Above MANY members a step of the backward path takes several of them out at once, a sixteenth of
- * those that are left: the quadratic model says which and follows them, and the fit after the step
- * sees what is left. Sizes in between have the model's sets and weights. */
-enum { MANY = 64, SHARE = 16 };
+/* How far the backward path goes between two fits where it is not followed closely. Members leave
+ * by the quadratic model of the last fit as long as the optimum that it predicts is nearer than
+ * `reach`, a decrement: that is a Newton step whose end is not looked at. What the next fit finds
+ * says how much the model leaves, which grows with the square of the distance, and sets the reach
+ * so that it stays below the tolerance. */
+static const double SAFETY = 2;
+static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
+static const double REACH_MOST = 100; /* times that distance */
 
 static int32_t batch_of(int32_t size) {
     if (size <= MANY)
@@ -96,8 +109,8 @@ static cst_status following(cst_context *context, const cst_select_options *opti
 }
 
 /* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
- * model's optimum without it. */
-static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
+ * model's optimum without it. *raised: by how much. */
+static int32_t take_cheapest(int32_t k, double *weights, const double *inv, double *raised) {
     int32_t leave = 0;
     double least = INFINITY;
     for (int32_t j = 0; j < k; j++) {
@@ -107,6 +120,7 @@ static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
             leave = j;
         }
     }
+    *raised = least;
     double ratio = weights[leave] / inv[leave * k + leave];
     for (int32_t j = 0, to = 0; j < k; j++)
         if (j != leave)
@@ -133,6 +147,9 @@ typedef struct backward {
     double *inv;     /* [members][members] */
     double *row;     /* [members] */
     bool nonnegative;
+    bool closely; /* every size is fitted */
+    double gone;  /* predicted distance of the present optimum from the point of the last fit */
+    double reach; /* up to which it is not looked at */
 } backward;
 
 static void keep_set(const backward *s, int32_t size, cst_path *out) {
@@ -141,25 +158,73 @@ static void keep_set(const backward *s, int32_t size, cst_path *out) {
         out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
 }
 
-/* One step from a fit of `size` members: as many leave as are in a batch. Returns how many are
- * left. */
-static int32_t step_back(const backward *s, int32_t size, cst_path *out) {
+/* One step from a fit of `size` members: as many leave as are in a batch, and more within reach.
+ * Returns how many are left. */
+static int32_t step_back(backward *s, int32_t size, cst_path *out) {
     int32_t end = size - batch_of(size);
-    while (size > end) {
-        int32_t leave = take_cheapest(size, s->weights, s->inv);
+    while (size > 0) {
+        double raised = 0;
+        int32_t leave = take_cheapest(size, s->weights, s->inv, &raised);
         memmove(s->active + leave, s->active + leave + 1,
                 (size_t)(size - 1 - leave) * sizeof *s->active);
-        if (size - 1 > end) {
-            shrink_inverse(size, leave, s->inv, s->row);
-            keep_set(s, size - 1, out);
-        }
-        size--;
+        s->gone += raised;
+        if (size - 1 <= end && s->gone > s->reach)
+            return size - 1;
+        shrink_inverse(size, leave, s->inv, s->row);
+        if (--size > 0)
+            keep_set(s, size, out);
     }
     return size;
 }
 
+/* What a fit from the model's optimum found says about the model. */
+static void set_reach(backward *s, const cst_loglinear_options *options, const cst_loglinear *fit,
+                      bool first) {
+    double trusted = fmax(options->trusted, options->trusted_share * fit->nll);
+    double tolerance = fmax(options->tolerance, LEFT * trusted);
+    if (s->closely || s->nonnegative) {
+        /* Members at their bound leave for nothing; others may take them up again. */
+        s->reach = s->closely ? -1 : 0;
+        s->gone = 0;
+        return;
+    }
+    if (first) {
+        s->reach = trusted;
+    } else {
+        double left = fmax(fit->begun, 1e-3 * tolerance) / (s->gone * s->gone);
+        s->reach = fmin(fmax(sqrt(tolerance / left) / SAFETY, trusted), REACH_MOST * trusted);
+    }
+    s->gone = fit->decrement;
+}
+
+cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+                          const cst_select_options *options, double **weights) {
+    size_t count = (size_t)table->members;
+    cst_loglinear fit = {0};
+    cst_loglinear_options fit_options = path_fit_options(table, options);
+    *weights = NULL;
+    if (follows_closely(table))
+        return CST_OK;
+    int32_t *active = cst_alloc(context, count, sizeof *active);
+    double *start = cst_alloc(context, count, sizeof *start);
+    cst_status status = active && start ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < table->members; k++)
+        active[k] = k;
+    CST_TRY(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
+    if (status == CST_OK) {
+        memcpy(start, fit.weights, count * sizeof *start);
+        *weights = start;
+    } else {
+        cst_free(context, start);
+    }
+    cst_loglinear_free(context, &fit);
+    cst_free(context, active);
+    return status;
+}
+
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
-                             const cst_select_options *options, cst_path *out) {
+                             const cst_select_options *options, const double *start,
+                             cst_path *out) {
     int32_t members = table->members;
     size_t count = (size_t)members;
     cst_loglinear_options fit_options = path_fit_options(table, options);
@@ -167,7 +232,8 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                   .weights = cst_alloc(context, count, sizeof *s.weights),
                   .inv = cst_alloc(context, count * count, sizeof *s.inv),
                   .row = cst_alloc(context, count, sizeof *s.row),
-                  .nonnegative = options->nonnegative};
+                  .nonnegative = options->nonnegative,
+                  .closely = follows_closely(table)};
     cst_status status = path_alloc(context, members, out);
     if (!s.active || !s.weights || !s.inv || !s.row)
         status = CST_ERROR_MEMORY;
@@ -176,8 +242,9 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     for (int32_t size = members; status == CST_OK && size >= 1;) {
         cst_loglinear fit = {0};
         status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
-                                   size == members ? NULL : s.weights, &fit);
+                                   size == members ? start : s.weights, &fit);
         if (status == CST_OK) {
+            set_reach(&s, &fit_options, &fit, size == members);
             memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
             keep_set(&s, size, out);
             status = following(context, options, &fit, s.inv);

@@ -14,8 +14,14 @@ typedef struct cst_path {
     double **weights; /* [members][size] */
 } cst_path;
 
+/* *weights: [members] of all members, fitted to a table's rows, the caller's: what paths on parts
+ * of the rows start from. NULL where they start by themselves. */
+cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+                          const cst_select_options *options, double **weights);
+
+/* start: [members] weights near the optimum of all members, or NULL. */
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
-                             const cst_select_options *options, cst_path *out);
+                             const cst_select_options *options, const double *start, cst_path *out);
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
 void cst_path_free(cst_context *context, cst_path *path);

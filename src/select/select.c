@@ -19,6 +19,7 @@ typedef struct fold_job {
     int32_t fold_count;
     const cst_select_options *options;
     bool limited;       /* on cost */
+    double *start;      /* [members]: weights of all members, fitted to all rows; NULL: none */
     cst_logtable *in;   /* [fold_count]: rows outside the fold */
     cst_logtable *held; /* [fold_count]: its rows */
     cst_path *path;     /* [fold_count + 1]: without each fold; on all rows */
@@ -48,13 +49,14 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
 }
 
 static cst_status build_path(cst_context *context, const cst_logtable *table,
-                             const cst_select_options *options, cst_path *out) {
+                             const cst_select_options *options, const double *start,
+                             cst_path *out) {
     /* Within limits on cost a search follows. Where there are more members than it looks at, they
      * join as long as they are within. */
     bool limited = cst_limited(&options->limits);
     if (limited ? table->members > CST_SEARCH_MEMBERS : options->direction == CST_SELECT_FORWARD)
         return cst_path_forward(context, table, options, out);
-    cst_status status = cst_path_backward(context, table, options, out);
+    cst_status status = cst_path_backward(context, table, options, start, out);
     if (status != CST_OK || options->direction == CST_SELECT_BACKWARD || limited)
         return status;
     cst_path forward = {0};
@@ -106,9 +108,9 @@ static double *moments_of(const fold_job *job, int64_t fold) {
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     const fold_job *job = user;
     if (task == job->fold_count)
-        return build_path(context, job->table, job->options, &job->path[task]);
+        return build_path(context, job->table, job->options, job->start, &job->path[task]);
     cst_status status = split(context, job, task);
-    CST_TRY(build_path(context, &job->in[task], job->options, &job->path[task]));
+    CST_TRY(build_path(context, &job->in[task], job->options, job->start, &job->path[task]));
     if (job->limited) /* judged when the search is done */
         return status;
     CST_TRY(held_out(context, &job->held[task], &job->path[task], moments_of(job, task)));
@@ -323,7 +325,9 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
     job.moments = cst_alloc(context, count * width, sizeof(double));
     cst_status status =
         total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job));
+    if (options->direction != CST_SELECT_FORWARD)
+        CST_TRY(cst_path_start(context, table, options, &job.start));
+    CST_TRY(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
     if (status == CST_OK && job.limited)
         status = search_within(context, &job);
     for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
@@ -343,6 +347,7 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
     cst_free(context, job.held);
     cst_free(context, job.path);
     cst_free(context, job.moments);
+    cst_free(context, job.start);
     cst_free(context, total);
     return status;
 }

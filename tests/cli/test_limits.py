@@ -178,25 +178,52 @@ class TestFaults(Limits):
 
 
 class TestEnvironment(Limits):
+    def soup(self, script, env):
+        """`soup greedy` with a program of the user, which knows the process of the tool ($tool) and says no."""
+        path = self.path("look")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nread -r _ _ _ tool _ </proc/$PPID/stat\ncd {self.folder}\n{script}\nexit 1\n")
+        os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+        self.write_checkpoints()
+        words = ["a.safetensors", "b.safetensors", "--eval", path, "--labels", "oof_labels.npy", "-o", "soup.safetensors",
+                 "--threads", "1"]
+        done = subprocess.run([TOOL, "soup", "greedy", *words], cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+
     def test_programs_of_the_user_see_their_own_environment(self):
         """The tool starts OpenBLAS with one thread; a program that it starts gets what the user set."""
-        script = self.path("look")
-        with open(script, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/sh\nenv >{self.path('seen')}\nexit 1\n")
-        os.chmod(script, os.stat(script).st_mode | stat.S_IXUSR)
-        self.write_checkpoints()
-        for value in (None, "7", "1"):
-            with self.subTest(value=value):
-                done = self.ends(
-                    ["soup", "greedy", "a.safetensors", "b.safetensors", "--eval", script, "--labels", "oof_labels.npy",
-                     "-o", "soup.safetensors"],
-                    env={} if value is None else {"OPENBLAS_NUM_THREADS": value},
-                    prefix=["env", "-C", self.folder],
-                )
-                self.assertEqual(done.returncode, 2, done.stderr)
-                with open(self.path("seen"), encoding="utf-8") as file:
-                    seen = [line.strip() for line in file if line.startswith("OPENBLAS_NUM_THREADS=")]
-                self.assertEqual(seen, [] if value is None else [f"OPENBLAS_NUM_THREADS={value}"])
+        fixed = {"PATH": os.environ["PATH"], "PWD": self.folder, "_": "tool", "HOME": "/", "ODD": "x=y"}
+        fixed.update((name, value) for name, value in BARE.items() if name.endswith("SAN_OPTIONS"))
+        for value in (None, "7", "1", ""):
+            for names in (list(fixed), ["ODD"], ["HOME"], []):
+                with self.subTest(value=value, names=names):
+                    env = {name: fixed[name] for name in fixed if name in names or name.endswith("SAN_OPTIONS")}
+                    if value is not None:
+                        env["OPENBLAS_NUM_THREADS"] = value
+                    self.soup("/usr/bin/env >seen; /bin/cat /proc/$tool/comm >name", env)
+                    with open(self.path("seen"), encoding="utf-8") as file:
+                        seen = dict(line.rstrip("\n").split("=", 1) for line in file)
+                    # By shells, and by soup.
+                    added = {"PWD", "OLDPWD", "SHLVL", "_", "CORESTACK_CANDIDATE", "CORESTACK_PREDICTIONS"}
+                    self.assertEqual({k: v for k, v in seen.items() if k not in added},
+                                     {k: v for k, v in env.items() if k not in added})
+                    with open(self.path("name"), encoding="utf-8") as file:
+                        self.assertEqual(file.read().strip(), "corestack")
+
+    @unittest.skipUnless(os.path.exists("/proc/self/auxv"), "needs /proc")
+    def test_the_tool_is_started_once(self):
+        """The environment that the kernel started it with is the user's, and it has one thread."""
+        for env in ({}, {"OPENBLAS_NUM_THREADS": "7"}):
+            with self.subTest(env=env):
+                env = {**BARE, **env}
+                self.soup("/bin/cat /proc/$tool/environ >seen; /bin/ls /proc/$tool/task >threads", env)
+                with open(self.path("seen"), "rb") as file:
+                    seen = [os.fsdecode(line) for line in file.read().split(b"\0") if line]
+                self.assertEqual(sorted(seen), sorted(f"{name}={value}" for name, value in env.items()))
+                if "ASAN_OPTIONS" not in env and "TSAN_OPTIONS" not in env:
+                    with open(self.path("threads"), encoding="utf-8") as file:
+                        self.assertEqual(len(file.read().split()), 1)
 
     def test_the_dynamic_linker_runs_the_tool(self):
         """ld.so corestack ...: /proc/self/exe is ld.so, which would take the tool's options for its own."""

@@ -377,7 +377,7 @@ static void paths_keep_the_bound(void **state) {
         cst_path path;
         cst_select_options options = {.prior = 10, .nonnegative = true};
         assert_int_equal(direction ? cst_path_forward(f->context, &table, &options, &path)
-                                   : cst_path_backward(f->context, &table, &options, &path),
+                                   : cst_path_backward(f->context, &table, &options, NULL, &path),
                          CST_OK);
         for (int s = 0; s < SHIFT_MEMBERS; s++)
             for (int j = 0; j <= s; j++)

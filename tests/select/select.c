@@ -105,7 +105,7 @@ static void backward_removes_what_is_missed_least(void **state) {
     fixture *f = *state;
     cst_select_options options = plain_options(CST_SELECT_BACKWARD);
     cst_path path;
-    assert_int_equal(cst_path_backward(f->context, &f->table, &options, &path), CST_OK);
+    assert_int_equal(cst_path_backward(f->context, &f->table, &options, NULL, &path), CST_OK);
     for (int32_t size = MEMBERS; size > 1; size--) {
         const int32_t *larger = path.set[size - 1];
         const int32_t *smaller = path.set[size - 2];
@@ -126,6 +126,28 @@ static void backward_removes_what_is_missed_least(void **state) {
     assert_false(member_of(path.set[MEMBERS - 3], MEMBERS - 2, NOISE) &&
                  member_of(path.set[MEMBERS - 3], MEMBERS - 2, COPY) &&
                  member_of(path.set[MEMBERS - 3], MEMBERS - 2, 2));
+    cst_path_free(f->context, &path);
+}
+
+/* Also at sizes whose weights are those of a larger set's quadratic model. */
+static void weights_of_every_size_are_near_the_optimum(void **state) {
+    fixture *f = *state;
+    cst_select_options options = plain_options(CST_SELECT_BACKWARD);
+    cst_path path;
+    assert_int_equal(cst_path_backward(f->context, &f->table, &options, NULL, &path), CST_OK);
+    for (int32_t s = 0; s < MEMBERS; s++) {
+        cst_loglinear_options fit_options = cst_loglinear_defaults();
+        cst_loglinear fit;
+        fit_options.bias = false;
+        fit_options.evidence = false;
+        fit_options.prior_weights = options.prior;
+        fit_options.prior_scale = 3 * options.prior;
+        assert_int_equal(cst_loglinear_fit(f->context, &f->table, path.set[s], s + 1, &fit_options,
+                                           path.weights[s], &fit),
+                         CST_OK);
+        assert_true(fit.begun < fmax(1e-3, 1e-5 * fit.nll));
+        cst_loglinear_free(f->context, &fit);
+    }
     cst_path_free(f->context, &path);
 }
 
@@ -173,7 +195,7 @@ static void held_out_losses_are_honest(void **state) {
         assert_int_equal(cst_uniform_mix_fit(f->context, &in, mix), CST_OK);
         assert_int_equal(cst_logtable_build(f->context, &in, mix, &table), CST_OK);
         assert_int_equal(cst_logtable_build(f->context, &out, mix, &held), CST_OK);
-        assert_int_equal(cst_path_backward(f->context, &table, &options, &path), CST_OK);
+        assert_int_equal(cst_path_backward(f->context, &table, &options, NULL, &path), CST_OK);
         for (int32_t s = 0; s < MEMBERS; s++) {
             for (int64_t i = 0; i < held.rows; i++) {
                 int64_t row = out.index[i];
@@ -365,6 +387,7 @@ static void same_path_for_any_threads(void **state) {
 int suite_select(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backward_removes_what_is_missed_least),
+        cmocka_unit_test(weights_of_every_size_are_near_the_optimum),
         cmocka_unit_test(forward_adds_what_helps_most),
         cmocka_unit_test(held_out_losses_are_honest),
         cmocka_unit_test(rules_follow_their_arithmetic),

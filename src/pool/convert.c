@@ -163,9 +163,10 @@ CST_WIDE_INLINE float not_below_zero(float x) {
     return cst_f32_of(bits & ~(0 - (bits >> 31)));
 }
 
-/* As `look` for ROWS_TOGETHER rows: the same sums in the same order, for what is inside. A sum waits
- * for its last addition, so several rows take as long as one. A number is outside when its magnitude
- * exceeds the largest float within the tolerance of its sign's limit; NaN exceeds both. */
+/* As `look` for ROWS_TOGETHER rows: the same sums in the same order, for what is inside. A sum
+ * waits for its last addition, so several rows take as long as one. A number is outside when its
+ * magnitude exceeds the largest float within the tolerance of its sign's limit; NaN exceeds both.
+ */
 CST_WIDE_INLINE void look_rows(const float *restrict values, int32_t width, int rows,
                                row_facts *found) {
     const uint32_t low = cst_bits_f32(0x1.0c6f7ap-20F); /* the last float up to 1e-6 */

@@ -1,10 +1,12 @@
 /*
  * Timings of the library's kernels on one input file, printed as JSON: what bench/run.py sets
- * beside NumPy. Input: int32 K, N, C; float32 predictions[K][N][C]; int32 labels[N]. Argument 2:
- * threads.
+ * beside its peers, and with `rates` how fast this machine reads memory and computes. Input: int32
+ * K, N, C; float32 predictions[K][N][C]; int32 labels[N]; `rates` reads none. Argument 2: threads.
  */
 #include "blend/greedy.h"
 #include "la/la.h"
+#include "la/wide.h"
+#include "learners/loglinear.h"
 #include "model/stack.h"
 #include "pipeline/stages.h"
 #include "redundancy/redundancy.h"
@@ -12,6 +14,7 @@
 #include <corestack/metrics.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,18 +172,15 @@ static void bench_predict(cst_context *context, const input *in) {
     settings.threshold = 1;
     settings.drop = false;
     settings.blend.rule = CST_BLEND_UNIFORM;
-    double *unknown = malloc((size_t)in->members * sizeof *unknown);
+    const cst_costs unknown = {0};
     int32_t *folds = malloc((size_t)in->rows * sizeof *folds);
     float *out = malloc((size_t)in->rows * (size_t)in->classes * sizeof *out);
-    need(unknown && folds && out, "memory");
-    for (int32_t k = 0; k < in->members; k++)
-        unknown[k] = NAN;
+    need(folds && out, "memory");
     for (int32_t i = 0; i < in->rows; i++)
         folds[i] = i % 2;
     cst_view some = in->view;
     some.rows = in->rows < 500 ? in->rows : 500;
-    need(cst_stages_run(context, &some, folds, 2, &settings, unknown, unknown, &stages) == CST_OK,
-         "fit");
+    need(cst_stages_run(context, &some, folds, 2, &settings, &unknown, &stages) == CST_OK, "fit");
     double best = INFINITY;
     for (int repeat = 0; repeat < 9; repeat++) {
         double start = cst_seconds();
@@ -190,15 +190,153 @@ static void bench_predict(cst_context *context, const input *in) {
     printf("\"predict_us\": %.3f, \"learners\": %d, \"gated\": %d", 1e6 * best / in->rows,
            (int)stages.fit.model->learners, stages.fit.model->gate.mode == CST_GATE_LEARNED);
     latencies(context, stages.fit.model, in, out);
-    free(unknown);
     free(folds);
     free(out);
     cst_stages_free(context, &stages);
     cst_options_free(context, options);
 }
 
+/* ---- one log-linear pool ---- */
+
+static void list(const char *name, const double *values, int32_t count) {
+    printf(", \"%s\": [", name);
+    for (int32_t i = 0; i < count; i++)
+        printf("%s%.17g", i ? ", " : "", values[i]);
+    printf("]");
+}
+
+/* All members, weights and biases, at the default priors and one share of the uniform distribution,
+ * on probabilities in memory. */
+static void bench_loglinear(cst_context *context, const input *in) {
+    const double share = 1e-6;
+    cst_loglinear_cv nothing = {0};
+    cst_loglinear pool;
+    double best = INFINITY;
+    double *mix = malloc((size_t)in->members * sizeof *mix);
+    need(mix != NULL, "memory");
+    for (int repeat = 0; repeat < 3; repeat++) {
+        cst_loglinear_options options = cst_loglinear_defaults();
+        options.evidence = false;
+        options.compact.share = share;
+        double start = cst_seconds();
+        need(cst_loglinear_pool(context, &in->view, NULL, 1, &nothing, &options, mix, &pool,
+                                NULL) == CST_OK,
+             "log-linear pool");
+        best = fmin(best, cst_seconds() - start);
+        if (repeat < 2)
+            cst_loglinear_free(context, &pool);
+    }
+    printf("\"loglinear\": %.6f, \"share\": %g, \"prior_weights\": %g, \"prior_bias\": %g", best,
+           share, pool.prior_weights, pool.prior_bias);
+    list("weights", pool.weights, in->members);
+    list("bias", pool.bias, in->classes);
+    cst_loglinear_free(context, &pool);
+    free(mix);
+}
+
+/* ---- rates of the machine ---- */
+
+enum { FAR = 1 << 25, NEAR = 4096, NEAR_ROUNDS = 8192 };
+
+typedef struct rate {
+    const char *name;
+    double (*work)(float *from, float *to); /* numbers that it went through */
+} rate;
+
+static double read_memory(float *from, float *to) {
+    uint64_t sum[8] = {0};
+    for (size_t i = 0; i < FAR; i += 16)
+        for (size_t j = 0; j < 8; j++) {
+            uint64_t word = 0;
+            memcpy(&word, from + i + 2 * j, sizeof word);
+            sum[j] += word;
+        }
+    for (size_t j = 1; j < 8; j++)
+        sum[0] += sum[j];
+    memcpy(to, sum, sizeof sum[0]);
+    return FAR;
+}
+
+static double copy_memory(float *from, float *to) {
+    memcpy(to, from, FAR * sizeof *to);
+    return FAR;
+}
+
+static double exponentials(float *from, float *to) {
+    for (int round = 0; round < NEAR_ROUNDS; round++)
+        cst_exp_f32(NEAR, from, to);
+    return (double)NEAR * NEAR_ROUNDS;
+}
+
+static double logarithms(float *from, float *to) {
+    for (int round = 0; round < NEAR_ROUNDS; round++)
+        cst_log_f32(NEAR, from, to);
+    return (double)NEAR * NEAR_ROUNDS;
+}
+
+typedef struct rate_work {
+    const rate *rate;
+    pthread_barrier_t *barrier;
+    double *seconds; /* of all of them together, by the first thread */
+    bool first;
+    double done;
+} rate_work;
+
+enum { RATE_ROUNDS = 5 };
+
+static void *measure_rate(void *user) {
+    rate_work *w = user;
+    float *from = malloc(FAR * sizeof *from);
+    float *to = malloc(FAR * sizeof *to);
+    need(from && to, "memory");
+    for (size_t i = 0; i < FAR; i++)
+        from[i] = 1.0F / (float)(1 + i % 1000);
+    memset(to, 1, FAR * sizeof *to);
+    for (int round = 0; round < RATE_ROUNDS; round++) {
+        (void)pthread_barrier_wait(w->barrier);
+        double start = cst_seconds();
+        w->done = w->rate->work(from, to);
+        (void)pthread_barrier_wait(w->barrier);
+        if (w->first)
+            *w->seconds = fmin(*w->seconds, cst_seconds() - start);
+    }
+    free(from);
+    free(to);
+    return NULL;
+}
+
+/* Numbers a second by all threads together. */
+static void bench_rates(int threads) {
+    static const rate rates[] = {
+        {"read", read_memory}, {"copy", copy_memory}, {"exp", exponentials}, {"log", logarithms}};
+    enum { MOST = 64 };
+    need(threads >= 1 && threads <= MOST, "threads");
+    for (size_t r = 0; r < sizeof rates / sizeof rates[0]; r++) {
+        pthread_barrier_t barrier;
+        pthread_t thread[MOST];
+        rate_work work[MOST];
+        double seconds = INFINITY;
+        need(pthread_barrier_init(&barrier, NULL, (unsigned)threads) == 0, "barrier");
+        for (int t = 0; t < threads; t++) {
+            work[t] = (rate_work){&rates[r], &barrier, &seconds, t == 0, 0};
+            need(pthread_create(&thread[t], NULL, measure_rate, &work[t]) == 0, "thread");
+        }
+        for (int t = 0; t < threads; t++)
+            (void)pthread_join(thread[t], NULL);
+        (void)pthread_barrier_destroy(&barrier);
+        printf("%s\"%s\": %.6g", r ? ", " : "", rates[r].name, threads * work[0].done / seconds);
+    }
+}
+
 int main(int argc, char **argv) {
-    need(argc == 4, "usage: kernels INPUT THREADS cka|auto|greedy|bootstrap|predict");
+    need(argc == 4, "usage: kernels INPUT THREADS "
+                    "cka|auto|greedy|bootstrap|predict|loglinear or kernels - THREADS rates");
+    if (strcmp(argv[3], "rates") == 0) {
+        printf("{");
+        bench_rates(atoi(argv[2]));
+        printf("}\n");
+        return 0;
+    }
     input in;
     cst_context *context = NULL;
     read_input(argv[1], &in);
@@ -214,6 +352,8 @@ int main(int argc, char **argv) {
         bench_greedy(context, &in);
     else if (strcmp(argv[3], "bootstrap") == 0)
         bench_bootstrap(context, &in);
+    else if (strcmp(argv[3], "loglinear") == 0)
+        bench_loglinear(context, &in);
     else
         bench_predict(context, &in);
     printf("}\n");

@@ -3,11 +3,17 @@
  * of the product. Logits of member k on a sample of class y are scale_k times the products of the
  * class embeddings with embedding[y] + shared noise + noise of the member.
  *
- *   bench-pool OUTDIR N C K [f16|f32] [seed] [threads] [test rows]
+ *   bench-pool OUTDIR N C K [f16|f32] [seed] [threads] [test rows] [peaked|diffuse|NATS]
  *
  * Classes come in groups of ten that resemble each other, so that most mass lies on 5 to 30 of
  * them; the noise is set so that members are right on about 75% of the samples. Members differ in
- * noise and temperature, and every fifth is a near-duplicate of the one before it. The same seed
+ * noise and temperature, and every fifth is a near-duplicate of the one before it.
+ *
+ * Diffuse members are independent: softmax of standard normal noise plus 4 + 3 z on the true class,
+ * z normal for each row and shared by the members. With a number, the 4 is replaced by what gives
+ * the members' mean this entropy: the larger, the fewer classes have mass.
+ *
+ * The same seed
  * gives the same files on one kind of machine whatever the number of threads (the rounding of BLAS
  * depends on the machine).
  */
@@ -44,6 +50,9 @@ typedef struct pool {
     int64_t rows, test_rows;
     int classes, members;
     bool half;
+    bool diffuse;
+    float truth; /* diffuse: mean logit of the true class */
+    double nats; /* diffuse: entropy of the members' mean that sets it; 0: it is 4 */
     uint64_t seed;
     float *embedding; /* [classes][D] */
     member *member;   /* [members] */
@@ -87,7 +96,7 @@ static inline float near_normal(uint64_t key, uint64_t place) {
     return (float)(sum - 131070) * (1.0F / 37837.2F);
 }
 
-enum { EMBEDDING = 1, LABELS = 2, QUALITY = 3, SHARED = 4, OWN = 1000 };
+enum { EMBEDDING = 1, LABELS = 2, QUALITY = 3, SHARED = 4, TRUTH = 5, OWN = 1000 };
 
 /* The test split counts its rows from here. */
 static const int64_t TEST_FIRST = INT64_C(1) << 40;
@@ -184,6 +193,19 @@ static void make_logits(const pool *p, int count, float scale, const float *x, f
                 p->embedding, D, 0, z, p->classes);
 }
 
+/* Logits of diffuse members. */
+static void make_diffuse(const pool *p, int k, int64_t first, int count, float *z) {
+    uint64_t own = stream_key(p->seed, OWN + (uint64_t)k);
+    uint64_t truth = stream_key(p->seed, TRUTH);
+    for (int i = 0; i < count; i++) {
+        float *row = z + (size_t)i * (size_t)p->classes;
+        uint64_t place = (uint64_t)(first + i) * (uint64_t)p->classes;
+        for (int c = 0; c < p->classes; c++)
+            row[c] = near_normal(own, place + (uint64_t)c);
+        row[label_of(p, first + i)] += p->truth + 3 * near_normal(truth, (uint64_t)(first + i));
+    }
+}
+
 /* ---- noise and scale ---- */
 
 /* Accuracy of member 0, as it stands, on the trial rows, and their logits at scale 1 in z. */
@@ -247,6 +269,44 @@ static void calibrate(pool *p) {
     free(x);
     free(z);
     free(work);
+}
+
+/* Mean entropy of the mean of the first rows' members. */
+static double mean_entropy(const pool *p, int rows, float *z, float *mean) {
+    size_t cells = (size_t)rows * (size_t)p->classes;
+    double entropy = 0;
+    memset(mean, 0, cells * sizeof *mean);
+    for (int k = 0; k < p->members; k++) {
+        make_diffuse(p, k, 0, rows, z);
+        softmax_rows(z, rows, p->classes);
+        for (size_t j = 0; j < cells; j++)
+            mean[j] += z[j] / (float)p->members;
+    }
+    for (size_t j = 0; j < cells; j++)
+        entropy -= (double)mean[j] * log((double)mean[j] + 1e-30);
+    return entropy / rows;
+}
+
+/* The mean logit of the true class by bisection. */
+static void set_entropy(pool *p) {
+    size_t cells = (size_t)TRIAL_ROWS * (size_t)p->classes;
+    float *z = array(cells, sizeof *z);
+    float *mean = array(cells, sizeof *mean);
+    float low = -20;
+    float high = 60;
+    for (int step = 0; step < 20; step++) {
+        p->truth = (low + high) / 2;
+        if (mean_entropy(p, TRIAL_ROWS, z, mean) > p->nats)
+            low = p->truth;
+        else
+            high = p->truth;
+    }
+    double reached = mean_entropy(p, TRIAL_ROWS, z, mean);
+    fprintf(stderr, "bench-pool: entropy of the mean %.3f nats, logit of the true class %.2f\n",
+            reached, (double)p->truth);
+    need(fabs(reached - p->nats) < 0.02 * p->nats + 0.01, "no members have this entropy");
+    free(z);
+    free(mean);
 }
 
 /* ---- files ---- */
@@ -313,8 +373,12 @@ static void to_half(const float *from, uint16_t *to, size_t count) {
 static void write_block(const pool *p, int k, int file, int64_t first, int64_t at, int count,
                         float *x, float *z) {
     size_t cells = (size_t)count * (size_t)p->classes;
-    make_features(p, k, first + at, count, x);
-    make_logits(p, count, p->scale * p->member[k].temperature, x, z);
+    if (p->diffuse) {
+        make_diffuse(p, k, first + at, count, z);
+    } else {
+        make_features(p, k, first + at, count, x);
+        make_logits(p, count, p->scale * p->member[k].temperature, x, z);
+    }
     softmax_rows(z, count, p->classes);
     size_t item = p->half ? sizeof(uint16_t) : sizeof(float);
     if (p->half)
@@ -405,8 +469,9 @@ static long long number(const char *text, long long low, long long high) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 5 || argc > 9) {
-        fprintf(stderr, "usage: bench-pool OUTDIR N C K [f16|f32] [seed] [threads] [test rows]\n");
+    if (argc < 5 || argc > 10) {
+        fprintf(stderr, "usage: bench-pool OUTDIR N C K [f16|f32] [seed] [threads] [test rows] "
+                        "[peaked|diffuse|NATS]\n");
         return 2;
     }
     pool p = {.folder = argv[1],
@@ -416,7 +481,14 @@ int main(int argc, char **argv) {
               .half = argc > 5 && strcmp(argv[5], "f16") == 0,
               .seed = argc > 6 ? (uint64_t)number(argv[6], 0, INT64_MAX) : 0,
               .threads = (int)(argc > 7 ? number(argv[7], 1, 1024) : sysconf(_SC_NPROCESSORS_ONLN)),
-              .test_rows = argc > 8 ? number(argv[8], 0, 1LL << 32) : 0};
+              .test_rows = argc > 8 ? number(argv[8], 0, 1LL << 32) : 0,
+              .diffuse = argc > 9 && strcmp(argv[9], "peaked") != 0,
+              .truth = 4};
+    if (p.diffuse && strcmp(argv[9], "diffuse") != 0) {
+        char *end = NULL;
+        p.nats = strtod(argv[9], &end);
+        need(end != argv[9] && *end == 0 && p.nats > 0 && p.nats < log(p.classes), argv[9]);
+    }
     need(argc <= 5 || p.half || strcmp(argv[5], "f32") == 0, "neither f16 nor f32");
     need(mkdir(p.folder, 0777) == 0 || errno == EEXIST, p.folder);
     openblas_set_num_threads(1);
@@ -424,7 +496,10 @@ int main(int argc, char **argv) {
     p.member = array((size_t)p.members, sizeof *p.member);
     make_embedding(&p);
     make_members(&p);
-    calibrate(&p);
+    if (!p.diffuse)
+        calibrate(&p);
+    else if (p.nats > 0)
+        set_entropy(&p);
     write_split(&p, "oof", 0, p.rows);
     if (p.test_rows > 0)
         write_split(&p, "test", TEST_FIRST, p.test_rows);

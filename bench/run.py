@@ -1,7 +1,9 @@
 """Times corestack beside its peers and writes docs/benchmarks.md. Called by bench/run.sh (`make bench`).
 
-    run.py [--large] [NAME ...]      NAME: one of the functions in ROWS; without names all but the large ones
+    run.py [--large] [--against TOOL] [NAME ...]
+                                     NAME: one of the functions in ROWS; without names all but the large ones
 
+--against: a build of an older version, which makes the same fits in turns (BENCH_AGAINST=TOOL is the same).
 BENCH_DIR: where pools are made (18 GB for the large one); BENCH_LARGE=1 is --large; BENCH_SMOKE=1 runs every row on
 something tiny and writes nothing. Every row is a function that measures both sides of its ratio in turns and returns
 what the table says. What was measured is kept in bench/results.json, so that a row can be run alone; the page is written
@@ -10,199 +12,29 @@ from that file.
 import json
 import math
 import os
+import pathlib
 import shutil
 import sys
+import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 
 import common  # noqa: E402
+import fits  # noqa: E402
 import startup as short  # noqa: E402
-from common import (CORES, HUGE, IMAGENET, MIDDLE, PEER, ROOT, SERIES, SMOKE, WORK, drop_pool, fit,  # noqa: E402
-                    kernels, machine, peer, pool, pool_bytes, run, say, timed, turns)
+from common import (CORES, IMAGENET, MIDDLE, ROOT, SERIES, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
+                    timed, turns)
+from fits import arrays, shape_text, write_input  # noqa: E402
+from page import clock, page, row, with_before  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 import greedy_numpy  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results.json"
-NO_NESTING = "evaluate.nested=false"
-
-
-def shape_text(shape):
-    return "N = {:,}, C = {:,}, K = {}".format(*shape)
-
-
-# ---- floors
-
-def fit_flops(rows, classes, members, kept, refits, folds=5, hidden=32, epochs=30, gate_rows=20000, judged=2**20):
-    """Multiplications and additions that the paper's preset cannot do without: CKA features and their products, gates
-    trained and evaluated, Grams. `refits` counts fits of the meta-level after the first, which judge removals on
-    `judged` (sample, class) pairs where there are more."""
-    landmarks = math.ceil(math.sqrt(rows))
-    cka = members * 2 * rows * landmarks * (classes + landmarks) + members * (members + 1) * rows * landmarks**2
-    gate = hidden * (kept + 12)
-    width = kept + 14
-    train = (folds + 1) * gate_rows * epochs * 6 * gate
-    pair = folds * (2 * gate + width**2)
-    return cka + train + rows * classes * pair + refits * (train + min(rows * classes, judged) * pair)
-
-
-def floor(manifest, flops, about):
-    return max(pool_bytes(manifest) / about["read_cached"], flops / about["sgemm_2"])
-
-
-def least_refits(document):
-    """Fits that drop-and-refit makes at least: every member left out once, each that went, and a last pass."""
-    redundant = sum(d["because"] == "redundant" for d in document["dropped"])
-    first = document["models_in"] - redundant
-    gone = first - document["models_kept"]
-    return first, (first + gone + (document["models_kept"] if gone else 0)) if first > 1 else 0
-
-
-def positions(document, without):
-    """Members of the first fit, before drop-and-refit, as positions."""
-    names = [m["name"] for m in document["members"]]
-    gone = {d["name"] for d in document["dropped"] if d["because"] in without}
-    return ",".join(str(i) for i, name in enumerate(names) if name not in gone)
-
-
-# ---- fits
-
-def paper(about):
-    """ImageNet shape, the paper's preset without nesting, alone and with refit.drop, against NumPy and PyTorch; floor at the full size."""
-    small = pool(*PEER)
-    nodrop, drop = [NO_NESTING], [NO_NESTING, "refit.drop=true"]
-    kept = positions(fit(small, *nodrop), ("redundant",))
-
-    def ours():
-        document = fit(small, *nodrop)
-        return document["wall"], document
-
-    def theirs():
-        document = peer("paper_numpy.py", small, CORES, "none", kept)
-        return document["seconds"]["total"], document
-
-    (mine, _), (other, _) = turns(ours, theirs)
-    whole = fit(small, *drop)
-    first, refits = least_refits(whole)
-    one = peer("paper_numpy.py", small, CORES, "one", kept)
-    estimate = one["seconds"]["total"] + refits * one["seconds"]["drop"] * (first + whole["models_kept"]) / (2 * first)
-    full = pool(*IMAGENET)
-    plain = fit(full, *nodrop)
-    theirs_full = peer("paper_numpy.py", full, CORES, "none", positions(plain, ("redundant",)))
-    document = fit(full, *drop)
-    first_full, refits_full = least_refits(document)
-    flops = fit_flops(*IMAGENET, first_full, refits_full)
-    least = floor(full, flops, about)
-    shape = f"{shape_text(PEER)}, {len(kept.split(','))} members after CKA on both sides"
-    whole_shape = f"{shape_text(IMAGENET)}, float32, no nesting"
-    return [
-        row("paper preset", shape, mine, "NumPy and PyTorch, two threads", other, target=10),
-        row("paper preset with drop-and-refit", shape, whole["wall"], "NumPy and PyTorch, two threads", estimate, target=10,
-            note=f"one refit of the peer measured, times the {refits} that the drops found here take at least, "
-                 "smaller as members go"),
-        row("paper preset with drop-and-refit, ImageNet shape", whole_shape, document["wall"],
-            rss=document["rss"], floor=least, most=4, stages=document["seconds"],
-            note=f"{first_full} members after CKA, {document['models_kept']} kept, at least {refits_full} refits; "
-                 f"floor: {flops / 1e12:.2f} TFLOP, {pool_bytes(full) / 1e9:.2f} GB"),
-        row("paper preset, ImageNet shape", whole_shape,
-            plain["wall"], "NumPy and PyTorch, two threads", theirs_full["seconds"]["total"], target=10,
-            rss=plain["rss"], floor=floor(full, fit_flops(*IMAGENET, first_full, 0), about), most=4,
-            stages=plain["seconds"], note="the peer measured once"),
-    ]
-
-
-def default(about):
-    """The default preset with its nested selection on the ImageNet shape."""
-    document = fit(pool(*IMAGENET), preset="default")
-    return [row("default preset, nested, ImageNet shape", f"{shape_text(IMAGENET)}, float32, two threads",
-                document["wall"], rss=document["rss"], seconds=60, stages=document["seconds"],
-                note=f"{document['models_kept']} members kept, nested NLL {document['oof']['nll']:.4f}")]
-
-
-def huge(about):
-    """17.75 GB in float16 inside 2 GiB (--large)."""
-    manifest = pool(*HUGE, "f16")
-    out = []
-    for preset, settings in (("paper", [NO_NESTING]), ("default", [NO_NESTING])):
-        document = fit(manifest, *settings, preset=preset, memory="2GiB")
-        out.append(row(f"{preset} preset, 17.75 GB of float16", f"{shape_text(HUGE)}, --memory 2GiB",
-                       document["wall"], rss=max(document["rss"], document["peak_rss_bytes"]), limit=2 << 30,
-                       floor=pool_bytes(manifest) / about["read_cached"], stages=document["seconds"],
-                       note=f"{document['models_kept']} members kept; the floor is reading once; peak by the fit's own "
-                            f"count {document['peak_rss_bytes'] / 2**30:.2f} GiB, by the kernel's "
-                            f"{document['rss'] / 2**30:.2f} GiB"))
-    drop_pool(manifest)
-    return out
-
-
-def threads(about):
-    """The same fit on one thread and on two; the models must be the same bytes."""
-    manifest = pool(*MIDDLE)
-    out = []
-    for preset, settings in (("paper", [NO_NESTING]), ("default", [NO_NESTING])):
-        def one(n):
-            def call():
-                document = fit(manifest, *settings, preset=preset, threads=n, model=WORK / f"threads{n}.cstack")
-                return document["wall"], document
-            return call
-        (two_s, two), (one_s, alone) = turns(one(2), one(1))
-        same = (WORK / "threads1.cstack").read_bytes() == (WORK / "threads2.cstack").read_bytes()
-        out.append(row(f"{preset} preset, two threads", shape_text(MIDDLE), two_s, "one thread", one_s,
-                       target=1.8, rss=two["rss"],
-                       note=("models the same to the byte" if same else "**models differ**")
-                       + f"; {two['cpu']:.1f} CPU seconds on two threads, {alone['cpu']:.1f} on one, "
-                         f"{two['cpu'] / two_s:.2f} cores busy"))
-        if not same:
-            raise SystemExit("bench: one and two threads gave different models")
-    return out
-
-
-def growth(about):
-    """Seconds of a fit by stage as N, C and K grow."""
-    base = {"N": 2000, "C": 100, "K": 8}
-    sizes = {"N": [1000, 2000, 4000, 8000, 16000], "C": [50, 100, 200, 400, 800], "K": [4, 8, 16, 32]}
-    if SMOKE:
-        base, sizes = {"N": 500, "C": 20, "K": 4}, {"N": [500, 700], "C": [20, 30], "K": [4, 5]}
-    stages = ("read", "cka", "select", "gate", "ridge", "blend", "drop", "total")
-    tables = []
-    for preset, settings in (("paper", [NO_NESTING]), ("default", [NO_NESTING])):
-        for axis, values in sizes.items():
-            lines = []
-            for value in values:
-                shape = {**base, axis: value}
-                manifest = pool(shape["N"], shape["C"], shape["K"])
-                seconds = min((fit(manifest, *settings, preset=preset)["seconds"] for _ in range(2)),
-                              key=lambda s: s["total"])
-                lines.append([value] + [seconds.get(stage) or 0 for stage in stages])
-                if shape != base:
-                    drop_pool(manifest)
-            x = np.log([line[0] for line in lines])
-            slopes = [float(np.polyfit(x, np.log([line[1 + j] for line in lines]), 1)[0])
-                      if all(line[1 + j] > 0.005 for line in lines) else None for j in range(len(stages))]
-            tables.append({"preset": preset, "axis": axis, "stages": stages, "lines": lines, "slopes": slopes,
-                           "fixed": {k: v for k, v in base.items() if k != axis}})
-    return {"tables": tables}
 
 
 # ---- CKA
-
-def write_input(predictions, labels):
-    path = WORK / "input.bin"
-    WORK.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
-        np.array([len(predictions), len(labels), predictions[0].shape[1]], np.int32).tofile(file)
-        for p in predictions:
-            np.ascontiguousarray(p, np.float32).tofile(file)
-        labels.astype(np.int32).tofile(file)
-    return path
-
-
-def arrays(manifest):
-    folder = manifest.parent
-    names = sorted(folder.glob("m*.oof.npy"))
-    return [np.load(name, mmap_mode="r") for name in names], np.load(folder / "oof_labels.npy")
-
 
 def exact_strips(manifest, strips, height=500):
     """Seconds of a strip of rows of all kernels and of all pairs' sums, and how many strips there are: exact CKA as one
@@ -360,7 +192,7 @@ def weights(about):
             return from_start("floor", bare, written)
 
         written = size * 2**20 * (6 if what == "fit" else 1)
-        return turns(ours, floor_of, 5)
+        return turns(ours, floor_of, 3)
 
     for what, name, cold, most in (("mean", "mean of checkpoints", False, 2), ("swa", "running average (SWA)", False, 2),
                                    ("swa", "running average (SWA), files out of the page cache", True, 2),
@@ -378,120 +210,33 @@ def weights(about):
 
 def startup(about):
     """Whole processes, and the import after NumPy's; temporary files in TMPDIR."""
-    taken = {name: sides[0] for name, sides in short.measure([common.BUILD / "corestack"], 5 if SMOKE else 50).items()}
+    tools = ([common.AGAINST] if common.AGAINST else []) + [common.BUILD / "corestack"]
+    taken = short.measure(tools, 5 if SMOKE else 50)
     names = {"help": ("`--help`", "", 0.005), "predict": ("`predict` of 600 rows", "examples/digits", 0.015),
              "fit": ("`fit` without nesting", "examples/digits", 0.1), "import": ("`import corestack`", "NumPy apart", 0.15)}
-    return [row(what, conditions, taken[name][0], seconds=most, note=f"median {clock(taken[name][1])}")
+    return [row(what, conditions, taken[name][-1][0], seconds=most, note=f"median {clock(taken[name][-1][1])}",
+                before={"seconds": taken[name][0][0], "ended": False} if len(taken[name]) > 1 else None)
             for name, (what, conditions, most) in names.items() if name in taken]
 
 
-ROWS = {"paper": paper, "default": default, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "threads": threads, "growth": growth, "weights": weights, "startup": startup}
-LARGE = {"huge": huge}
-
-
-# ---- the page
-
-def row(what, conditions, ours, against=None, theirs=None, target=None, seconds=None, floor=None, most=None, rss=None,
-        limit=None, note="", stages=None, error=None, most_error=None):
-    """target: least ratio; seconds: most time; most: largest multiple of the floor; limit: most resident bytes;
-    most_error: of `error`."""
-    met = []
-    if target and theirs:
-        met.append(theirs / ours >= target)
-    if seconds:
-        met.append(ours < seconds)
-    if most and floor:
-        met.append(ours <= most * floor)
-    if limit:
-        met.append(rss <= limit)
-    if most_error:
-        met.append(error <= most_error)
-    goal = [f"{target}x" if target else "", f"under {clock(seconds)}" if seconds else "",
-            f"{most}x floor" if most else "", f"{limit / 2**30:g} GiB" if limit else "",
-            f"error {most_error:g}" if most_error else ""]
-    return {"what": what, "conditions": conditions, "ours_s": ours, "peer": against, "peer_s": theirs, "floor_s": floor,
-            "rss": rss, "goal": ", ".join(g for g in goal if g), "met": all(met) if met else None, "note": note,
-            "stages": stages}
-
-
-def clock(seconds):
-    if seconds is None:
-        return ""
-    for unit, scale in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale or unit == "µs":
-            return f"{seconds / scale:.3g} {unit}"
-    return ""
-
-
-def table(rows):
-    out = ["| what | conditions | time | against | its time | ratio | floor | times floor | peak memory | target | met |",
-           "|---|---|---|---|---|---|---|---|---|---|---|"]
-    notes = []
-    for r in rows:
-        mark = ""
-        if r["note"]:
-            notes.append(r["note"])
-            mark = f" [{len(notes)}]"
-        ratio = f"{r['peer_s'] / r['ours_s']:.1f}" if r["peer_s"] else ""
-        above = f"{r['ours_s'] / r['floor_s']:.1f}" if r["floor_s"] else ""
-        memory = f"{r['rss'] / 2**30:.2f} GiB" if r["rss"] else ""
-        met = {True: "met", False: "**not met**", None: ""}[r["met"]]
-        out.append(f"| {r['what']}{mark} | {r['conditions']} | {clock(r['ours_s'])} | {r['peer'] or ''} | "
-                   f"{clock(r['peer_s'])} | {ratio} | {clock(r['floor_s'])} | {above} | {memory} | {r['goal']} | {met} |")
-    return out + [""] + [f"{i}. {note}" for i, note in enumerate(notes, 1)]
-
-
-def stage_table(rows):
-    rows = [r for r in rows if r.get("stages")]
-    if not rows:
-        return []
-    names = [n for n in rows[0]["stages"]]
-    out = ["", "## Seconds by stage", "", "| fit | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    return out + [f"| {r['what']} | " + " | ".join(f"{r['stages'].get(n) or 0:.2f}" for n in names) + " |" for r in rows]
-
-
-def growth_tables(data):
-    out = ["", "## Growth", "", "Seconds of a fit by stage, two threads, without nested evaluation. The last "
-           "line is the exponent: the slope of log seconds over log size, where every time is above 5 ms."]
-    for t in data["tables"]:
-        fixed = ", ".join(f"{k} = {v:,}" for k, v in t["fixed"].items())
-        out += ["", f"Preset `{t['preset']}`, {fixed}:", "", f"| {t['axis']} | " + " | ".join(t["stages"]) + " |",
-                "|---" * (len(t["stages"]) + 1) + "|"]
-        out += ["| " + f"{line[0]:,} | " + " | ".join(f"{v:.3f}" for v in line[1:]) + " |" for line in t["lines"]]
-        out.append("| exponent | " + " | ".join("" if s is None else f"{s:.2f}" for s in t["slopes"]) + " |")
-    return out
-
-
-def write_page(results):
-    m = results["machine"]
-    disk = f"{m['read_disk'] / 1e9:.2f} GB/s around it" if m["read_disk"] else "the disk cannot be read around it"
-    text = ["# Benchmarks", "",
-            f"Written by `make bench` (bench/run.sh; the large pool by `bench/run.sh --large huge`). {m['cpu']}, "
-            f"{m['cores']} cores, {m['memory'] / 2**30:.0f} GiB, Linux {m['kernel']}, Python {m['python']}.", "",
-            f"Measured in the same run: SGEMM {m['sgemm_2'] / 1e9:.0f} GFLOP/s on two threads, {m['sgemm_1'] / 1e9:.0f} "
-            f"on one; reading a file just written {m['read_cached'] / 1e9:.2f} GB/s from the page cache, {disk}. The "
-            f"load of the machine was {m['load']:.1f} at the start. The floor of a fit is the larger of bytes over the "
-            "page cache's rate and FLOPs (bench/run.py, `fit_flops`) over SGEMM's on two threads. Both sides take turns, "
-            "A B A B, and the least of each counts; imports of the peers are not counted, our times are of whole "
-            "processes. Pools are made by bench/pool.c.", ""]
-    rows = [r for name in [*ROWS, *LARGE] if isinstance(results.get(name), list) for r in results[name]]
-    text += table(rows) + stage_table(rows)
-    if "growth" in results:
-        text += growth_tables(results["growth"])
-    text = "\n".join(text).rstrip() + "\n"
-    if not SMOKE:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        (ROOT / "docs" / "benchmarks.md").write_text(text)
-    return text
+ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "diffuse_nested": fits.diffuse_nested,
+        "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
+        "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
+        "weights": weights, "startup": startup, "growth": fits.growth}
+LARGE = {"huge": fits.huge}
 
 
 def main():
     words = sys.argv[1:]
     if words[:1] == ["--strips"]:
-        import pathlib
         print(json.dumps(exact_strips(pathlib.Path(words[1]), int(words[2]))))
         return
+    if "--against" in words:
+        at = words.index("--against")
+        if at + 1 == len(words):
+            raise SystemExit("bench: --against needs a tool")
+        common.AGAINST = words[at + 1]
+        del words[at:at + 2]
     large = "--large" in words or os.environ.get("BENCH_LARGE") == "1"
     names = [w for w in words if w != "--large"]
     unknown = [n for n in names if n not in ROWS and n not in LARGE]
@@ -499,14 +244,22 @@ def main():
         raise SystemExit(f"bench: no row '{unknown[0]}'; there are {', '.join([*ROWS, *LARGE])}")
     names = names or [*ROWS, *(LARGE if large else [])]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() and not SMOKE else {}
-    alone = len(names) < len(ROWS) and "machine" in results  # the page tells the rates of a run of all rows
+    alone = len(names) < len(ROWS) and "rates_2" in results.get("machine", {})  # the page has the rates of a whole run
     try:
         about = machine()
         results["machine"] = results["machine"] if alone else about
         for name in names:
             say(f"bench: {name}")
-            results[name] = {**ROWS, **LARGE}[name](about)
-            text = write_page(results)
+            start = time.monotonic()
+            made = {**ROWS, **LARGE}[name](about)
+            if isinstance(made, list):
+                made = [with_before(r, results.setdefault("before", {})) for r in made]
+            results[name] = made
+            say(f"bench: {name} took {time.monotonic() - start:.0f} s")
+            text = page(results, [*ROWS, *LARGE])
+            if not SMOKE:
+                RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+                (ROOT / "docs" / "benchmarks.md").write_text(text)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)
     print(text)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the programs of bench/ against the static library and runs bench/run.py: bench/run.sh [--large] [ROW ...]
+# Builds the programs of bench/ against the static library and runs bench/run.py:
+# bench/run.sh [--large] [--against TOOL] [ROW ...]
 set -eu
 cd "$(dirname "$0")/.."
 cc -std=c17 -O2 -pthread -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc bench/kernels.c build/libcorestack.a \

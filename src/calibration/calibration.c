@@ -11,6 +11,8 @@
 static const double SHRINK = 10;
 static const double SLOPE_PRIOR = 1;
 static const double SHRUNK_TOLERANCE = 1e-3;
+/* Of a temperature: Newton's next step would be about the square of this. */
+static const double SHRUNK_STEP = 1e-4;
 
 typedef struct calibrator_text {
     cst_calibrator_kind kind;
@@ -135,8 +137,8 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
             cst_calibrator_name(kind));
     cst_status status = cst_calibrator_alloc(context, kind, classes, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
-        status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,
-                                              weights, 0, &out->temperature, NULL);
+        status = cst_temperature_fit_from(context, probabilities, rows, classes, labels, weights,
+                                          NULL, &out->temperature, NULL);
     if (status == CST_OK && kind == CST_CALIBRATOR_VECTOR)
         status = cst_vector_fit(context, probabilities, rows, classes, labels, NULL, out->slopes,
                                 out->intercepts);
@@ -173,13 +175,14 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
     int32_t *labels = NULL;
     double *weights = NULL;
     cst_vector_options options = {.shrink = SHRINK, .tolerance = SHRUNK_TOLERANCE, .start = start};
+    const cst_temperature_options shrunk = {
+        .prior = SLOPE_PRIOR, .start = start ? start->temperature : 1, .tolerance = SHRUNK_STEP};
     cst_status status = gather(context, view, &labels, &weights);
     CST_TRY(cst_calibrator_alloc(context, kind, view->classes, out));
     options.weights = view->weights ? weights : NULL;
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
-        status =
-            cst_temperature_fit_weighted(context, probabilities, view->rows, view->classes, labels,
-                                         options.weights, SLOPE_PRIOR, &out->temperature, NULL);
+        status = cst_temperature_fit_from(context, probabilities, view->rows, view->classes, labels,
+                                          options.weights, &shrunk, &out->temperature, NULL);
     else if (status == CST_OK)
         status = cst_vector_fit(context, probabilities, view->rows, view->classes, labels, &options,
                                 out->slopes, out->intercepts);

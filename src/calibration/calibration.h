@@ -84,12 +84,19 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll);
-/* The same of rows that count by weights [rows], or alike (NULL), with a Gaussian prior on the
- * inverse temperature around 1, of that precision against the total NLL. */
-cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
-                                        int64_t rows, int32_t classes, const int32_t *labels,
-                                        const double *weights, double prior, double *temperature,
-                                        double *nll);
+/* What a temperature is drawn to, and how far it is taken. */
+typedef struct cst_temperature_options {
+    double prior; /* precision of a Gaussian prior on the inverse around 1, against the total NLL */
+    double start; /* a temperature near the optimum, or 1 */
+    double tolerance; /* the relative step that is the last */
+} cst_temperature_options;
+
+/* The same of rows that count by weights [rows], or alike (NULL). options: NULL for those of the
+ * map `temperature`. */
+cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    const cst_temperature_options *options, double *temperature,
+                                    double *nll);
 
 /* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,

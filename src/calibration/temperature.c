@@ -117,15 +117,15 @@ static double next_point(double at, const double *sums, double low, double high,
     return 0.5 * (low + high);
 }
 
-static cst_status search(cst_context *context, temperature_job *job, double *temperature,
-                         double *nll) {
+static cst_status search(cst_context *context, temperature_job *job, double start, double tolerance,
+                         double *temperature, double *nll) {
     const double least = log(1 / CST_TEMPERATURE_HIGH);
     const double most = log(1 / CST_TEMPERATURE_LOW);
     double low = least;
     double high = most;
     bool low_seen = false;
     bool high_seen = false;
-    double at = 0;
+    double at = fmin(fmax(-log(start), least), most);
     double sums[3];
     cst_status status = CST_OK;
     for (int i = 0; i < 200; i++) {
@@ -139,9 +139,10 @@ static cst_status search(cst_context *context, temperature_job *job, double *tem
         else
             low = at;
         double next = next_point(at, sums, low, high, &low_seen, &high_seen);
-        if (fabs(next - at) < 1e-12 || high - low < 1e-12)
-            break;
+        bool near = fabs(next - at) < tolerance || high - low < tolerance;
         at = next;
+        if (near)
+            break;
     }
     *temperature = at == least ? CST_TEMPERATURE_HIGH : at == most ? CST_TEMPERATURE_LOW : exp(-at);
     *nll = sums[0];
@@ -151,24 +152,30 @@ static cst_status search(cst_context *context, temperature_job *job, double *tem
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll) {
-    return cst_temperature_fit_weighted(context, probabilities, rows, classes, labels, NULL, 0,
-                                        temperature, nll);
+    return cst_temperature_fit_from(context, probabilities, rows, classes, labels, NULL, NULL,
+                                    temperature, nll);
 }
 
-cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
-                                        int64_t rows, int32_t classes, const int32_t *labels,
-                                        const double *weights, double prior, double *temperature,
-                                        double *nll) {
+cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    const cst_temperature_options *options, double *temperature,
+                                    double *nll) {
+    static const cst_temperature_options plain = {.start = 1, .tolerance = 1e-12};
+    if (!options)
+        options = &plain;
     if (rows < 1 || !labels)
         return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
-    temperature_job job = {
-        .labels = labels, .weights = weights, .rows = rows, .classes = classes, .prior = prior};
+    temperature_job job = {.labels = labels,
+                           .weights = weights,
+                           .rows = rows,
+                           .classes = classes,
+                           .prior = options->prior};
     job.total = weights ? 0 : (double)rows;
     for (int64_t i = 0; weights && i < rows; i++)
         job.total += weights[i];
     double loss = 0;
     cst_status status = cst_log_tiles(context, probabilities, rows, classes, &job.logs);
-    CST_TRY(search(context, &job, temperature, &loss));
+    CST_TRY(search(context, &job, options->start, options->tolerance, temperature, &loss));
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
         cst_notice(context, "temperature scaling stopped at its limit, T = %g: the predictions %s",

@@ -397,6 +397,9 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)
         s.theta[j] = start ? start[j] : s.center;
+    if (status == CST_OK && biases && options->start_bias)
+        memcpy(s.theta + count, options->start_bias,
+               (size_t)table->classes * sizeof *options->start_bias);
     if (status == CST_OK && !start && !biases && !options->evidence &&
         !table->compact->every_class && table->rows >= START_ROWS)
         status = start_from_part(context, table, active, count, options, s.theta);

@@ -101,6 +101,7 @@ typedef struct cst_loglinear_options {
     double polish; /* half the squared decrement at the end on every class of every row, where the
                       table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
+    const double *start_bias;    /* [classes]: biases to begin from; NULL: 0 */
 } cst_loglinear_options;
 
 cst_loglinear_options cst_loglinear_defaults(void);

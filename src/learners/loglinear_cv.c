@@ -49,7 +49,8 @@ static void choose(const choice *chosen, cst_loglinear_options *options) {
     options->compact.share = chosen->share;
 }
 
-/* Each fit starts from the weights of the one before. rows: [held->rows] of the table. */
+/* Each fit starts from the weights of the one before, and from its biases where fits are rough.
+ * rows: [held->rows] of the table. */
 static cst_status fold_losses(cst_context *context, const crossfit_job *job, cst_logtable *table,
                               cst_logtable *held, const int64_t *rows) {
     int32_t members = table->members;
@@ -66,6 +67,7 @@ static cst_status fold_losses(cst_context *context, const crossfit_job *job, cst
         options.tolerance = 1e-4;
         options.trusted = table->compact->every_class ? 0 : 0.1;
         options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
+        options.start_bias = table->compact->every_class ? NULL : fit.bias;
         choose(&job->choices[g], &options);
         if (table->share != options.compact.share) {
             table->share = options.compact.share;
@@ -175,7 +177,7 @@ cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
         .table = table, .folds = folds, .options = options, .choices = choices, .count = count};
     job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
     cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, fold_count, crossfit_task, &job));
+    CST_TRY(cst_parallel_long(context, fold_count, crossfit_task, &job));
     if (status == CST_OK) {
         int32_t best = best_prior(job.loss, rows, choices, priors);
         best = clearly_best(job.loss, rows, priors, count, best);

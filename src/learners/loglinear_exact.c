@@ -5,8 +5,10 @@
  * Bayesian Blender" of the paper.
  */
 #include "la/la.h"
+#include "la/wide.h"
 #include "learners/loglinear_pass.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,14 +30,92 @@ typedef struct exact_job {
     const double *class_weights; /* [classes], or NULL: 1 */
     int64_t read;                /* rows that are read at a time */
     int64_t held;                /* rows whose logs are held at a time */
+    bool spread;                 /* the sums of logs are wanted */
 } exact_job;
 
 typedef struct exact_scratch {
     const float **rows; /* [members] */
     float *copies;      /* [members][read][classes], where the view copies */
-    double *logs;       /* [members][held][classes] */
+    float *logs;        /* [members][held][classes] */
     double *z;          /* [held][classes] */
 } exact_scratch;
+
+/* ---- kernels ---- */
+
+enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
+
+/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
+CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, float floor,
+                         double weight, float *restrict logs, double *restrict z) {
+    if (floor >= FLT_MIN)
+        for (int64_t i = 0; i < count; i++)
+            logs[i] = cst_log_normal_f32(keep * p[i] + floor);
+    else
+        for (int64_t i = 0; i < count; i++)
+            logs[i] = cst_log_one_f32(keep * p[i] + floor);
+    for (int64_t i = 0; i < count; i++)
+        z[i] += weight * (double)logs[i];
+}
+CST_WIDE(score,
+         (const float *restrict p, int64_t count, float keep, float floor, double weight,
+          float *restrict logs, double *restrict z),
+         (p, count, keep, floor, weight, logs, z))
+
+/* The products of z with TOGETHER arrays of logs, each in the order of cst_pass_dot. */
+CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, int64_t stride,
+                          int64_t count, double *restrict out) {
+    double lane[TOGETHER][LANES] = {{0}};
+    double x[TOGETHER][PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        int64_t size = count - at < PIECE ? count - at : PIECE;
+        for (int r = 0; r < TOGETHER; r++)
+            for (int64_t i = 0; i < size; i++)
+                x[r][i] = (double)logs[r * stride + at + i];
+        int64_t i = 0;
+        for (; i + LANES <= size; i += LANES) {
+            for (int l = 0; l < LANES; l++)
+                lane[0][l] += z[at + i + l] * x[0][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[1][l] += z[at + i + l] * x[1][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[2][l] += z[at + i + l] * x[2][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[3][l] += z[at + i + l] * x[3][i + l];
+        }
+        for (; i < size; i++)
+            for (int r = 0; r < TOGETHER; r++)
+                lane[r][i % LANES] += z[at + i] * x[r][i];
+    }
+    for (int r = 0; r < TOGETHER; r++)
+        out[r] = (lane[r][0] + lane[r][1]) + (lane[r][2] + lane[r][3]);
+}
+CST_WIDE(slopes,
+         (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
+          double *restrict out),
+         (z, logs, stride, count, out))
+
+/* Adds the sum and the sum of squares. */
+CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *restrict out) {
+    double sum[LANES] = {0};
+    double square[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            double x = (double)logs[i + l];
+            sum[l] += x;
+            square[l] += x * x;
+        }
+    for (; i < count; i++) {
+        sum[i % LANES] += (double)logs[i];
+        square[i % LANES] += (double)logs[i] * (double)logs[i];
+    }
+    out[0] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    out[1] += (square[0] + square[1]) + (square[2] + square[3]);
+}
+CST_WIDE(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
+         (logs, count, out))
+
+/* ---- blocks ---- */
 
 static void scratch_free(cst_context *context, exact_scratch *s) {
     cst_free(context, s->rows);
@@ -51,7 +131,8 @@ static cst_status scratch_alloc(cst_context *context, const exact_job *job, exac
     *s = (exact_scratch){0};
     s->rows = cst_alloc(context, members, sizeof *s->rows);
     s->copies = cst_alloc(context, copies, sizeof *s->copies);
-    s->logs = cst_alloc(context, members * (size_t)job->held * classes, sizeof *s->logs);
+    size_t padded = (members + TOGETHER - 1) / TOGETHER * TOGETHER;
+    s->logs = cst_alloc(context, padded * (size_t)job->held * classes, sizeof *s->logs);
     s->z = cst_alloc(context, (size_t)job->held * classes, sizeof *s->z);
     if (s->rows && s->copies && s->logs && s->z)
         return CST_OK;
@@ -59,21 +140,29 @@ static cst_status scratch_alloc(cst_context *context, const exact_job *job, exac
     return CST_ERROR_MEMORY;
 }
 
-/* Sums and sums of squares of logs. */
-static void add_spread(const double *logs, size_t cells, double *spread) {
-    double ones[CST_BLOCK_ROWS];
-    for (size_t i = 0; i < CST_BLOCK_ROWS; i++)
-        ones[i] = 1;
-    for (size_t at = 0; at < cells; at += CST_BLOCK_ROWS) {
-        size_t count = cells - at < CST_BLOCK_ROWS ? cells - at : CST_BLOCK_ROWS;
-        spread[0] += cst_pass_dot(ones, logs + at, (int64_t)count);
-        spread[1] += cst_pass_dot(logs + at, logs + at, (int64_t)count);
+/* Sums and sums of squares of logs, of CST_BLOCK_ROWS at a time. */
+static void add_spread(const float *logs, int64_t cells, double *spread) {
+    for (int64_t at = 0; at < cells; at += CST_BLOCK_ROWS)
+        spread_of(logs + at, cells - at < CST_BLOCK_ROWS ? cells - at : CST_BLOCK_ROWS, spread);
+}
+
+static void add_member_spread(const exact_job *job, int64_t first, int64_t count, const float *logs,
+                              double *spread) {
+    const cst_view *view = job->view;
+    if (!view->weights)
+        add_spread(logs, count * view->classes, spread);
+    for (int64_t i = 0; view->weights && i < count; i++) {
+        double row[2] = {0};
+        double weight = cst_view_weight(view, first + i);
+        add_spread(logs + i * view->classes, view->classes, row);
+        spread[0] += weight * row[0];
+        spread[1] += weight * row[1];
     }
 }
 
 /* sum: loss, gradient [members + classes], then for each member sum and sum of
- * squares of logs. `from`: rows before the first of these among those that were
- * read. */
+ * squares of logs, where they are wanted. `from`: rows before the first of these
+ * among those that were read. */
 static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_t count,
                        exact_scratch *s, double *sum) {
     const cst_view *view = job->view;
@@ -86,34 +175,30 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
     for (int64_t i = 0; i < count; i++)
         memcpy(s->z + (size_t)i * classes, job->bias, classes * sizeof *s->z);
     for (int32_t k = 0; k < view->members; k++) {
-        double *logs = s->logs + (size_t)k * cells;
-        cst_pass_logs(s->rows[k] + (size_t)from * classes, (int64_t)cells, job->mix[k],
-                      view->classes, false, logs);
-        cst_pass_add(logs, (int64_t)cells, job->weights[k], s->z);
-        if (!view->weights)
-            add_spread(logs, cells, spread + 2 * (size_t)k);
-        for (int64_t i = 0; view->weights && i < count; i++) {
-            double row[2] = {0};
-            double weight = cst_view_weight(view, first + i);
-            add_spread(logs + (size_t)i * classes, classes, row);
-            spread[2 * k] += weight * row[0];
-            spread[2 * k + 1] += weight * row[1];
-        }
+        float *logs = s->logs + (size_t)k * cells;
+        score(s->rows[k] + (size_t)from * classes, (int64_t)cells, (float)(1 - job->mix[k]),
+              (float)(job->mix[k] / (double)classes), job->weights[k], logs, s->z);
+        if (job->spread)
+            add_member_spread(job, first, count, logs, spread + 2 * (size_t)k);
     }
     for (int64_t i = 0; i < count; i++) {
         int32_t class = cst_view_label(view, first + i);
         double weight = job->class_weights ? job->class_weights[class] : 1;
         weight = view->weights ? weight * cst_view_weight(view, first + i) : weight;
         double *z = s->z + (size_t)i * classes;
-        double score = z[class];
-        sum[0] += weight * (cst_pass_softmax((int64_t)classes, z) - score);
+        double given = z[class];
+        sum[0] += weight * (cst_pass_softmax((int64_t)classes, z) - given);
         z[class] -= 1; /* residuals */
         for (size_t c = 0; weighted && c < classes; c++)
             z[c] *= weight;
         cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
     }
-    for (int32_t k = 0; k < view->members; k++)
-        gradient[k] += cst_pass_dot(s->z, s->logs + (size_t)k * cells, (int64_t)cells);
+    for (int32_t k = 0; k < view->members; k += TOGETHER) {
+        double slope[TOGETHER];
+        slopes(s->z, s->logs + (size_t)k * cells, (int64_t)cells, (int64_t)cells, slope);
+        for (int32_t r = 0; r < TOGETHER && k + r < view->members; r++)
+            gradient[k + r] += slope[r];
+    }
 }
 
 static cst_status exact_block(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -184,7 +269,7 @@ static double add_prior(const polish *s, double loss) {
 }
 
 static cst_status evaluate(cst_context *context, const cst_view *view, const double *mix,
-                           const double *zeros, polish *s, double *value) {
+                           const double *zeros, bool spread, polish *s, double *value) {
     int32_t k = view->members;
     size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
     exact_job job = {.view = view,
@@ -193,7 +278,8 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
                      .bias = s->fit->parameters > k ? s->theta + k : zeros,
                      .class_weights = s->options->compact.class_weights,
                      .read = rows_in(READ_FLOATS, view->classes),
-                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k)};
+                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k),
+                     .spread = spread};
     if (view->index && view->classes >= SINGLE_CLASSES) {
         job.held = 1;
         job.read = view->store ? job.read : 1;
@@ -267,7 +353,7 @@ static double direction(polish *s) {
 /* Quasi-Newton steps from the point of least loss; shorter after each that
  * raises it. */
 static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
-                          const double *zeros, polish *s) {
+                          const double *zeros, polish *s, double *spread) {
     size_t d = (size_t)s->fit->parameters;
     size_t k = (size_t)s->fit->members;
     double least = INFINITY;
@@ -275,9 +361,11 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     cst_status status = CST_OK;
     for (int pass = 0; status == CST_OK && pass < POLISH_PASSES; pass++) {
         double value = 0;
-        status = evaluate(context, view, mix, zeros, s, &value);
+        status = evaluate(context, view, mix, zeros, spread && pass == 0, s, &value);
         if (status != CST_OK)
             break;
+        if (spread && pass == 0) /* logs do not depend on the point */
+            memcpy(spread, s->sum + 1 + k + (size_t)s->fit->classes, 2 * k * sizeof *spread);
         if (pass > 0)
             learn(s);
         length *= 0.5;
@@ -333,9 +421,7 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
         memcpy(s.factor, fit->hessian, d * d * sizeof *s.factor);
         status = cst_cholesky(context, (int64_t)d, s.factor);
     }
-    CST_TRY(descend(context, view, mix, zeros, &s));
-    if (status == CST_OK && spread)
-        memcpy(spread, s.sum + 1 + k + (size_t)fit->classes, 2 * k * sizeof *spread);
+    CST_TRY(descend(context, view, mix, zeros, &s, spread));
     double even = (double)view->rows / cst_view_weight_sum(view);
     for (size_t j = 0; status == CST_OK && spread && view->weights && j < 2 * k; j++)
         spread[j] *= even;

@@ -88,6 +88,26 @@ CST_WIDE(exponentials,
          (const double *restrict z, double top, int64_t count, float *restrict root, double *total),
          (z, top, count, root, total))
 
+/* The largest of z, in four lanes. */
+CST_WIDE_BODY largest_body(const double *restrict z, int64_t count, double *top) {
+    double lane[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (int64_t e = 0; e < count; e += 4)
+        for (int l = 0; l < 4; l++)
+            lane[l] = z[e + l] > lane[l] ? z[e + l] : lane[l];
+    *top = fmax(fmax(lane[0], lane[1]), fmax(lane[2], lane[3]));
+}
+CST_WIDE(largest, (const double *restrict z, int64_t count, double *top), (z, count, top))
+
+/* root *= scale, and p, its square. */
+CST_WIDE_BODY squares_body(float scale, int64_t count, float *restrict root, float *restrict p) {
+    for (int64_t e = 0; e < count; e++) {
+        root[e] *= scale;
+        p[e] = root[e] * root[e];
+    }
+}
+CST_WIDE(squares, (float scale, int64_t count, float *restrict root, float *restrict p),
+         (scale, count, root, p))
+
 /* Of each member the mean log under p, gradient += mean - the label's log, and
  * y = sqrt(p) (log - mean), [members][width]. */
 CST_WIDE_BODY slopes_body(const float *const *x, int32_t members, int64_t count, int64_t label,
@@ -266,17 +286,11 @@ static double row_loss(const cst_pass *pass, const row *r, scratch *s) {
     for (int64_t e = 0; pass->bias && e < r->count; e++)
         s->z[e] += classes[e] >= 0 ? pass->bias[classes[e]] : 0;
     scores(s->x, pass->weights, pass->count, r->count, s->z);
-    double lane[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    for (int64_t e = 0; e < r->count; e++)
-        lane[e % 4] = s->z[e] > lane[e % 4] ? s->z[e] : lane[e % 4];
-    double top = fmax(fmax(lane[0], lane[1]), fmax(lane[2], lane[3]));
+    double top = 0;
+    largest(s->z, r->count, &top);
     double total = 0;
     exponentials(s->z, top, r->count, s->root, &total);
-    float scale = (float)(1 / sqrt(total));
-    for (int64_t e = 0; e < r->count; e++) {
-        s->root[e] *= scale;
-        s->p[e] = s->root[e] * s->root[e];
-    }
+    squares((float)(1 / sqrt(total)), r->count, s->root, s->p);
     return top + log(total) - s->z[r->label];
 }
 

@@ -5,7 +5,6 @@
 
 #include "pipeline/refits.h"
 
-#include <math.h>
 #include <string.h>
 
 /* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
@@ -128,12 +127,13 @@ static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, 
 
 static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
                                const row_part *part, int32_t fold_count, uint64_t seed,
-                               cst_learner *out) {
+                               const cst_learner *near, cst_learner *out) {
     const cst_view *view = &part->view;
     cst_baseline_fit fit = {0};
     cst_model *model = NULL;
     cst_calibrator calibrator = {0};
     int32_t members = view->members;
+    bool start = near && spec->calibrator == CST_CALIBRATOR_TEMPERATURE;
     size_t cells = (size_t)view->rows * (size_t)view->classes; /* at most those of a member */
     float *own = cst_alloc(context, cells, sizeof *own);
     int32_t *kept = cst_alloc(context, (size_t)members, sizeof *kept);
@@ -144,7 +144,8 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
         .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
     CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
     CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
-    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own, NULL, &calibrator));
+    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
+                                      start ? &near->own->calibrator : NULL, &calibrator));
     CST_TRY(cst_baseline_fit_model(context, &fit, kept, members, &model));
     CST_TRY(take_learner(context, spec, model, &calibrator, out));
     cst_calibrator_free(context, &calibrator);
@@ -182,15 +183,23 @@ typedef struct scale_job {
 } scale_job;
 
 /* Replaces p by softmax(factor p), whose logarithm is factor p but for a constant of the row. */
-static void exponentiate(double factor, int64_t rows, int32_t classes, float *p) {
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = p + i * classes;
-        double sum = 0;
-        for (int32_t c = 0; c < classes; c++)
-            sum += exp(factor * ((double)row[c] - 1));
-        for (int32_t c = 0; c < classes; c++)
-            row[c] = (float)(exp(factor * ((double)row[c] - 1)) / sum);
+static cst_status exponentiate(cst_context *context, double factor, int64_t rows, int32_t classes,
+                               float *p) {
+    int64_t piece = rows < CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
+    double *wide = cst_alloc(context, (size_t)piece * (size_t)classes, sizeof *wide);
+    if (!wide)
+        return CST_ERROR_MEMORY;
+    for (int64_t first = 0; first < rows; first += piece) {
+        int64_t count = rows - first < piece ? rows - first : piece;
+        float *from = p + first * classes;
+        for (int64_t j = 0; j < count * classes; j++)
+            wide[j] = factor * (double)from[j];
+        cst_softmax_rows(count, classes, wide);
+        for (int64_t j = 0; j < count * classes; j++)
+            from[j] = (float)wide[j];
     }
+    cst_free(context, wide);
+    return CST_OK;
 }
 
 static cst_status scale_task(cst_context *context, void *user, int64_t task) {
@@ -200,10 +209,8 @@ static cst_status scale_task(cst_context *context, void *user, int64_t task) {
     float *copy = cst_alloc(context, cells, sizeof *copy);
     job->scaled->copies[task] = copy;
     cst_status status = copy ? cst_view_copy(context, view, (int32_t)task, copy) : CST_ERROR_MEMORY;
-    if (status == CST_OK && job->spec->linear > 0) {
-        exponentiate(job->spec->linear, view->rows, view->classes, copy);
-        return CST_OK;
-    }
+    if (status == CST_OK && job->spec->linear > 0)
+        return exponentiate(context, job->spec->linear, view->rows, view->classes, copy);
     CST_TRY(cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
                                       job->near ? &job->near[task] : NULL, &job->scaling[task]));
     CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
@@ -303,7 +310,7 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
     if (status == CST_OK)
         status =
             spec->baseline
-                ? fit_baseline(context, spec, &part, fold_count, settings->seed, out)
+                ? fit_baseline(context, spec, &part, fold_count, settings->seed, near, out)
                 : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
     if (status != CST_OK)
         cst_learner_free(context, out);

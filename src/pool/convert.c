@@ -15,6 +15,9 @@ static const double SUM_TOLERANCE = 1e-3;
 /* Beyond this a logit is a probability of 1 in float64. */
 static const double SATURATED_LOGIT = 37;
 
+/* Rows whose sums are taken together. */
+enum { ROWS_TOGETHER = 4 };
+
 /* What a row is made of, in one pass. */
 typedef struct row_facts {
     double sum;  /* of the values, those just below 0 as 0 */
@@ -160,37 +163,57 @@ CST_WIDE_INLINE float not_below_zero(float x) {
     return cst_f32_of(bits & ~(0 - (bits >> 31)));
 }
 
-/* As `look`: the same sums in the same order, for what is inside. A number is outside when its
+/* As `look` for ROWS_TOGETHER rows: the same sums in the same order, for what is inside. A sum
+ * waits for its last addition, so several rows take as long as one. A number is outside when its
  * magnitude exceeds the largest float within the tolerance of its sign's limit; NaN exceeds both.
  */
-CST_WIDE_BODY look_f32_body(const float *restrict values, int32_t width, row_facts *found) {
+CST_WIDE_INLINE void look_rows(const float *restrict values, int32_t width, int rows,
+                               row_facts *found) {
     const uint32_t low = cst_bits_f32(0x1.0c6f7ap-20F); /* the last float up to 1e-6 */
     const uint32_t high = cst_bits_f32(0x1.000010p+0F); /* the last float up to 1 + 1e-6 */
-    double sums[4] = {0, 0, 0, 0};
-    uint32_t outside[8] = {0};
-    int32_t j = 0;
-    for (; j + 8 <= width; j += 8)
-        for (int32_t k = 0; k < 8; k++) {
-            uint32_t bits = cst_bits_f32(values[j + k]);
-            uint32_t negative = 0 - (bits >> 31);
-            uint32_t most = (low & negative) | (high & ~negative);
-            outside[k] |= most - (bits & 0x7fffffffU);
+    double sums[ROWS_TOGETHER][4] = {{0}};
+    uint32_t outside[ROWS_TOGETHER] = {0};
+    for (int r = 0; r < rows; r++) {
+        const float *row = values + (ptrdiff_t)r * width;
+        uint32_t beyond[8] = {0};
+        int32_t j = 0;
+        for (; j + 8 <= width; j += 8)
+            for (int32_t k = 0; k < 8; k++) {
+                uint32_t bits = cst_bits_f32(row[j + k]);
+                uint32_t negative = 0 - (bits >> 31);
+                uint32_t most = (low & negative) | (high & ~negative);
+                beyond[k] |= most - (bits & 0x7fffffffU);
+            }
+        for (; j < width; j++) {
+            uint32_t bits = cst_bits_f32(row[j]);
+            beyond[0] |= (bits >> 31 ? low : high) - (bits & 0x7fffffffU);
         }
-    for (; j < width; j++) {
-        uint32_t bits = cst_bits_f32(values[j]);
-        outside[0] |= (bits >> 31 ? low : high) - (bits & 0x7fffffffU);
+        for (int32_t k = 0; k < 8; k++)
+            outside[r] |= beyond[k];
     }
-    for (j = 0; j + 4 <= width; j += 4)
-        for (int32_t k = 0; k < 4; k++)
-            sums[k] += (double)not_below_zero(values[j + k]);
+    int32_t j = 0;
+    for (; j + 4 <= width; j += 4)
+        for (int r = 0; r < rows; r++)
+            for (int32_t k = 0; k < 4; k++)
+                sums[r][k] += (double)not_below_zero(values[(ptrdiff_t)r * width + j + k]);
     for (; j < width; j++)
-        sums[j & 3] += (double)not_below_zero(values[j]);
-    for (int32_t k = 1; k < 8; k++)
-        outside[0] |= outside[k];
-    *found = (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]),
-                         .inside = outside[0] >> 31 == 0};
+        for (int r = 0; r < rows; r++)
+            sums[r][j & 3] += (double)not_below_zero(values[(ptrdiff_t)r * width + j]);
+    for (int r = 0; r < rows; r++)
+        found[r] = (row_facts){.sum = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]),
+                               .inside = outside[r] >> 31 == 0};
+}
+
+CST_WIDE_BODY look_f32_body(const float *restrict values, int32_t width, row_facts *found) {
+    look_rows(values, width, 1, found);
 }
 CST_WIDE(look_f32, (const float *restrict values, int32_t width, row_facts *found),
+         (values, width, found))
+
+CST_WIDE_BODY look_together_body(const float *restrict values, int32_t width, row_facts *found) {
+    look_rows(values, width, ROWS_TOGETHER, found);
+}
+CST_WIDE(look_together, (const float *restrict values, int32_t width, row_facts *found),
          (values, width, found))
 
 CST_WIDE_BODY share_f32_body(const float *restrict values, int32_t width, double share,
@@ -235,6 +258,31 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t fir
     for (int32_t j = 0; j < c->width; j++)
         wide[j] = (double)values[j];
     return cst_convert_row(context, c, first, i, wide, out);
+}
+
+cst_status cst_convert_rows_f32(cst_context *context, cst_convert *c, int64_t first, int64_t count,
+                                const float *values, double *wide, float *out) {
+    bool together = !c->values && !c->logits && c->width > 1;
+    double most = SUM_TOLERANCE + c->rounding;
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < count;) {
+        row_facts facts[ROWS_TOGETHER];
+        int rows = together && count - i >= ROWS_TOGETHER ? ROWS_TOGETHER : 1;
+        if (rows == ROWS_TOGETHER)
+            look_together(values + i * c->width, c->width, facts);
+        for (int r = 0; status == CST_OK && r < rows; r++, i++) {
+            const float *row = values + i * c->width;
+            float *to = out + i * c->classes;
+            if (rows == 1 || !facts[r].inside || !(fabs(facts[r].sum - 1) <= most)) {
+                status = cst_convert_row_f32(context, c, first, i, row, wide, to);
+                continue;
+            }
+            share_f32(row, c->width, 1 / facts[r].sum, to);
+            c->absent = false;
+            c->total++;
+        }
+    }
+    return status;
 }
 
 /* Whether a row is not negative and sums to 100. */

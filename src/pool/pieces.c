@@ -61,6 +61,8 @@ static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_co
         status =
             cst_convert_block(context, convert, first, count, narrow ? NULL : b->wide, b->narrow);
     }
+    if (status == CST_OK && narrow && !p->plain && !p->split && !present)
+        return cst_convert_rows_f32(context, convert, first, count, b->narrow, b->wide, out);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         float *to = out + (size_t)i * (size_t)convert->classes;
         if (p->split && cst_pool_unfolded(p->split, first + i)) {

@@ -213,6 +213,9 @@ cst_status cst_convert_row(cst_context *context, cst_convert *convert, int64_t f
 /* The same for values that are float32 in the file and stay as they are. wide: [width] scratch. */
 cst_status cst_convert_row_f32(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
                                const float *values, double *wide, float *out);
+/* The same of rows first..first+count-1, which follow one another in `values` and `out`. */
+cst_status cst_convert_rows_f32(cst_context *context, cst_convert *convert, int64_t first,
+                                int64_t count, const float *values, double *wide, float *out);
 /* After the last row. */
 cst_status cst_convert_finish(cst_context *context, const cst_convert *convert);
 

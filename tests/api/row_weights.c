@@ -188,8 +188,8 @@ static void scores_match_numpy(void **state) {
                       m.ece_mass, m.ece_classwise, m.ece_debiased, m.corp};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
         close_to(found[i], rw_scores[i], 1e-9);
-    assert_int_equal(cst_temperature_fit_weighted(context, members[2], RW_ROWS, RW_CLASSES,
-                                                  rw_labels, rw_weights, 0, &temperature, NULL),
+    assert_int_equal(cst_temperature_fit_from(context, members[2], RW_ROWS, RW_CLASSES, rw_labels,
+                                              rw_weights, NULL, &temperature, NULL),
                      CST_OK);
     close_to(temperature, rw_temperature, 1e-6);
 }

@@ -74,6 +74,22 @@ static void scaled_average(void **state) {
     cst_calibrator_free(context, &map);
 }
 
+/* A start elsewhere and a wide last step end where SciPy does, also outside the bounds. */
+static void a_near_start_ends_at_the_same_temperature(void **state) {
+    static const double starts[] = {0.5, 1.3, 5, 1000};
+    cst_context *context = *state;
+    float p[CELLS];
+    probabilities_of(0, p);
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        const cst_temperature_options options = {.start = starts[i], .tolerance = 1e-4};
+        double found = 0;
+        assert_int_equal(cst_temperature_fit_from(context, p, POOL_ROWS, POOL_CLASSES, pool_labels,
+                                                  NULL, &options, &found, NULL),
+                         CST_OK);
+        assert_close(found, pool_temperatures[0], 1e-6 * pool_temperatures[0]);
+    }
+}
+
 /* Always right: the colder the better, down to the bound. Always wrong: the hotter. */
 static void temperature_stops_at_its_bounds(void **state) {
     cst_context *context = *state;
@@ -445,6 +461,8 @@ int suite_calibration(void) {
         cmocka_unit_test_setup_teardown(temperatures_are_those_of_scipy, context_setup,
                                         context_teardown),
         cmocka_unit_test_setup_teardown(scaled_average, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(a_near_start_ends_at_the_same_temperature, context_setup,
+                                        context_teardown),
         cmocka_unit_test_setup_teardown(temperature_stops_at_its_bounds, context_setup,
                                         context_teardown),
         cmocka_unit_test(rows_by_hand),

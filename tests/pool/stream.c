@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "base/large.h"
 #include "pool/pool.h"
+#include "pool/state.h"
 #include "pool/store.h"
 
 #include <corestack/fit.h>
@@ -302,6 +303,47 @@ static void large_arrays_go_to_files(void **state) {
     assert_true(cst_context_memory(f->context) >= LITTLE);
 }
 
+/* Rows together and one by one: the same bytes, the same count, and the row that is wrong. */
+static void rows_together_are_rows_alone(void **state) {
+    enum { MOST = 11, WIDEST = 37 };
+    cst_context *context = ((fixture *)*state)->context;
+    float rows[MOST * WIDEST];
+    float alone[MOST * WIDEST];
+    float together[MOST * WIDEST];
+    double wide[WIDEST];
+    cst_rng rng;
+    cst_rng_init(&rng, 3, CST_STREAM_TEST, 0);
+    for (int32_t width = 2; width <= WIDEST; width++) {
+        int bad = width % (MOST + 1); /* MOST: none */
+        for (int i = 0; i < MOST; i++) {
+            float sum = 0;
+            for (int c = 0; c < width; c++)
+                sum += rows[i * width + c] = (float)cst_rng_uniform(&rng) + 1e-3F;
+            for (int c = 0; c < width; c++)
+                rows[i * width + c] /= sum;
+        }
+        rows[width + 1] += rows[width];
+        rows[width] = -1e-7F; /* is clipped */
+        if (bad < MOST)
+            rows[bad * width + width - 1] += width % 2 ? 0.5F : NAN;
+        cst_convert c[2] = {{.where = "m", .classes = width, .width = width}};
+        c[1] = c[0];
+        cst_status status = CST_OK;
+        for (int i = 0; status == CST_OK && i < MOST; i++)
+            status = cst_convert_row_f32(context, &c[0], 100, i, rows + i * width, wide,
+                                         alone + i * width);
+        assert_int_equal(status, bad < MOST ? CST_ERROR_INPUT : CST_OK);
+        char message[512];
+        (void)cst_snprintf(message, sizeof message, "%s", cst_last_error(context));
+        assert_int_equal(cst_convert_rows_f32(context, &c[1], 100, MOST, rows, wide, together),
+                         status);
+        if (bad < MOST)
+            assert_string_equal(cst_last_error(context), message);
+        assert_int_equal(c[0].total, c[1].total);
+        assert_memory_equal(alone, together, (size_t)(bad * width) * sizeof *alone);
+    }
+}
+
 int suite_stream(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(probabilities_on_disk_are_those_in_memory, files_setup,
@@ -314,6 +356,7 @@ int suite_stream(void) {
         cmocka_unit_test_setup_teardown(no_room_for_a_copy_is_an_error, files_setup,
                                         files_teardown),
         cmocka_unit_test_setup_teardown(large_arrays_go_to_files, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(rows_together_are_rows_alone, files_setup, files_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,7 +299,8 @@ static cst_status pack_sparse(cst_context *context, const float *rows, int64_t c
 
 static cst_status pack_dense(cst_context *context, const float *rows, int64_t count,
                              int32_t classes, double sigma, const double *origin, cst_strip *out) {
-    out->dense = cst_alloc(context, (size_t)count, (size_t)classes * sizeof *out->dense);
+    if (!out->dense)
+        out->dense = cst_alloc(context, (size_t)count, (size_t)classes * sizeof *out->dense);
     if (!out->dense)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++)
@@ -525,12 +526,17 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
                               bool *fit) {
     cst_packed_member *m = &packed->member[member];
     const cst_kernels *kernels = packed->kernels;
-    size_t block = CST_BLOCK_ROWS * (size_t)kernels->view->classes;
+    size_t classes = (size_t)kernels->view->classes;
+    size_t block = CST_BLOCK_ROWS * classes;
     float means[CST_REFERENCE_ROWS];
     double mean = 0;
     float *scratch = cst_alloc(worker, block, sizeof *scratch);
     float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
     cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && m->packing == CST_PACKED_DENSE) {
+        m->dense = cst_alloc(worker, (size_t)packed->rows, classes * sizeof *m->dense);
+        status = m->dense ? CST_OK : CST_ERROR_MEMORY;
+    }
     CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
     for (int64_t i = 0; status == CST_OK && i < m->sample.rows; i++)
         mean += (double)means[i] / (double)m->sample.rows;
@@ -542,6 +548,7 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
         for (int64_t at = 0; status == CST_OK && *fit && at < count; at += CST_STRIP_ROWS) {
             int64_t part = count - at < CST_STRIP_ROWS ? count - at : CST_STRIP_ROWS;
             cst_strip *strip = &m->strips[(first + at) / CST_STRIP_ROWS];
+            strip->dense = m->dense ? m->dense + (size_t)(first + at) * classes : NULL;
             status = pack_strip(worker, kernels, member, m, rows + at * kernels->view->classes,
                                 part, strip, fit);
             if (status == CST_OK && *fit)
@@ -555,8 +562,12 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
 }
 
 static void free_strips(cst_context *context, const cst_packed *packed, cst_packed_member *m) {
-    for (int64_t s = 0; m->strips && s < packed->strips; s++)
+    for (int64_t s = 0; m->strips && s < packed->strips; s++) {
+        m->strips[s].dense = NULL; /* a part of the member's */
         free_strip(context, &m->strips[s]);
+    }
+    cst_free(context, m->dense);
+    m->dense = NULL;
 }
 
 /* The reference rows again, for a member that turned out not to fit sparse strips. */

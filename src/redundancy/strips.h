@@ -34,6 +34,7 @@ typedef struct cst_packed_member {
     double seconds;   /* a pair of rows takes, about */
     cst_strip sample; /* the reference rows */
     cst_strip *strips; /* [strips] */
+    float *dense;      /* [n][C]: of dense strips, which lie one after another; else NULL */
     float *levels;     /* [n], about the mean of the kernel's row i, less half the mean of all */
 } cst_packed_member;
 

@@ -266,7 +266,7 @@ cst_status cst_convert_rows_f32(cst_context *context, cst_convert *c, int64_t fi
     double most = SUM_TOLERANCE + c->rounding;
     cst_status status = CST_OK;
     for (int64_t i = 0; status == CST_OK && i < count;) {
-        row_facts facts[ROWS_TOGETHER];
+        row_facts facts[ROWS_TOGETHER] = {{0}};
         int rows = together && count - i >= ROWS_TOGETHER ? ROWS_TOGETHER : 1;
         if (rows == ROWS_TOGETHER)
             look_together(values + i * c->width, c->width, facts);

@@ -48,7 +48,7 @@ static void make(made *m, int32_t members, int32_t classes, double lead, bool we
     m->active = room((size_t)members, sizeof *m->active);
     m->weights = room(ROWS, sizeof *m->weights);
     for (int i = 0; i < ROWS; i++) {
-        m->labels[i] = (int32_t)cst_rng_below(&rng, (uint64_t)classes);
+        m->labels[i] = (int32_t)cst_rng_below(&rng, classes);
         m->weights[i] = i % 7 == 0 ? 0 : 0.25 + cst_rng_uniform(&rng);
     }
     for (int32_t k = 0; k < members; k++) {

@@ -22,6 +22,9 @@ void cli_follow_signal(const cli_call *call) {
 
 /* Without memory the notice is shown at once instead. */
 static bool hold_notice(cli_call *call, const char *message) {
+    for (int i = 0; i < call->notice_count; i++)
+        if (strcmp(call->notices[i], message) == 0)
+            return true;
     size_t size = strlen(message) + 1;
     char *copy = malloc(size);
     char **grown = realloc(call->notices, (size_t)(call->notice_count + 1) * sizeof *grown);

@@ -124,7 +124,7 @@ CST_PRIVATE_API void *cst_alloc(cst_context *context, size_t count, size_t size)
  * in a file: it stays in memory where the budget has any room for it. */
 void *cst_alloc_scattered(cst_context *context, size_t count, size_t size);
 
-/* The same for one of many parts of what is large together. */
+/* The same for one of many parts of what is large together: counted from 64 KiB on. */
 void *cst_alloc_counted(cst_context *context, size_t count, size_t size);
 
 /* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not

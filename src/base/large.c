@@ -174,10 +174,13 @@ void cst_large_trim(cst_large *large, size_t limit) {
     for (cst_mapping *map = large->maps; full && map; map = map->after)
         (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
 #ifdef __GLIBC__
-    if (full && now - large->given > GIVE_BACK && resident() > most) {
+    bool give = full && now - large->given > GIVE_BACK && resident() > most;
+    if (give)
         large->given = now;
-        (void)malloc_trim(0);
-    }
-#endif
     (void)pthread_mutex_unlock(&large->lock);
+    if (give)
+        (void)malloc_trim(0);
+#else
+    (void)pthread_mutex_unlock(&large->lock);
+#endif
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20 };
+enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20, COUNTED_BYTES = 1 << 16 };
 
 void *cst_default_realloc(void *user, void *pointer, size_t bytes) {
     (void)user;
@@ -109,7 +109,7 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
 }
 
 void *cst_alloc_counted(cst_context *context, size_t count, size_t size) {
-    return allocate(context, count, size, 1, 3);
+    return allocate(context, count, size, COUNTED_BYTES, 3);
 }
 
 void *cst_alloc_scattered(cst_context *context, size_t count, size_t size) {

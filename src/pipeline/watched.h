@@ -22,7 +22,7 @@ cst_status cst_watched_begin(cst_context *context, const cst_view *rows, const c
 void cst_watched_free(cst_context *context, cst_watched *watched);
 
 /* What the stack predicts of row `place` of that view, if it is the next one: a row that was
- * predicted for something else is not predicted twice. */
+ * predicted for something else is not predicted twice where both look at every row. */
 void cst_watched_take(cst_watched *watched, int64_t place, const float *p, int32_t classes);
 
 /* Adds what the monitor needs to a model that is complete otherwise. */

@@ -168,7 +168,8 @@ static int32_t step_back(backward *s, int32_t size, cst_path *out) {
         memmove(s->active + leave, s->active + leave + 1,
                 (size_t)(size - 1 - leave) * sizeof *s->active);
         s->gone += raised;
-        if (size - 1 <= end && s->gone > s->reach)
+        /* A negative rise is rounding: the model has to be fitted again. */
+        if (size - 1 <= end && (s->gone > s->reach || !(raised >= 0)))
             return size - 1;
         shrink_inverse(size, leave, s->inv, s->row);
         if (--size > 0)

@@ -48,16 +48,21 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
     return CST_OK;
 }
 
+/* Within limits on cost a search follows. Where there are more members than it looks at, they join
+ * as long as they are within. */
+static bool only_forward(const cst_select_options *options, int32_t members) {
+    return cst_limited(&options->limits) ? members > CST_SEARCH_MEMBERS
+                                         : options->direction == CST_SELECT_FORWARD;
+}
+
 static cst_status build_path(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, const double *start,
                              cst_path *out) {
-    /* Within limits on cost a search follows. Where there are more members than it looks at, they
-     * join as long as they are within. */
-    bool limited = cst_limited(&options->limits);
-    if (limited ? table->members > CST_SEARCH_MEMBERS : options->direction == CST_SELECT_FORWARD)
+    if (only_forward(options, table->members))
         return cst_path_forward(context, table, options, out);
     cst_status status = cst_path_backward(context, table, options, start, out);
-    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD || limited)
+    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD ||
+        cst_limited(&options->limits))
         return status;
     cst_path forward = {0};
     status = cst_path_forward(context, table, options, &forward);
@@ -325,7 +330,7 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
     job.moments = cst_alloc(context, count * width, sizeof(double));
     cst_status status =
         total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
-    if (options->direction != CST_SELECT_FORWARD)
+    if (!only_forward(options, table->members))
         CST_TRY(cst_path_start(context, table, options, &job.start));
     CST_TRY(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
     if (status == CST_OK && job.limited)

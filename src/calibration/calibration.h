@@ -80,7 +80,7 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 #define CST_TEMPERATURE_HIGH 100.0
 
 /* The temperature with the least mean NLL; a probability below 1e-15 counts as 1e-15. *nll: the
- * loss there; may be NULL. */
+ * loss one Newton step before it; may be NULL. */
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll);

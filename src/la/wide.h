@@ -176,30 +176,10 @@ CST_WIDE_INLINE double cst_log_one_f64(double x) {
     return cst_f64_of(bits);
 }
 
-/* The same number for a positive, normal, finite argument, in two thirds of the operations. */
-CST_WIDE_INLINE float cst_log_normal_f32(float x) {
+/* The logarithm of a positive normal number given by its bits, less 32 log 2 if `denormal` is 1. */
+CST_WIDE_INLINE float cst_log_of_bits_f32(uint32_t bits, uint32_t denormal) {
     const uint32_t to_one = UINT32_C(0x3f800000) - UINT32_C(0x3f3504f3);
-    const uint32_t bits = cst_bits_f32(x);
     const uint32_t power = (bits + to_one) >> 23;
-    float f = cst_f32_of(bits - (power << 23) + UINT32_C(0x3f800000)) - 1.0F;
-    float e = cst_f32_of((power + 512) | UINT32_C(0x4b000000)) - (0x1p23F + 512.0F + 127.0F);
-    float s = f / (2.0F + f);
-    float z = s * s;
-    float series = 0xf89e26.0p-26F;
-    series = series * z + 0x91e9ee.0p-25F;
-    series = series * z + 0xccce13.0p-25F;
-    series = series * z + 0xaaaaaa.0p-24F;
-    series = series * z;
-    float half = 0.5F * f * f;
-    return e * 6.9313812256e-01F - ((half - (s * (half + series) + e * 9.0580006145e-06F)) - f);
-}
-
-CST_WIDE_INLINE float cst_log_one_f32(float x) {
-    const uint32_t to_one = UINT32_C(0x3f800000) - UINT32_C(0x3f3504f3);
-    const uint32_t given = cst_bits_f32(x);
-    const uint32_t denormal = (given - UINT32_C(0x00800000)) >> 31; /* 1 or 0 */
-    uint32_t bits = cst_bits_f32(x * cst_f32_of(cst_bits_f32(1.0F) + (denormal << 28)));
-    uint32_t power = (bits + to_one) >> 23;
     float f = cst_f32_of(bits - (power << 23) + UINT32_C(0x3f800000)) - 1.0F;
     float e = cst_f32_of((power + 512 - (denormal << 5)) | UINT32_C(0x4b000000)) -
               (0x1p23F + 512.0F + 127.0F);
@@ -211,8 +191,19 @@ CST_WIDE_INLINE float cst_log_one_f32(float x) {
     series = series * z + 0xaaaaaa.0p-24F;
     series = series * z;
     float half = 0.5F * f * f;
-    float value =
-        e * 6.9313812256e-01F - ((half - (s * (half + series) + e * 9.0580006145e-06F)) - f);
+    return e * 6.9313812256e-01F - ((half - (s * (half + series) + e * 9.0580006145e-06F)) - f);
+}
+
+/* The same number for a positive, normal, finite argument, in two thirds of the operations. */
+CST_WIDE_INLINE float cst_log_normal_f32(float x) {
+    return cst_log_of_bits_f32(cst_bits_f32(x), 0);
+}
+
+CST_WIDE_INLINE float cst_log_one_f32(float x) {
+    const uint32_t given = cst_bits_f32(x);
+    const uint32_t denormal = (given - UINT32_C(0x00800000)) >> 31; /* 1 or 0 */
+    uint32_t bits = cst_bits_f32(x * cst_f32_of(cst_bits_f32(1.0F) + (denormal << 28)));
+    float value = cst_log_of_bits_f32(bits, denormal);
     const uint32_t infinity = UINT32_C(0x7f800000);
     const uint32_t large = 0 - ((infinity - 1 - given) >> 31); /* infinity and NaN: themselves */
     const uint32_t twice = given << 1;

@@ -72,6 +72,8 @@ LIST
 list_long() {
     cat <<'LIST'
 gcovr               lines and branches that the tests reach
+gcc-aarch64-linux-gnu compiles the vectorised loops for ARM
+qemu-user           runs them
 LIST
 }
 

@@ -286,7 +286,7 @@ void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t cou
         return;
     }
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!npy->swapped && cst_wide_registers()) {
+    if (!npy->swapped && cst_wide_registers() != CST_REGISTERS_BASE) {
         halves_f16c(raw, count, out);
         return;
     }

@@ -1,14 +1,17 @@
 /*
- * Whether the processor has registers of 256 bits. Under every loop of la/wide.h. A file of its
- * own, so that a test may answer in its place and compare the bytes that both answers give.
+ * How wide the registers of the processor are. Under every loop of la/wide.h. A file of its
+ * own, so that a test may answer in its place and compare the bytes of all answers.
  * docs/architecture.md#sums-over-fixed-blocks.
  */
 #include "la/wide.h"
 
-bool cst_wide_registers(void) {
+cst_registers cst_wide_registers(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    return __builtin_cpu_supports("avx2");
-#else
-    return false;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return CST_REGISTERS_AVX512;
+    if (__builtin_cpu_supports("avx2"))
+        return CST_REGISTERS_AVX2;
 #endif
+    return CST_REGISTERS_BASE;
 }

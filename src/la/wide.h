@@ -10,19 +10,30 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whether there is AVX2, and with it the conversion of halves (F16C). */
-bool cst_wide_registers(void);
+/* Sets of registers that loops are compiled for, narrowest first. AVX2 comes with the conversion
+ * of halves (F16C). */
+typedef enum { CST_REGISTERS_BASE, CST_REGISTERS_AVX2, CST_REGISTERS_AVX512 } cst_registers;
 
-/* Defines `name` as NAME_body compiled twice, for the base instruction set and for AVX2, choosing
- * at run time. The bodies do the same IEEE operation per element, with no fused multiply-add, so
- * that both give the same bytes. */
+/* The widest set that the processor has. */
+cst_registers cst_wide_registers(void);
+
+/* Defines `name` as NAME_body compiled three times, for the base instruction set (SSE2, or NEON
+ * on 64-bit ARM), for AVX2 and for AVX-512, choosing at run time. The bodies do the same IEEE
+ * operation per element, with no fused multiply-add, so that all give the same bytes. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CST_WIDE(name, parameters, arguments)                                                      \
     __attribute__((target("avx2"))) static void name##_avx2 parameters {                           \
         name##_body arguments;                                                                     \
     }                                                                                              \
+    __attribute__((                                                                                \
+        target("avx512f,avx512bw,avx512dq,avx512vl"))) static void name##_avx512 parameters {      \
+        name##_body arguments;                                                                     \
+    }                                                                                              \
     static void name parameters {                                                                  \
-        if (cst_wide_registers())                                                                  \
+        cst_registers registers = cst_wide_registers();                                            \
+        if (registers == CST_REGISTERS_AVX512)                                                     \
+            name##_avx512 arguments;                                                               \
+        else if (registers == CST_REGISTERS_AVX2)                                                  \
             name##_avx2 arguments;                                                                 \
         else                                                                                       \
             name##_body arguments;                                                                 \

@@ -29,7 +29,7 @@ size_t cst_gate_scratch(const cst_gate *gate) {
 }
 
 /* Pairs that a step of the perceptron handles in registers, and rows of weights beside them. Eight
- * floats of GCC's and clang's vector extension are one AVX2 register or two of SSE2. */
+ * floats of GCC's and clang's vector extension are one register of AVX2 or two of SSE2. */
 enum { STEP = 16, ROWS = 4 };
 typedef float lanes __attribute__((vector_size(32)));
 
@@ -126,23 +126,6 @@ CST_WIDE(perceptron,
           float *restrict out),
          (gate, in, size, hidden, out))
 
-/* The same operations once more, for registers of sixteen floats and twice as many of them. */
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx512f,avx512vl"))) static void
-perceptron_avx512(const cst_gate *gate, const float *restrict in, int64_t size,
-                  float *restrict hidden, float *restrict out) {
-    perceptron_body(gate, in, size, hidden, out);
-}
-static bool has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-}
-#else
-#define perceptron_avx512 perceptron
-static bool has_avx512(void) {
-    return false;
-}
-#endif
-
 void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
                    float *out, double *scratch) {
     float *in = (float *)scratch;
@@ -154,10 +137,7 @@ void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t fi
             column[e] = 0;
     }
     float *hidden = in + (size_t)gate->inputs * CST_TILE;
-    if (has_avx512())
-        perceptron_avx512(gate, in, padded, hidden, out);
-    else
-        perceptron(gate, in, padded, hidden, out);
+    perceptron(gate, in, padded, hidden, out);
 }
 
 /* The prototype's gate, which is a constant. */

@@ -1,6 +1,6 @@
 /*
- * The loops of prediction that run once per (sample, class, member): compiled twice, for the base
- * instruction set and for AVX2, with the same bytes as a result. Part of prediction.
+ * The loops of prediction that run once per (sample, class, member), compiled for each set of
+ * registers (la/wide.h) with the same bytes as a result. Part of prediction.
  * Paper: the log-linear member of the ensemble, "Laplace-Approximate Bayesian Blender".
  */
 #ifndef CST_MODEL_KERNELS_H

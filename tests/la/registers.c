@@ -1,5 +1,5 @@
 /*
- * The same bytes with and without wide registers: loops of prediction, exponentials and logarithms,
+ * The same bytes with every set of registers: loops of prediction, exponentials and logarithms,
  * half precision, and whole fits. The linker puts a function of this file in the place of the one
  * that asks the processor (tests/CMakeLists.txt).
  */
@@ -10,14 +10,19 @@
 #include "model/kernels.h"
 #include "random_case.h"
 
-static bool refused; /* no wide registers, whatever the processor has */
+/* Sets of registers to compare: as many as cst_registers names, cut to what the processor has. */
+enum { SETS = CST_REGISTERS_AVX512 + 1 };
+static cst_registers widest; /* no wider ones, whatever the processor has */
 
 /* Names that the linker's --wrap gives. */
-bool __real_cst_wide_registers(void); /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c) */
-bool __wrap_cst_wide_registers(void); /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c) */
-bool __wrap_cst_wide_registers(void) {
-    return !refused && __real_cst_wide_registers();
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c) */
+cst_registers __real_cst_wide_registers(void);
+cst_registers __wrap_cst_wide_registers(void);
+cst_registers __wrap_cst_wide_registers(void) {
+    cst_registers real = __real_cst_wide_registers();
+    return real < widest ? real : widest;
 }
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c) */
 
 static void same_floats(const float *a, const float *b, size_t count) {
     assert_memory_equal(a, b, count * sizeof *a);
@@ -52,22 +57,24 @@ static void loops_of_prediction(void **state) {
         for (int round = 0; round < 20; round++) {
             float p[MAX];
             double x[2 * MAX];
-            double out[2][7 * MAX];
+            double out[SETS][7 * MAX];
             for (int i = 0; i < MAX; i++)
                 p[i] = (float)pow(cst_rng_uniform(&rng), 1 + round);
             if (round > 15)
                 p[count / 2] = round % 2 ? -0.5F : NAN;
             for (int i = 0; i < 2 * MAX; i++)
                 x[i] = pow(3, round - 10) * cst_rng_normal(&rng);
-            for (int i = 0; i < 2; i++) {
-                refused = i == 0;
+            for (int i = 0; i < SETS; i++) {
+                widest = (cst_registers)i;
                 run_kernels(count, p, x, out[i]);
             }
             /* NaN is NaN, with whatever sign an operation leaves */
-            for (int i = 0; i < 7 * MAX; i++)
-                if (isnan(out[0][i]) && isnan(out[1][i]))
-                    out[0][i] = out[1][i] = 0;
-            same_doubles(out[0], out[1], 7 * MAX);
+            for (int i = 0; i < SETS; i++)
+                for (int k = 0; k < 7 * MAX; k++)
+                    if (isnan(out[i][k]))
+                        out[i][k] = NAN;
+            for (int i = 1; i < SETS; i++)
+                same_doubles(out[0], out[i], 7 * MAX);
         }
 }
 
@@ -77,8 +84,8 @@ static void exponentials_and_logarithms(void **state) {
     cst_rng rng;
     double *x = allocate(COUNT, sizeof *x);
     float *y = allocate(COUNT, sizeof *y);
-    double *wide = allocate(2 * COUNT, sizeof *wide);
-    float *narrow = allocate(2 * COUNT, sizeof *narrow);
+    double *wide = allocate((size_t)SETS * COUNT, sizeof *wide);
+    float *narrow = allocate((size_t)SETS * COUNT, sizeof *narrow);
     cst_rng_init(&rng, 2, CST_STREAM_TEST, 0);
     for (int part = 0; part < 2; part++) {
         for (size_t i = 0; i < COUNT; i++) {
@@ -86,13 +93,15 @@ static void exponentials_and_logarithms(void **state) {
             x[i] = part ? ldexp(1 + u, (int)(i % 2098) - 1074) : -745 + 1454.7 * u;
             y[i] = (float)(part ? ldexp(1 + 0.999 * u, (int)(i % 277) - 149) : -103 + 191 * u);
         }
-        for (int i = 0; i < 2; i++) {
-            refused = i == 0;
+        for (int i = 0; i < SETS; i++) {
+            widest = (cst_registers)i;
             (part ? cst_log_f64 : cst_exp_f64)(COUNT, x, wide + (size_t)i * COUNT);
             (part ? cst_log_f32 : cst_exp_f32)(COUNT, y, narrow + (size_t)i * COUNT);
         }
-        same_doubles(wide, wide + COUNT, COUNT);
-        same_floats(narrow, narrow + COUNT, COUNT);
+        for (size_t i = 1; i < SETS; i++) {
+            same_doubles(wide, wide + i * COUNT, COUNT);
+            same_floats(narrow, narrow + i * COUNT, COUNT);
+        }
     }
     free(x);
     free(y);
@@ -105,16 +114,16 @@ static void half_precision_numbers(void **state) {
     enum { HALVES = 0x10000, WIDTH = 13, ROWS = HALVES / WIDTH };
     fixture *f = *state;
     static uint16_t bits[HALVES];
-    static float out[2][HALVES];
+    static float out[SETS][HALVES];
     char dict[96];
     for (int i = 0; i < HALVES; i++)
         bits[i] = (uint16_t)i;
     (void)snprintf(dict, sizeof dict, "{'descr': '<f2', 'fortran_order': False, 'shape': (%d, %d)}",
                    ROWS, WIDTH);
     put_npy(f, "h.npy", dict, bits, (size_t)ROWS * WIDTH * 2);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SETS; i++) {
         cst_npy *npy = NULL;
-        refused = i == 0;
+        widest = (cst_registers)i;
         expect_ok(f, cst_npy_open(f->context, &npy, at(f, "h.npy"), 0));
         expect_ok(f, cst_npy_read_rows_f32(f->context, npy, 0, ROWS, out[i]));
         cst_npy_close(f->context, npy);
@@ -122,7 +131,8 @@ static void half_precision_numbers(void **state) {
             if (isnan(out[i][k]))
                 out[i][k] = -1;
     }
-    same_floats(out[0], out[1], (size_t)ROWS * WIDTH);
+    for (int i = 1; i < SETS; i++)
+        same_floats(out[0], out[i], (size_t)ROWS * WIDTH);
     assert_true(out[0][0x3c00] == 1 && out[0][0x0001] == 0x1p-24F && out[0][0x7c00] == INFINITY);
 }
 
@@ -176,20 +186,21 @@ static void fits(void **state) {
     (void)state;
     cst_rng rng;
     cst_rng_init(&rng, 3, CST_STREAM_TEST, 0);
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 18; i++) {
         pool_case c = i % 3 == 2 ? random_values(&rng) : random_classes(&rng);
         const char *preset = presets[i / 3 % 5];
-        size_t size[2] = {0, 0};
-        void *bytes[2];
-        for (int k = 0; k < 2; k++) {
-            refused = k == 0;
+        size_t size[SETS] = {0};
+        void *bytes[SETS];
+        for (int k = 0; k < SETS; k++) {
+            widest = (cst_registers)k;
             bytes[k] = fit_and_predict(&c, preset, &size[k]);
         }
-        if (size[0] != size[1] || memcmp(bytes[0], bytes[1], size[0]) != 0)
-            fail_msg("pool %d, preset %s: %zu and %zu bytes, which differ", i, preset, size[0],
-                     size[1]);
-        free(bytes[0]);
-        free(bytes[1]);
+        for (int k = 1; k < SETS; k++)
+            if (size[0] != size[k] || memcmp(bytes[0], bytes[k], size[0]) != 0)
+                fail_msg("pool %d, preset %s, registers %d: %zu and %zu bytes, which differ", i,
+                         preset, k, size[0], size[k]);
+        for (int k = 0; k < SETS; k++)
+            free(bytes[k]);
         free_case(&c);
     }
 }

@@ -520,6 +520,35 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
     return status;
 }
 
+static size_t segment_count(const cst_compact *table) {
+    return (size_t)(cst_block_count(table->rows) / table->together + 1);
+}
+
+cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,
+                               cst_compact *out) {
+    size_t blocks = (size_t)cst_block_count(table->rows);
+    *out = *table;
+    out->log_mix = NULL;
+    out->block = cst_alloc(context, blocks, sizeof *out->block);
+    out->log_segment = cst_alloc(context, segment_count(table), sizeof *out->log_segment);
+    cst_status status = out->block && out->log_segment ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        memcpy(out->block, table->block, blocks * sizeof *out->block);
+    CST_TRY(cst_compact_logs(context, mix, out));
+    if (status != CST_OK)
+        cst_compact_remixed_free(context, out);
+    return status;
+}
+
+void cst_compact_remixed_free(cst_context *context, cst_compact *table) {
+    for (size_t i = 0; table->log_segment && i < segment_count(table); i++)
+        cst_free(context, table->log_segment[i]);
+    cst_free(context, table->log_segment);
+    cst_free(context, table->log_mix);
+    cst_free(context, table->block);
+    *table = (cst_compact){0};
+}
+
 size_t cst_compact_bytes(const cst_compact *table) {
     size_t entries = 0;
     for (int64_t b = 0; b < cst_block_count(table->rows); b++)

@@ -91,6 +91,13 @@ void cst_compact_free(cst_context *context, cst_compact *table);
  * in each. */
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
 
+/* `table` under another mixing: a table that shares all but its logs with it, for passes that
+ * follow one another. It has no logs where they would take too much memory. mix: [members]. Free
+ * with cst_compact_remixed_free, before `table`. */
+cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, const double *mix,
+                               cst_compact *out);
+void cst_compact_remixed_free(cst_context *context, cst_compact *table);
+
 /* Bytes of entries, offsets and probabilities. */
 size_t cst_compact_bytes(const cst_compact *table);
 

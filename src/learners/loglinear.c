@@ -68,7 +68,7 @@ typedef struct newton {
     double *factor;       /* [d*d] */
     double value;         /* penalised loss at theta */
     double begun;         /* decrement at the start of the last run */
-    bool known;           /* `sum` is that of theta */
+    bool known;           /* `sum` is that of theta, else that of trial */
     bool nonnegative;     /* weights stay at or above 0 */
 } newton;
 
@@ -170,6 +170,7 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
             break;
         ++*taken;
         if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
+            memcpy(s->trial, s->theta, d * sizeof *s->theta);
             for (size_t j = 0; j < d; j++)
                 s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
             s->known = false;
@@ -331,6 +332,24 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     return CST_OK;
 }
 
+/* The point of `sum`, and that, which another fit may begin from. */
+static cst_status keep_seen(cst_context *context, const newton *s, cst_loglinear *out) {
+    size_t d = (size_t)s->parameters;
+    out->seen = cst_alloc(context, 2 * d + 1 + d * d, sizeof *out->seen);
+    if (!out->seen)
+        return CST_ERROR_MEMORY;
+    memcpy(out->seen, s->known ? s->theta : s->trial, d * sizeof *out->seen);
+    memcpy(out->seen + d, s->sum, (1 + d + d * d) * sizeof *out->seen);
+    return CST_OK;
+}
+
+static void begin_from_seen(newton *s, const double *seen) {
+    size_t d = (size_t)s->parameters;
+    memcpy(s->theta, seen, d * sizeof *s->theta);
+    memcpy(s->sum, seen + d, (1 + d + d * d) * sizeof *s->sum);
+    s->known = true;
+}
+
 /* One row in THINNED is enough to start from, of tables with as many as START_ROWS. */
 enum { THINNED = 8, START_ROWS = 2048 };
 
@@ -405,6 +424,8 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
         status = start_from_part(context, table, active, count, options, s.theta);
     for (int32_t j = 0; status == CST_OK && s.nonnegative && j < count; j++)
         s.theta[j] = fmax(s.theta[j], 0);
+    if (status == CST_OK && options->seen)
+        begin_from_seen(&s, options->seen);
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
          round++) {
@@ -415,6 +436,8 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     CST_TRY(newton_run(context, &s, options->tolerance, options->iterations, &out->decrement,
                        &out->iterations));
     CST_TRY(newton_result(context, &s, out));
+    if (options->keep_seen)
+        CST_TRY(keep_seen(context, &s, out));
     out->begun = s.begun;
     newton_release(context, &s);
     if (status != CST_OK)
@@ -427,6 +450,7 @@ void cst_loglinear_free(cst_context *context, cst_loglinear *fit) {
     cst_free(context, fit->bias);
     cst_free(context, fit->hessian);
     cst_free(context, fit->slack);
+    cst_free(context, fit->seen);
     *fit = (cst_loglinear){0};
 }
 

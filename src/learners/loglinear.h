@@ -102,6 +102,9 @@ typedef struct cst_loglinear_options {
                       table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
     const double *start_bias;    /* [classes]: biases to begin from; NULL: 0 */
+    const double *seen;          /* `seen` of a fit on the same table and members, to begin from in
+                                    place of its weights, without another pass; NULL: none */
+    bool keep_seen;
 } cst_loglinear_options;
 
 cst_loglinear_options cst_loglinear_defaults(void);
@@ -114,6 +117,8 @@ typedef struct cst_loglinear {
     double
         *hessian;  /* [d][d] of the penalised total loss at the optimum, d = members (+ classes) */
     double *slack; /* [members]: slope of the penalised loss in weights held at 0; 0 elsewhere */
+    double *seen;  /* [d + 1 + d + d*d]: the last point that a pass has looked at, with its loss,
+                      gradient and Hessian without priors; NULL unless options->keep_seen */
     int32_t parameters;   /* d */
     double nll;           /* total NLL on the rows it was fitted to, without the priors */
     double prior_weights; /* the precisions used */

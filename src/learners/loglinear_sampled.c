@@ -23,6 +23,7 @@ static const float NEGLIGIBLE = 1e-6F;
 typedef float cst_eight __attribute__((vector_size(32)));
 typedef float cst_four __attribute__((vector_size(16)));
 typedef double cst_wide __attribute__((vector_size(32)));
+typedef double cst_wide_eight __attribute__((vector_size(64)));
 
 /* ---- kernels of one row; count: a multiple of WIDTH ---- */
 
@@ -50,21 +51,28 @@ void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classe
     logs(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
 }
 
-/* z[e] += sum_j weights[j] x[j][e], member by member, as they lie in memory */
+/* z[e] += sum_j weights[j] x[j][e], added in the order of j; `members` is a constant */
+CST_WIDE_INLINE void add_scores(const float *const *x, const double *weights, int32_t members,
+                                int64_t count, double *restrict z) {
+    for (int64_t e = 0; e < count; e += WIDTH) {
+        cst_wide_eight sum;
+        memcpy(&sum, z + e, sizeof sum);
+        for (int32_t j = 0; j < members; j++) {
+            cst_eight narrow;
+            memcpy(&narrow, x[j] + e, sizeof narrow);
+            sum += weights[j] * __builtin_convertvector(narrow, cst_wide_eight);
+        }
+        memcpy(z + e, &sum, sizeof sum);
+    }
+}
 CST_WIDE_BODY scores_body(const float *const *x, const double *weights, int32_t members,
                           int64_t count, double *restrict z) {
-    for (int32_t j = 0; j < members; j++) {
-        const float *from = x[j];
-        double weight = weights[j];
-        for (int64_t e = 0; e < count; e += 4) {
-            cst_wide logs;
-            cst_wide sum;
-            widen(from + e, &logs);
-            memcpy(&sum, z + e, sizeof sum);
-            sum += weight * logs;
-            memcpy(z + e, &sum, sizeof sum);
-        }
-    }
+    enum { TOGETHER = 4 };
+    int32_t j = 0;
+    for (; j + TOGETHER <= members; j += TOGETHER)
+        add_scores(x + j, weights + j, TOGETHER, count, z);
+    for (; j < members; j++)
+        add_scores(x + j, weights + j, 1, count, z);
 }
 CST_WIDE(scores,
          (const float *const *x, const double *weights, int32_t members, int64_t count,

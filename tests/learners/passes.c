@@ -1,8 +1,8 @@
 /*
  * Passes of the log-linear pool against the same sums written out in plain double precision: one,
  * few and many members; few and many classes; peaked rows, whose biases have few entries, and
- * diffuse ones, which have many; weights of rows; logs that are held. And how many classes of
- * diffuse rows are kept.
+ * diffuse ones, which have many; weights of rows; logs that are held. How many classes of diffuse
+ * rows are kept. Rough cross-validation against exact fits.
  */
 #include "la/la.h"
 #include "learners/loglinear_pass.h"
@@ -286,11 +286,124 @@ static void diffuse_rows_are_limited(void **state) {
     cst_la_leave();
 }
 
+/* Classes are left out here, so that cross-validation is rough: its held-out losses are those of
+ * exact fits of each fold, and the same bytes whether logs are held or not. */
+static void rough_cross_validation(void **state) {
+    enum { FOLDS = 5, CUT_CLASSES = 150, FEW = 6 };
+    cst_context *context = NULL;
+    made m;
+    int32_t folds[ROWS];
+    double *loss[2];
+    (void)state;
+    cst_la_enter();
+    make(&m, FEW, CUT_CLASSES, 2, false);
+    for (int i = 0; i < ROWS; i++)
+        folds[i] = i % FOLDS;
+    for (int t = 0; t < 2; t++) {
+        cst_logtable table;
+        cst_compact bare;
+        cst_view view = m.view;
+        cst_loglinear_cv cv = {.share = true};
+        cst_loglinear_options options = cst_loglinear_defaults();
+        options.evidence = false;
+        options.compact.cut = 1e-2;
+        loss[t] = room(ROWS, sizeof *loss[t]);
+        assert_int_equal(cst_context_create(&context), CST_OK);
+        assert_int_equal(cst_context_set_threads(context, 1 + t), CST_OK);
+        assert_int_equal(cst_compact_build(context, &m.view, NULL, 0, options.compact.cut, &bare),
+                         CST_OK);
+        cst_compact_attach(&view, t ? &bare : NULL); /* which has no logs */
+        assert_int_equal(cst_logtable_open(context, &view, NULL, 1, &options.compact, &table),
+                         CST_OK);
+        assert_int_equal(cst_logtable_mix(context, &table), CST_OK);
+        assert_false(table.compact->every_class);
+        assert_true((table.compact->log_mix != NULL) == (t == 0));
+        assert_int_equal(
+            cst_loglinear_cv_run(context, &table, folds, FOLDS, &cv, &options, loss[t]), CST_OK);
+        table.share = options.compact.share;
+        for (int32_t fold = 0; t == 0 && fold < FOLDS; fold++) {
+            cst_logtable in;
+            cst_logtable held;
+            cst_loglinear fit;
+            double mean = 0;
+            double rough = 0;
+            assert_int_equal(cst_logtable_split(context, &table, folds, fold, &in, &held), CST_OK);
+            assert_int_equal(cst_loglinear_fit(context, &in, m.active, FEW, &options, NULL, &fit),
+                             CST_OK);
+            assert_int_equal(cst_loglinear_loss(context, &held, m.active, FEW, fit.weights,
+                                                fit.bias, &mean, NULL),
+                             CST_OK);
+            for (int i = fold; i < ROWS; i += FOLDS)
+                rough += loss[t][i] / (double)held.rows;
+            assert_true(fabs(rough - mean) < 1e-3 * mean);
+            cst_loglinear_free(context, &fit);
+            cst_logtable_free(context, &in);
+            cst_logtable_free(context, &held);
+        }
+        cst_logtable_free(context, &table);
+        cst_compact_free(context, &bare);
+        cst_context_free(context);
+    }
+    assert_memory_equal(loss[0], loss[1], ROWS * sizeof *loss[0]);
+    free(loss[0]);
+    free(loss[1]);
+    drop(&m);
+    cst_la_leave();
+}
+
+/* A fit under another prior that begins with the sums of the last one ends where one from nothing
+ * does. */
+static void fits_begin_from_what_was_seen(void **state) {
+    enum { CUT_CLASSES = 150, FEW = 6 };
+    cst_context *context = NULL;
+    made m;
+    cst_logtable table;
+    cst_loglinear first;
+    cst_loglinear on;
+    cst_loglinear fresh;
+    cst_loglinear_options options = cst_loglinear_defaults();
+    (void)state;
+    cst_la_enter();
+    make(&m, FEW, CUT_CLASSES, 2, false);
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    assert_int_equal(cst_logtable_open(context, &m.view, NULL, 1, NULL, &table), CST_OK);
+    assert_int_equal(cst_logtable_mix(context, &table), CST_OK);
+    options.evidence = false;
+    options.keep_seen = true;
+    options.trusted = 0.1; /* so that its end is not what was seen */
+    assert_int_equal(cst_loglinear_fit(context, &table, m.active, FEW, &options, NULL, &first),
+                     CST_OK);
+    assert_memory_not_equal(first.seen, first.weights, FEW * sizeof *first.seen);
+    options.trusted = 0;
+    options.prior_weights = 100;
+    options.keep_seen = false;
+    assert_int_equal(cst_loglinear_fit(context, &table, m.active, FEW, &options, NULL, &fresh),
+                     CST_OK);
+    options.seen = first.seen;
+    assert_int_equal(
+        cst_loglinear_fit(context, &table, m.active, FEW, &options, first.weights, &on), CST_OK);
+    assert_null(on.seen);
+    assert_true(on.iterations > 0 && on.iterations < fresh.iterations);
+    double moved = 0;
+    for (int32_t k = 0; k < FEW; k++) {
+        moved = fmax(moved, fabs(first.weights[k] - fresh.weights[k]));
+        assert_true(fabs(on.weights[k] - fresh.weights[k]) < 1e-4); /* curvature is in float32 */
+    }
+    assert_true(moved > 1e-3);
+    cst_loglinear_free(context, &first);
+    cst_loglinear_free(context, &on);
+    cst_loglinear_free(context, &fresh);
+    cst_logtable_free(context, &table);
+    cst_context_free(context);
+    drop(&m);
+    cst_la_leave();
+}
+
 int suite_passes(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_are_those_written_out),
-        cmocka_unit_test(held_logs_of_every_class),
-        cmocka_unit_test(diffuse_rows_are_limited),
+        cmocka_unit_test(passes_are_those_written_out),  cmocka_unit_test(held_logs_of_every_class),
+        cmocka_unit_test(diffuse_rows_are_limited),      cmocka_unit_test(rough_cross_validation),
+        cmocka_unit_test(fits_begin_from_what_was_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

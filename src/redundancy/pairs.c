@@ -22,6 +22,10 @@
 /* The share of a tile's variance that is never taken for effects of its strips. */
 #define MIN_LEFT 0.25
 
+/* Rounds end when what tiles leave is this share of the largest variance: the rest comes from rows
+ * that were not sampled, and more tiles do not lower it. */
+#define TILES_SHARE 0.1
+
 /* Tiles from which a variance is told, at least. */
 enum { CHECK_TILES = 64 };
 
@@ -109,9 +113,14 @@ static double strip_squares(const cst_pairs *pairs, weights w, int64_t a, int64_
     return squares;
 }
 
+typedef struct variances {
+    double all;
+    double tiles; /* the part that the pairs of strips leave which were not taken */
+} variances;
+
 /* Variance of the CKA of members a > b. */
-static double variance_of(const cst_pairs *pairs, const double *sums, const double *hsic, int64_t a,
-                          int64_t b) {
+static variances variance_of(const cst_pairs *pairs, const double *sums, const double *hsic,
+                             int64_t a, int64_t b) {
     int64_t k = pairs->members;
     const double *squares = sums + 2 * k * k;
     const double *with_own = sums + 3 * k * k;
@@ -136,21 +145,31 @@ static double variance_of(const cst_pairs *pairs, const double *sums, const doub
     double n = (double)pairs->rows;
     double all = (double)pairs->all;
     double unseen = fmax(1 - (double)pairs->partners / (all - 1) * (n / all), 0);
-    return tiles * variance * unseen + 4 * tiles * tiles * CST_STRIP_ROWS * row * (1 / n - 1 / all);
+    double left = tiles * variance * unseen;
+    double rows = 4 * tiles * tiles * CST_STRIP_ROWS * row * (1 / n - 1 / all);
+    return (variances){.all = left + rows, .tiles = left};
+}
+
+/* The largest of all pairs of members, each. */
+static variances worst_variances(const cst_pairs *pairs, const double *sums, const double *hsic) {
+    int64_t k = pairs->members;
+    variances worst = {0};
+    if (pairs->rows == pairs->all && pairs->partners == pairs->rows - 1)
+        return worst;
+    if (pairs->tiles < 2)
+        return (variances){.all = NAN, .tiles = NAN};
+    for (int64_t a = 0; a < k; a++)
+        for (int64_t b = 0; b < a; b++)
+            if (hsic[a * k + a] > 0 && hsic[b * k + b] > 0) {
+                variances v = variance_of(pairs, sums, hsic, a, b);
+                worst.all = fmax(worst.all, v.all);
+                worst.tiles = fmax(worst.tiles, v.tiles);
+            }
+    return worst;
 }
 
 double cst_pairs_error(const cst_pairs *pairs, const double *sums, const double *hsic) {
-    int64_t k = pairs->members;
-    double worst = 0;
-    if (pairs->rows == pairs->all && pairs->partners == pairs->rows - 1)
-        return 0;
-    if (pairs->tiles < 2)
-        return NAN;
-    for (int64_t a = 0; a < k; a++)
-        for (int64_t b = 0; b < a; b++)
-            if (hsic[a * k + a] > 0 && hsic[b * k + b] > 0)
-                worst = fmax(worst, variance_of(pairs, sums, hsic, a, b));
-    return sqrt(worst);
+    return sqrt(worst_variances(pairs, sums, hsic).all);
 }
 
 int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds) {
@@ -164,8 +183,9 @@ int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds) {
 
 int64_t cst_pairs_next_check(const cst_pairs *pairs, const double *sums, const double *hsic,
                              int64_t done, int64_t rounds) {
-    double ratio = cst_pairs_error(pairs, sums, hsic) / pairs->tolerance;
-    if (ratio <= 1 || done == pairs->rounds_most)
+    variances worst = worst_variances(pairs, sums, hsic);
+    double ratio = sqrt(worst.all) / pairs->tolerance;
+    if (ratio <= 1 || done == pairs->rounds_most || worst.tiles <= TILES_SHARE * worst.all)
         return done;
     /* The variance goes with 1/done - 1/rounds. */
     double left = 1 / (double)done - 1 / (double)rounds;

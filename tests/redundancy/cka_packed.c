@@ -313,6 +313,47 @@ static void standard_errors_cover_errors(void **state) {
     }
 }
 
+/* Rounds of tiles of two members, of 20 strips of a far larger pool, whose products differ by
+ * `strip` with the strips and by `tile` with nothing else: where the check after four rounds is
+ * next wanted. */
+static int64_t next_check_after_four(fixture *f, double strip, double tile) {
+    enum { STRIPS = 20, DONE = 4, CELLS = 4, ROUNDS = STRIPS / 2 + 1 };
+    const bool constant[2] = {false, false};
+    cst_view view = {.rows = 200000, .members = 2, .classes = 3};
+    cst_kernels kernels = {.view = &view, .constant = (bool *)constant};
+    cst_pairs pairs = {0};
+    double sums[CST_PAIRS_SUMS * CELLS] = {0};
+    double hsic[CELLS];
+    assert_int_equal(cst_pairs_create(f->context, &kernels, STRIPS * 128, 1e-4, 0, &pairs), CST_OK);
+    for (int64_t d = 1; d <= DONE; d++) {
+        for (int64_t i = 0; i < STRIPS; i++) {
+            double one[CST_PAIRS_SUMS * CELLS] = {0};
+            int64_t j = (i + d) % STRIPS;
+            double effect = (double)(i * 7 % STRIPS + j * 7 % STRIPS) / STRIPS - 0.95;
+            one[0] = one[3] = 1;
+            one[2] = 0.5 + strip * effect + tile * ((i * 13 + d * 5) % 7 < 3 ? 1 : -0.75);
+            cst_pairs_tile(&pairs, i, j, one);
+            for (int x = 0; x < CST_PAIRS_SUMS * CELLS; x++)
+                sums[x] += one[x];
+        }
+        cst_pairs_round(&pairs, STRIPS, false);
+    }
+    double grown = 200000.0 / (STRIPS * 128);
+    for (int x = 0; x < CELLS; x++)
+        hsic[x] = sums[x] * grown * grown * (STRIPS * 128 - 1) / (double)pairs.partners;
+    assert_true(cst_pairs_error(&pairs, sums, hsic) > 1e-4);
+    int64_t next = cst_pairs_next_check(&pairs, sums, hsic, DONE, ROUNDS);
+    cst_pairs_free(f->context, &pairs);
+    return next;
+}
+
+/* More tiles of the same rows are taken where tiles differ, not where rows do. */
+static void rounds_end_where_only_rows_are_left(void **state) {
+    assert_true(next_check_after_four(*state, 0, 0.2) > 4);
+    assert_true(next_check_after_four(*state, 0.05, 0.2) > 4);
+    assert_int_equal(next_check_after_four(*state, 0.2, 0.01), 4);
+}
+
 static void results_do_not_depend_on_threads(void **state) {
     fixture *f = *state;
     fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
@@ -378,6 +419,7 @@ int suite_cka_packed(void) {
         cmocka_unit_test_setup_teardown(samples_are_about_unbiased, setup, teardown),
         cmocka_unit_test_setup_teardown(landmarks_in_single_precision, setup, teardown),
         cmocka_unit_test_setup_teardown(standard_errors_cover_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(rounds_end_where_only_rows_are_left, setup, teardown),
         cmocka_unit_test_setup_teardown(results_do_not_depend_on_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),
     };

@@ -7,11 +7,13 @@
 #include "base/retry.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 64, CPU_CHARS = 4096 };
+enum { HEAD_BYTES = 64, TEXT_CHARS = 4096, NUMBER_CHARS = 32 };
 
 static void add(cst_measured *measured, size_t bytes) {
     size_t live = __atomic_add_fetch(&measured->live, bytes, __ATOMIC_RELAXED);
@@ -81,14 +83,30 @@ static bool find_value(const char *text, const char *key, char *out, size_t size
     return *out != '\0';
 }
 
-void cst_cpu_name(char *out, size_t size) {
-    char text[CPU_CHARS] = {0};
-    struct utsname system;
-    int fd = cst_open_file("/proc/cpuinfo", O_RDONLY | O_CLOEXEC, 0);
+/* The same in the beginning of a file of the system. */
+static bool find_in_file(const char *path, const char *key, char *out, size_t size) {
+    char text[TEXT_CHARS] = {0};
+    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
     ssize_t got = fd < 0 ? 0 : cst_read(fd, text, sizeof text - 1);
     if (fd >= 0)
         (void)close(fd);
-    if (got > 0 && find_value(text, "model name", out, size))
+    return got > 0 && find_value(text, key, out, size);
+}
+
+int64_t cst_peak_resident(void) {
+    char value[NUMBER_CHARS];
+    struct rusage usage = {0};
+    int64_t kib = 0;
+    if (find_in_file("/proc/self/status", "VmHWM", value, sizeof value))
+        kib = strtoll(value, NULL, 10);
+    else if (getrusage(RUSAGE_SELF, &usage) == 0)
+        kib = usage.ru_maxrss;
+    return kib * 1024;
+}
+
+void cst_cpu_name(char *out, size_t size) {
+    struct utsname system;
+    if (find_in_file("/proc/cpuinfo", "model name", out, size))
         return;
     (void)cst_snprintf(out, size, "%s", uname(&system) == 0 ? system.machine : "unknown");
 }

@@ -1,5 +1,6 @@
 /*
- * What measurements need: a context that counts the bytes it holds, and the name of the processor.
+ * What measurements need: a context that counts the bytes it holds, the name of the
+ * processor, and the peak of resident memory.
  * Under src/evaluation/profile_time.c. Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #ifndef CST_BASE_MEASURED_H
@@ -28,5 +29,10 @@ size_t cst_measured_peak(const cst_measured *measured);
 
 /* The processor's name as the system gives it, else the machine's architecture. */
 void cst_cpu_name(char *out, size_t size);
+
+/* Most memory that the process has had resident, in bytes, as the kernel counts it, mapped files
+ * included (VmHWM in proc(5)). Without that file it is what getrusage(2) says, which on Linux may
+ * be the peak of the program that started this one. */
+int64_t cst_peak_resident(void);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "evaluation/harness.h"
 
+#include "base/measured.h"
 #include "base/options.h"
 #include "la/la.h"
 #include "pipeline/document.h"
@@ -11,7 +12,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
 
 typedef struct method_fit {
     cst_pool *pool;
@@ -105,8 +105,6 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report *report = *out;
     json_t *root = cst_report_root(report);
     const cst_training *source = f->e.source;
-    struct rusage usage = {0};
-    (void)getrusage(RUSAGE_SELF, &usage);
     cst_report_string(report, root, "model", NULL);
     cst_report_string(report, root, "task", cst_task_name(f->e.ops->task));
     cst_report_string(report, root, "method", f->entry.name);
@@ -130,7 +128,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report_number(report, seconds, "read", f->e.seconds_read);
     cst_report_number(report, seconds, "fit", f->entry.seconds);
     cst_report_number(report, seconds, "total", cst_seconds() - start);
-    cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
     cst_findings_put(report, f->e.pool, &f->e.findings, false);
     return status;
 }

@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* The methods of the paper's table, in its order, and greedy selection. */
@@ -400,7 +399,6 @@ static void tell_calls(cst_context *context, const profile *p) {
 static cst_status fill(cst_context *context, cst_report *report, profile *p, const cst_model *model,
                        double start) {
     json_t *root = cst_report_root(report);
-    struct rusage usage = {0};
     cst_report_string(report, root, "model", NULL);
     cst_report_string(report, root, "task", cst_task_name(p->ops->task));
     cst_report_string(report, root, "split", p->split);
@@ -421,8 +419,7 @@ static cst_status fill(cst_context *context, cst_report *report, profile *p, con
     for (int c = 0; c < COSTS; c++)
         tell_unknown(context, p, (cost)c);
     tell_calls(context, p);
-    (void)getrusage(RUSAGE_SELF, &usage);
-    cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "methods", p->seconds_fit);
     cst_report_number(report, seconds, "total", cst_seconds() - start);

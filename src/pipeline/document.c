@@ -3,11 +3,11 @@
  * one's own pool.
  */
 #include "pipeline/document.h"
+#include "base/measured.h"
 #include "metrics/samples.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
                                            "selection", "refit",     "blend"};
@@ -402,8 +402,6 @@ static double relative_flops(const cst_fit_facts *facts) {
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
-    struct rusage usage = {0};
-    (void)getrusage(RUSAGE_SELF, &usage);
     cst_report_number(report, root, "flops_rel", relative_flops(facts));
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "read", facts->source->seconds_read);
@@ -417,7 +415,7 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
         cst_report_number(report, seconds, "domains", s->seconds_domain);
     cst_report_number(report, seconds, "nested", facts->seconds_nested);
     cst_report_number(report, seconds, "total", facts->seconds_total);
-    cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+    cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
 void cst_document_condition(cst_report *report, const cst_stages *stages) {

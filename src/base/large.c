@@ -18,9 +18,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Microseconds between two looks at the resident size, and between two in which the C library gives
- * back what it keeps of freed arrays. */
-static const int64_t LOOK = 2000;
+/* Microseconds between two looks at the resident size: at least, at most, and the bytes that a
+ * process can map in one (64 KiB a fault, some microseconds each, on several threads). */
+static const int64_t LOOK_LEAST = 200;
+static const int64_t LOOK_MOST = 5000;
+static const size_t MAPPED_A_MICROSECOND = 50000;
+/* Microseconds between two times that the C library gives back what it keeps of freed arrays. */
 static const int64_t GIVE_BACK = 50000;
 
 /* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
@@ -164,15 +167,22 @@ static size_t resident(void) {
 
 void cst_large_trim(cst_large *large, size_t limit) {
     int64_t now = (int64_t)(cst_seconds() * 1e6);
-    /* Whoever finds the lock taken has nothing to add. */
-    if (now - __atomic_load_n(&large->looked, __ATOMIC_RELAXED) < LOOK ||
-        pthread_mutex_trylock(&large->lock) != 0)
+    if (now < __atomic_load_n(&large->next_look, __ATOMIC_RELAXED))
         return;
-    __atomic_store_n(&large->looked, now, __ATOMIC_RELAXED);
-    size_t most = limit / 4 * 3;
-    bool full = resident() > most;
+    /* Waits for a thread that is looking: going on would map what it takes out. */
+    (void)pthread_mutex_lock(&large->lock);
+    if (now < __atomic_load_n(&large->next_look, __ATOMIC_RELAXED)) {
+        (void)pthread_mutex_unlock(&large->lock);
+        return;
+    }
+    size_t most = limit / 4 * 3, size = resident();
+    bool full = size > most;
     for (cst_mapping *map = large->maps; full && map; map = map->after)
         (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+    size_t room = size < limit ? limit - size : 0;
+    int64_t wait = (int64_t)(room / MAPPED_A_MICROSECOND);
+    wait = wait < LOOK_LEAST ? LOOK_LEAST : wait > LOOK_MOST ? LOOK_MOST : wait;
+    __atomic_store_n(&large->next_look, now + wait, __ATOMIC_RELAXED);
 #ifdef __GLIBC__
     bool give = full && now - large->given > GIVE_BACK && resident() > most;
     if (give)

@@ -23,7 +23,7 @@ typedef struct cst_large {
     size_t held;         /* bytes of large arrays in memory proper */
     cst_mapping *maps;   /* those in files */
     size_t mapped;       /* their bytes */
-    int64_t looked;      /* when the resident size was last read, microseconds; atomic */
+    int64_t next_look;   /* when the resident size is read again, microseconds; atomic */
     int64_t given;       /* when freed memory was last given back */
     unsigned generation; /* of the process that made the lock */
 } cst_large;
@@ -45,7 +45,8 @@ void *cst_large_map(cst_context *context, cst_large *large, size_t bytes);
 void cst_large_unmap(cst_large *large, void *pointer);
 
 /* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`, and
- * has the C library give back what was freed if that is not enough. Looks at most every 2 ms. */
+ * has the C library give back what was freed if that is not enough. Looks the more often the less
+ * of the budget is left. */
 void cst_large_trim(cst_large *large, size_t limit);
 
 /* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */

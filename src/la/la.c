@@ -177,6 +177,20 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
     return CST_OK;
 }
 
+cst_status cst_gram_long(cst_context *context, int64_t k, int64_t n, double alpha, const double *a,
+                         double beta, double *c) {
+    enum { WHOLE = 1 << 20, PART = 1 << 18 }; /* entries */
+    int64_t part = k * n <= WHOLE ? n : PART / k + 1;
+    cst_status status = CST_OK;
+    for (int64_t at = 0; status == CST_OK && at < n; at += part) {
+        int64_t count = n - at < part ? n - at : part;
+        cst_trim(context);
+        status = cst_gemm_f64(context, false, true, k, k, count, alpha, a + at, n, a + at, n,
+                              at > 0 ? 1 : beta, c, k);
+    }
+    return status;
+}
+
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc) {
     cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));

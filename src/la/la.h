@@ -22,6 +22,11 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+/* C (k x k) = alpha * A A' + beta * C for few long rows, A k x n. Long ones are taken in parts, and
+ * what is mapped may leave memory between two parts. */
+cst_status cst_gram_long(cst_context *context, int64_t k, int64_t n, double alpha, const double *a,
+                         double beta, double *c);
+
 /* Lower triangle of C (n x n) = alpha * A' A + beta * C, A k x n; the upper triangle is not
  * touched.
  */

@@ -18,6 +18,9 @@
 /* Entries whose curvature is summed in float32, but for rows that have more; classes below
  * NEGLIGIBLE add nothing to that of biases. */
 enum { CHUNK = 1024, WIDTH = CST_COMPACT_PAD };
+
+/* Sampled rows lie apart: each may bring 64 KiB of a mapped table into memory. */
+enum { ROWS_A_TRIM = 16 };
 static const float NEGLIGIBLE = 1e-6F;
 
 typedef float cst_eight __attribute__((vector_size(32)));
@@ -403,6 +406,8 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
             row next = row_at(pass->table, i + 1);
             row_ahead(pass, &next);
         }
+        if (i % ROWS_A_TRIM == 0)
+            cst_trim(context);
         row_logs(pass, &r, &s);
         double weight = row_weight(pass, i, &r);
         double loss = weight * row_loss(pass, &r, &s);

@@ -210,11 +210,10 @@ static cst_status scale_up(cst_context *context, const exact_job *job, const dou
     int32_t members = job->kernels->view->members;
     double n = (double)job->rows;
     double grown = (double)job->kernels->view->rows / n;
-    for (int64_t a = 0; a < members; a++)
+    for (int64_t a = 0; a < members; a++, cst_trim(context))
         for (int64_t i = 0; i < job->rows && !job->kernels->constant[a]; i++)
             diagonal[a * job->rows + i] += totals[a] / (n * n) - 2 * margins[a * job->rows + i] / n;
-    cst_status status = cst_gemm_f64(context, false, true, members, members, job->rows, 1, diagonal,
-                                     job->rows, diagonal, job->rows, 0, products, members);
+    cst_status status = cst_gram_long(context, members, job->rows, 1, diagonal, 0, products);
     for (int64_t x = 0; status == CST_OK && x < (int64_t)members * members; x++)
         hsic[x] = grown * grown * (hsic[x] - products[x]) + grown * products[x];
     return status;
@@ -233,13 +232,13 @@ static cst_status bring_to_all(cst_context *context, const exact_job *job, const
     double twice = m > 1 ? (n - 1) * (n - 2) / (m * (m - 1)) : once * once;
     for (int64_t x = 0; x < cells; x++)
         hsic[x] = once * totals[x];
-    for (int64_t x = 0; x < members * job->rows; x++)
-        sums[x] = once * (job->row_sums[x] + job->column_sums[x]);
+    for (int64_t a = 0; a < members; a++, cst_trim(context))
+        for (int64_t x = a * job->rows; x < (a + 1) * job->rows; x++)
+            sums[x] = once * (job->row_sums[x] + job->column_sums[x]);
     if (!job->pairs || job->pairs->partners == job->rows - 1)
         return CST_OK;
     cst_status status =
-        cst_gemm_f64(context, false, true, members, members, job->rows, twice / (once * once) - 1,
-                     sums, job->rows, sums, job->rows, 0, added, members);
+        cst_gram_long(context, members, job->rows, twice / (once * once) - 1, sums, 0, added);
     for (int64_t a = 0; a < members; a++)
         for (int64_t b = 0; b <= a; b++) {
             double shared = totals[cells + a * members + b];
@@ -268,7 +267,7 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
     CST_TRY(bring_to_all(context, job, sums, hsic, margins, products));
     if (status == CST_OK && job->touched)
         status = cst_touched_finish(context, job->touched, hsic, margins);
-    for (size_t a = 0; status == CST_OK && a < k; a++)
+    for (size_t a = 0; status == CST_OK && a < k; a++, cst_trim(context))
         for (int64_t i = 0; i < rows; i++) {
             int64_t at = (int64_t)a * rows + i;
             diagonal[at] = diagonal_of(job, (int32_t)a, i);
@@ -276,10 +275,8 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
             totals[a] += margins[at];
         }
     if (status == CST_OK && biased)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, diagonal, rows,
-                              diagonal, rows, 1, hsic, members);
-    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, margins, rows, margins,
-                         rows, 1, products, members));
+        status = cst_gram_long(context, members, rows, 1, diagonal, 1, hsic);
+    CST_TRY(cst_gram_long(context, members, rows, 1, margins, 1, products));
     double share = biased ? 2 / n : 2 / (n - 2);
     double whole = biased ? n * n : (n - 1) * (n - 2);
     for (size_t a = 0; status == CST_OK && a < k; a++)

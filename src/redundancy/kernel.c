@@ -77,6 +77,7 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
     for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
         int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
         const float *data = scratch;
+        cst_trim(context);
         status = index ? cst_view_gather(context, view, member, index + at, part, scratch)
                        : cst_view_rows(context, view, member, first + at, part, scratch, &data);
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
@@ -236,25 +237,43 @@ static cst_status set_origin(cst_context *context, const bandwidth_job *job, int
     return status;
 }
 
-/* The products of the sampled rows with themselves, less origin: in single precision where there
- * are many classes, as a distance far from 0 keeps six digits then and others are taken from the
- * rows. */
+/* -2 times the products of the sampled rows [n][C], less origin, with themselves, into squares
+ * [n][n]: in single precision where there are many classes, as a distance far from 0 keeps six
+ * digits then and others are taken from the rows. Long rows are taken in tiles, so that few of them
+ * need be in memory at a time. */
 static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
                                   int64_t n, bool single, double *squares) {
+    enum { WHOLE = 1 << 22, TILE = 64 }; /* entries; rows */
+    int64_t side = n * classes <= WHOLE ? n : TILE;
+    size_t panel = (size_t)side * (size_t)classes;
     if (!single)
         return cst_gemm_f64(worker, false, true, n, n, classes, -2, rows, classes, rows, classes, 0,
                             squares, n);
-    size_t count = (size_t)n * (size_t)classes;
-    float *narrow = cst_alloc(worker, count, sizeof *narrow);
-    float *tile = cst_alloc(worker, (size_t)n, (size_t)n * sizeof *tile);
-    cst_status status = narrow && tile ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        narrow[i] = (float)rows[i];
-    CST_TRY(cst_gemm_f32(worker, false, true, n, n, classes, -2, narrow, classes, narrow, classes,
-                         0, tile, n));
-    for (int64_t i = 0; status == CST_OK && i < n * n; i++)
-        squares[i] = (double)tile[i];
-    cst_free(worker, narrow);
+    float *left = cst_alloc(worker, panel, sizeof *left);
+    float *right = side < n ? cst_alloc(worker, panel, sizeof *right) : left;
+    float *tile = cst_alloc(worker, (size_t)side, (size_t)side * sizeof *tile);
+    cst_status status = left && right && tile ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t a = 0; status == CST_OK && a < n; a += side) {
+        int64_t na = n - a < side ? n - a : side;
+        for (int64_t x = 0; x < na * classes; x++)
+            left[x] = (float)rows[a * classes + x];
+        for (int64_t b = 0; status == CST_OK && b <= a; b += side) {
+            int64_t nb = n - b < side ? n - b : side;
+            cst_trim(worker);
+            for (int64_t x = 0; right != left && x < nb * classes; x++)
+                right[x] = (float)rows[b * classes + x];
+            status = cst_gemm_f32(worker, false, true, na, nb, classes, -2, left, classes, right,
+                                  classes, 0, tile, nb);
+            for (int64_t i = 0; status == CST_OK && i < na; i++)
+                for (int64_t j = 0; j < nb; j++) {
+                    squares[(a + i) * n + b + j] = (double)tile[i * nb + j];
+                    squares[(b + j) * n + a + i] = (double)tile[i * nb + j];
+                }
+        }
+    }
+    cst_free(worker, left);
+    if (right != left)
+        cst_free(worker, right);
     cst_free(worker, tile);
     return status;
 }
@@ -273,7 +292,7 @@ static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, 
     CST_TRY(cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
     CST_TRY(sample_products(worker, classes, rows, n, single, squares));
     double least = single ? 1e-3 : 1e-6;
-    for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++)
+    for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++, cst_trim(worker))
         for (int64_t j = i + 1; j < n; j++) {
             double norm = norms[i] + norms[j];
             values[at++] = careful_distance(rows + i * classes, rows + j * classes, classes,

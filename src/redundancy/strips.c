@@ -320,7 +320,8 @@ static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, i
     bool sparse = how->packing == CST_PACKED_SPARSE;
     bool within = true;
     out->rows = count;
-    out->exponents = cst_alloc(context, (size_t)count, sizeof *out->exponents);
+    if (!out->exponents)
+        out->exponents = cst_alloc(context, (size_t)count, sizeof *out->exponents);
     if (!out->exponents)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++) {
@@ -532,9 +533,10 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
     double mean = 0;
     float *scratch = cst_alloc(worker, block, sizeof *scratch);
     float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
-    cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
+    m->exponents = cst_alloc_counted(worker, (size_t)packed->rows, sizeof *m->exponents);
+    cst_status status = scratch && tile && m->exponents ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && m->packing == CST_PACKED_DENSE) {
-        m->dense = cst_alloc(worker, (size_t)packed->rows, classes * sizeof *m->dense);
+        m->dense = cst_alloc_counted(worker, (size_t)packed->rows, classes * sizeof *m->dense);
         status = m->dense ? CST_OK : CST_ERROR_MEMORY;
     }
     CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
@@ -547,7 +549,9 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
         status = read_rows(worker, packed, member, first, count, scratch, &rows);
         for (int64_t at = 0; status == CST_OK && *fit && at < count; at += CST_STRIP_ROWS) {
             int64_t part = count - at < CST_STRIP_ROWS ? count - at : CST_STRIP_ROWS;
+            cst_trim(worker);
             cst_strip *strip = &m->strips[(first + at) / CST_STRIP_ROWS];
+            strip->exponents = m->exponents + first + at;
             strip->dense = m->dense ? m->dense + (size_t)(first + at) * classes : NULL;
             status = pack_strip(worker, kernels, member, m, rows + at * kernels->view->classes,
                                 part, strip, fit);
@@ -563,10 +567,13 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
 
 static void free_strips(cst_context *context, const cst_packed *packed, cst_packed_member *m) {
     for (int64_t s = 0; m->strips && s < packed->strips; s++) {
-        m->strips[s].dense = NULL; /* a part of the member's */
+        m->strips[s].exponents = NULL; /* parts of the member's */
+        m->strips[s].dense = NULL;
         free_strip(context, &m->strips[s]);
     }
+    cst_free(context, m->exponents);
     cst_free(context, m->dense);
+    m->exponents = NULL;
     m->dense = NULL;
 }
 
@@ -592,7 +599,7 @@ static cst_status fill_member(cst_context *worker, void *user, int64_t task) {
     if (packed->kernels->constant[task])
         return CST_OK;
     m->strips = cst_alloc(worker, (size_t)packed->strips, sizeof *m->strips);
-    m->levels = cst_alloc(worker, (size_t)packed->rows, sizeof *m->levels);
+    m->levels = cst_alloc_counted(worker, (size_t)packed->rows, sizeof *m->levels);
     cst_status status = m->strips && m->levels ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && m->packing != CST_PACKED_NOT)
         status = fill_strips(worker, packed, (int32_t)task, &fit);

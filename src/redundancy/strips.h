@@ -19,7 +19,7 @@ typedef enum cst_packing {
 /* Up to a strip of one member's rows in units of sigma: |a|^2 stands for |a|^2 / sigma^2. */
 typedef struct cst_strip {
     int64_t rows;
-    float *exponents; /* [rows], -|a_i|^2 / 2 */
+    float *exponents; /* [rows], -|a_i|^2 / 2, a part of the member's; the sample's own */
     float *dense;     /* [rows][C], less the origin */
     uint32_t *starts; /* sparse: [C + 1], where the entries of a class begin */
     float *values;    /* sparse: descending within a class */
@@ -34,7 +34,8 @@ typedef struct cst_packed_member {
     double seconds;   /* a pair of rows takes, about */
     cst_strip sample; /* the reference rows */
     cst_strip *strips; /* [strips] */
-    float *dense;      /* [n][C]: of dense strips, which lie one after another; else NULL */
+    float *exponents;  /* [n], of the strips, one after another */
+    float *dense;      /* [n][C]: of dense strips, one after another; else NULL */
     float *levels;     /* [n], about the mean of the kernel's row i, less half the mean of all */
 } cst_packed_member;
 

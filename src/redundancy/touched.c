@@ -295,7 +295,7 @@ cst_status cst_touched_finish(cst_context *context, const cst_touched *touched, 
     double *products = cst_alloc(context, cells, sizeof *products);
     double *squares = cst_alloc(context, cells, sizeof *squares);
     cst_status status = w && products && squares ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t k = 0; status == CST_OK && k < members; k++) {
+    for (int64_t k = 0; status == CST_OK && k < members; k++, cst_trim(context)) {
         double total = 0;
         for (int64_t i = 0; i < rows; i++) {
             w[k * rows + i] = (double)touched->w[i * width + k];
@@ -304,12 +304,10 @@ cst_status cst_touched_finish(cst_context *context, const cst_touched *touched, 
         for (int64_t i = 0; i < rows; i++)
             row_sums[k * rows + i] += w[k * rows + i] * (total - w[k * rows + i]);
     }
-    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
-                         products, members));
+    CST_TRY(cst_gram_long(context, members, rows, 1, w, 0, products));
     for (int64_t i = 0; status == CST_OK && i < members * rows; i++)
         w[i] *= w[i];
-    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
-                         squares, members));
+    CST_TRY(cst_gram_long(context, members, rows, 1, w, 0, squares));
     for (int64_t a = 0; status == CST_OK && a < members; a++)
         for (int64_t b = 0; b <= a; b++) {
             int64_t at = a * members + b;

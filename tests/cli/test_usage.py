@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import termios
+import threading
 import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
@@ -34,16 +35,22 @@ def on_terminal(words, size, columns):
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     if columns is not None:
         environment["COLUMNS"] = columns
+    parts = []
     with subprocess.Popen([TOOL, *words], stdout=follower, stdin=subprocess.DEVNULL, env=environment) as process:
-        os.close(follower)
-        parts = []
-        try:
-            while part := os.read(leader, 65536):
-                parts.append(part)
-        except OSError:  # the other end is closed
-            pass
+
+        def end():
+            """Marks the end. A terminal that its last writer closes can lose what was not read yet."""
+            process.wait()
+            os.write(follower, b"\0")
+
+        ended = threading.Thread(target=end)
+        ended.start()
+        while not parts or not parts[-1].endswith(b"\0"):
+            parts.append(os.read(leader, 65536))
+        ended.join()
+    os.close(follower)
     os.close(leader)
-    return b"".join(parts).decode().replace("\r\n", "\n")
+    return b"".join(parts)[:-1].decode().replace("\r\n", "\n")
 
 
 def words_of(text):

@@ -52,6 +52,22 @@ def classes(folder, rows, count, members, kind="f2", fortran=False, splits=("oof
     return write(folder, {"task": "classification", "classes": count, "output": "probability"}, described, models)
 
 
+def values(folder, rows, members, kind="f4"):
+    """A regression pool. The test split has a fourth of the rows."""
+    rng = numpy.random.default_rng(rows)
+    models = [{"name": f"m{k}", "predictions": {}} for k in range(members)]
+    described = {}
+    for split, n in (("oof", rows), ("test", rows // 4)):
+        targets = rng.standard_normal(n)
+        numpy.save(folder / f"{split}.npy", targets)
+        described[split] = {"targets": f"{split}.npy"}
+        for k, model in enumerate(models):
+            noise = (0.5 + 0.1 * k) * rng.standard_normal(n)
+            numpy.save(folder / f"{split}{k}.npy", (targets + noise).astype(kind))
+            model["predictions"][split] = f"{split}{k}.npy"
+    return write(folder, {"task": "regression"}, described, models)
+
+
 def write(folder, head, splits, models):
     text = {"corestack_pool": 1, **head, "splits": splits, "models": models}
     (folder / "pool.json").write_text(json.dumps(text))
@@ -78,6 +94,7 @@ CASES = {
     # name: maker, commands, options of the fit
     "diffuse": (lambda f: classes(f, 12000, 400, 15, "f4"),
                 ["fit", "predict", "evaluate", "compare", "inspect", "bound", "sweep", "monitor"], FIT),
+    "values": (lambda f: values(f, 200000, 40), ["inspect"], FIT),
     "columns": (lambda f: classes(f, 40000, 200, 16, fortran=True), ["compare", "inspect"], FIT),
 }
 

@@ -283,12 +283,12 @@ static void large_arrays_go_to_files(void **state) {
         memset(arrays[i], i + 1, bytes);
     }
     /* Whoever asks whether to stop keeps to the budget, readers too. */
-    f->context->large.looked = 0;
+    f->context->large.next_look = 0;
     expect_ok(f, cst_poll(f->context));
-    assert_true(f->context->large.looked > 0);
-    f->context->large.looked = 0;
+    assert_true(f->context->large.next_look > 0);
+    f->context->large.next_look = 0;
     expect_ok(f, cst_poll_reading(f->context));
-    assert_true(f->context->large.looked > 0);
+    assert_true(f->context->large.next_look > 0);
     for (int i = 0; i < ARRAYS; i++)
         for (size_t j = 0; j < bytes; j += 997)
             assert_int_equal(arrays[i][j], i + 1);

@@ -6,6 +6,7 @@
 #ifndef CLI_H
 #define CLI_H
 
+#include <corestack/collectives.h>
 #include <corestack/fit.h>
 #include <stdbool.h>
 
@@ -71,6 +72,10 @@ struct cli_call {
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
+    bool disagreed;     /* a rank failed, and all know */
+    cst_status status;  /* of the failure */
+    bool said;          /* a failure was told, on this rank */
+    char failure[1024]; /* the first */
     char stage[48];     /* of the progress line */
     double stage_start; /* seconds */
     double stage_shown;
@@ -79,6 +84,31 @@ struct cli_call {
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE,
     CLI_SWEEP, CLI_INSPECT, CLI_SHOW, CLI_PROFILE, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA,
     CLI_SWAG, CLI_ONLINE, CLI_MONITOR, CLI_OPTIONS, CLI_HELP;
+
+/* ---- ranks.c ---- */
+
+/* What several ranks that run one command share. */
+typedef struct cli_ranks {
+    cst_collectives collectives;
+} cli_ranks;
+
+/* Whether this process writes files and standard output: rank 0 does. */
+bool cli_writes(void);
+
+/* Makes this process one of several ranks. Others than rank 0 are silent from here on. */
+void cli_join_ranks(const cli_ranks *ranks);
+
+/* Gives the context of a command its ranks, and sees that all of them run the same command. */
+int cli_share(cli_call *call, int argc, char **argv);
+
+/* Ends a step of all ranks: returns `code`, or that of a rank that failed, whose message is said
+ * once. No rank's work is named or printed before all of them agree. */
+int cli_agree(cli_call *call, int code);
+
+/* ---- main.c ---- */
+
+/* The tool; ranks: NULL, or of this process. Returns the exit code. */
+int cli_main(int argc, char **argv, const cli_ranks *ranks);
 
 /* ---- start.c ---- */
 

@@ -1,5 +1,5 @@
 /*
- * corestack: the command-line tool. Chooses the command and runs it.
+ * The command-line tool: chooses the command and runs it.
  * Paper: none.
  */
 #include "cli.h"
@@ -50,7 +50,10 @@ static int run_command(const cli_command *command, int argc, char **argv) {
         if (code == CLI_OK)
             code = cli_attach(&call);
         if (code == CLI_OK)
+            code = cli_share(&call, argc, argv);
+        if (code == CLI_OK)
             code = command->run(&call);
+        code = cli_agree(&call, code);
     }
     cst_context_free(call.context);
     cli_release(&call);
@@ -85,9 +88,10 @@ static int run_part(const cli_command *command, int argc, char **argv) {
     return cli_no_part(command, word);
 }
 
-int main(int argc, char **argv) {
+int cli_main(int argc, char **argv, const cli_ranks *ranks) {
     guard_standard_streams();
     cli_restore_environment();
+    cli_join_ranks(ranks);
     if (!guard_stack())
         return CLI_BAD_INPUT;
     /* A closed pipe and a file beyond the size limit show as failed writes. */

@@ -28,12 +28,22 @@ void cli_print_line(cli_call *call, const char *kind, const char *message) {
     cli_say(whole);
 }
 
+/* The first failure, for the other ranks. */
+static void keep_failure(cli_call *call, cst_status status, const char *message) {
+    if (!call->said)
+        (void)snprintf(call->failure, sizeof call->failure, "%s", message);
+    if (!call->said)
+        call->status = status;
+    call->said = true;
+}
+
 int cli_fail(cli_call *call, const char *format, ...) {
     char message[1024];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    keep_failure(call, CST_ERROR_ARGUMENT, message);
     cli_print_line(call, "", message);
     return CLI_BAD_INPUT;
 }
@@ -42,7 +52,9 @@ int cli_check(cli_call *call, cst_status status) {
     if (status == CST_OK)
         return CLI_OK;
     const char *message = call->context ? cst_last_error(call->context) : "";
-    cli_print_line(call, "", *message ? message : cst_status_text(status));
+    message = *message ? message : cst_status_text(status);
+    keep_failure(call, status, message);
+    cli_print_line(call, "", message);
     switch (status) {
     case CST_ERROR_MEMORY:
     case CST_ERROR_NUMERIC:

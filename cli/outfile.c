@@ -178,6 +178,13 @@ static bool takes_report(const char *path) {
            cli_same_place(&outfile, &out);
 }
 
+/* The file is another rank's. */
+static int write_nowhere(cli_outfile *outfile) {
+    outfile->direct = true;
+    (void)snprintf(outfile->write_to, sizeof outfile->write_to, "/dev/null");
+    return CLI_OK;
+}
+
 int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile) {
     struct stat info;
     *outfile = (cli_outfile){.option = cli_output_shown(name), .path = cli_value(call, name)};
@@ -196,6 +203,8 @@ int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_
     if (exists && S_ISDIR(info.st_mode))
         return cli_fail(call, "%s %s: this is a folder; name a file", outfile->option,
                         outfile->path);
+    if (!cli_writes())
+        return write_nowhere(outfile);
     bool descriptor = cst_path_is_descriptor(outfile->path);
     if (descriptor && !exists)
         return cli_fail(call, "%s %s: this descriptor is not open", outfile->option, outfile->path);
@@ -217,7 +226,7 @@ int cli_place_outfile(cli_call *call, const char *option, const char *path, cli_
     if (takes_report(path))
         return cli_fail(call, "%s: %s already receives the report; send the report elsewhere",
                         option, path);
-    return choose_place(call, outfile);
+    return cli_writes() ? choose_place(call, outfile) : write_nowhere(outfile);
 }
 
 int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile) {
@@ -371,6 +380,7 @@ int cli_close_outfiles(cli_call *call, const cli_outfile *outfiles, int count, i
     char folder[CLI_PATH_CHARS];
     bool fresh[CLI_OUTFILES] = {false};
     int named = 0;
+    code = cli_agree(call, code);
     if (code == CLI_OK)
         code = cli_finish_output(call->command->name, code);
     for (; code == CLI_OK && named < count; named += code == CLI_OK) {
@@ -378,15 +388,16 @@ int cli_close_outfiles(cli_call *call, const cli_outfile *outfiles, int count, i
         if (outfile->direct || !*outfile->write_to)
             continue;
         fresh[named] = access(outfile->final, F_OK) != 0;
-        code = name_target(call, outfile);
+        if (cli_writes())
+            code = name_target(call, outfile);
     }
     for (int i = 0; i < count; i++) {
         const cli_outfile *outfile = &outfiles[i];
         if (outfile->direct || !*outfile->write_to)
             continue;
-        if (code == CLI_OK && cli_folder_of(outfile->final, folder))
+        if (code == CLI_OK && cli_writes() && cli_folder_of(outfile->final, folder))
             cli_sync_folder(folder);
-        else if (code != CLI_OK && i >= named)
+        else if ((code != CLI_OK && i >= named) || !cli_writes())
             remove_target(outfile);
         else if (code != CLI_OK && fresh[i])
             cli_remove_file(outfile->final);

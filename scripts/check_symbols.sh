@@ -22,7 +22,8 @@ report() { # what is wrong, file of names
         failed=1
     fi
 }
-cat "$root"/include/corestack/*.h | marked CST_API >"$work/public"
+# mpi.h is of libcorestack-mpi, an archive.
+find "$root/include/corestack" -name '*.h' ! -name mpi.h -exec cat {} + | marked CST_API >"$work/public"
 find "$root/src" -name '*.h' -exec cat {} + 2>/dev/null | marked CST_PRIVATE_API >"$work/private" || true
 [ -s "$work/public" ] || { echo "no CST_API in $root/include/corestack" >&2; exit 1; }
 

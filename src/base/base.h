@@ -168,6 +168,37 @@ typedef cst_status (*cst_task_fn)(cst_context *worker, void *user, int64_t task)
 CST_PRIVATE_API cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task,
                                             void *user);
 
+/* An array that the tasks of a loop fill: task i writes [bytes] at base + i * bytes, the last one
+ * what is left of `total`. */
+typedef struct cst_share {
+    void *base;
+    size_t bytes;
+    size_t total;
+} cst_share;
+
+/* What tasks for `rows` rows of `width` bytes fill, a block at a time. */
+static inline cst_share cst_share_rows(void *base, int64_t rows, size_t width) {
+    return (cst_share){base, CST_BLOCK_ROWS * width, (size_t)rows * width};
+}
+/* What `count` tasks fill, `width` bytes each. */
+static inline cst_share cst_share_tasks(void *base, int64_t count, size_t width) {
+    return (cst_share){base, width, (size_t)count * width};
+}
+
+/* cst_parallel_for whose tasks write nothing but these arrays: ranks divide the tasks among them
+ * and give each other what they filled. */
+cst_status cst_parallel_fill(cst_context *context, int64_t count, cst_task_fn task, void *user,
+                             const cst_share *filled, int32_t arrays);
+
+/* The same for what only the rank itself will read, in loops that divide as many tasks: each rank
+ * runs its own. Parts begin at a multiple of `grain`. */
+cst_status cst_parallel_own(cst_context *context, int64_t count, int64_t grain, cst_task_fn task,
+                            void *user);
+
+/* cst_parallel_for whose tasks read what a rank keeps of its own rows only: where work is shared
+ * they run one after another, all ranks in each of them. */
+cst_status cst_parallel_turns(cst_context *context, int64_t count, cst_task_fn task, void *user);
+
 /* The same for few long tasks that have parallel loops of their own: as many as fill every thread
  * run side by side, those that are left over (the fifth of five on two threads) one at a time, with
  * their loops in parallel. */
@@ -175,10 +206,17 @@ cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn ta
 
 /* Sum over blocks in a fixed order. For each block b in 0..blocks-1, `term` adds the block's
  * contribution to `sum` (`width` doubles, zeroed before the call); the terms are added to `total`
- * (overwritten) in block order. Memory: a fixed number of terms at a time, not one per block. */
+ * (overwritten) in a fixed binary tree (base/tree.h), whatever thread or rank computed them.
+ * Memory: a fixed number of terms at a time, not one per block. */
 typedef cst_status (*cst_block_fn)(cst_context *worker, void *user, int64_t block, double *sum);
 cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
                              void *user, double *total);
+/* The same whose terms also fill arrays, as in cst_parallel_fill. */
+cst_status cst_reduce_fill(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
+                           void *user, double *total, const cst_share *filled, int32_t arrays);
+/* cst_reduce_blocks where parts of ranks begin at a multiple of `grain` blocks. */
+cst_status cst_reduce_grained(cst_context *context, int64_t blocks, int64_t grain, size_t width,
+                              cst_block_fn term, void *user, double *total);
 
 /* Number of blocks of CST_BLOCK_ROWS rows that cover `rows`, and the rows of one block. */
 static inline int64_t cst_block_count(int64_t rows) {

@@ -9,6 +9,7 @@
 #include "base/calling.h"
 #include "base/kept.h"
 #include "base/large.h"
+#include "base/ranks.h"
 #include "base/seen.h"
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
@@ -57,7 +58,8 @@ struct cst_context {
     pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
     bool one_run;              /* what one call has seen, the next one knows */
     cst_owner owner;
-    int cancelling; /* whether the owner's thread could be cancelled before the call */
+    cst_ranks ranks; /* of the root; workers work alone */
+    int cancelling;  /* whether the owner's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 

@@ -1,8 +1,9 @@
 /*
- * Parallel loops whose results do not depend on the number of threads: tasks write to places of
- * their own, and sums are taken in block order.
+ * Parallel loops whose results depend neither on the number of threads nor on that of ranks: tasks
+ * write to places of their own, and sums are taken in a fixed binary tree.
  */
 #include "base/base.h"
+#include "base/ranks.h"
 #include "base/threads.h"
 
 #include <pthread.h>
@@ -13,7 +14,7 @@
 
 /* Terms held at a time by cst_reduce_blocks: as many as take WAVE_DOUBLES, within these limits. A
  * matter of memory and of how often threads meet, not of the sum's value. */
-enum { WAVE_MIN = 16, WAVE_MAX = 1024, WAVE_DOUBLES = 1 << 20 };
+enum { WAVE_MIN = 16, WAVE_MAX = 1024, WAVE_DOUBLES = 1 << 20 }; /* powers of two */
 
 /* Threads have scratch of their own, so a small memory budget allows few of them. Results do not
  * depend on how many there are. A worker's context has one: loops inside tasks are serial. */
@@ -46,8 +47,8 @@ typedef struct loop {
     cst_context **workers; /* a context for each thread */
     cst_task_fn task;
     void *user;
-    int64_t count;
-    bool counts; /* the tasks are the progress of the stage */
+    int64_t count; /* the task after the last */
+    bool counts;   /* the tasks are the progress of the stage */
     unsigned generation;
     int64_t next;   /* the first task that nobody has taken; atomic */
     int64_t failed; /* the lowest failing task so far, later ones are skipped; atomic */
@@ -114,41 +115,66 @@ static cst_status run_side_by_side(loop *l, int threads) {
 static cst_status run_in_turn(const loop *l) {
     cst_status status = CST_OK;
     cst_mute(l->context, true);
-    for (int64_t i = 0; status == CST_OK && i < l->count; i++) {
+    cst_ranks_alone(l->context, true);
+    for (int64_t i = l->next; status == CST_OK && i < l->count; i++) {
         status = cst_poll(l->context);
         CST_TRY(l->task(l->context, l->user, i));
         if (l->counts)
             cst_count_one(l->context);
     }
+    cst_ranks_alone(l->context, false);
     cst_mute(l->context, false);
     return status;
 }
 
-/* `counts`: the tasks are the progress of the stage. */
-static cst_status run_tasks(cst_context *context, int64_t count, cst_task_fn task, void *user,
-                            bool counts) {
-    if (count <= 0)
+/* Tasks first..last-1. `counts`: they are the progress of the stage. */
+static cst_status run_tasks(cst_context *context, int64_t first, int64_t last, cst_task_fn task,
+                            void *user, bool counts) {
+    if (last <= first)
         return CST_OK;
-    loop l = {.context = context, .task = task, .user = user, .count = count, .counts = counts};
-    int threads = threads_for(context, count);
+    loop l = {.context = context,
+              .task = task,
+              .user = user,
+              .next = first,
+              .count = last,
+              .counts = counts};
+    int threads = threads_for(context, last - first);
     return threads == 1 ? run_in_turn(&l) : run_side_by_side(&l, threads);
 }
 
-cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
-    bool counts = cst_count_begin(context, count);
-    cst_status status = run_tasks(context, count, task, user, counts);
+static cst_status run_stage(cst_context *context, int64_t first, int64_t last, cst_task_fn task,
+                            void *user) {
+    bool counts = cst_count_begin(context, last - first);
+    cst_status status = run_tasks(context, first, last, task, user, counts);
     if (counts)
         cst_count_end(context);
     return status;
 }
 
-cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user) {
-    int threads = threads_for(context, affordable_threads(context));
-    if (threads == 1)
-        return cst_parallel_for(context, count, task, user);
+cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    return run_stage(context, 0, count, task, user);
+}
+
+cst_status cst_parallel_own(cst_context *context, int64_t count, int64_t grain, cst_task_fn task,
+                            void *user) {
+    int64_t first = 0;
+    int64_t last = 0;
+    cst_ranks_part(context, count, grain, &first, &last);
+    return run_stage(context, first, last, task, user);
+}
+
+cst_status cst_parallel_fill(cst_context *context, int64_t count, cst_task_fn task, void *user,
+                             const cst_share *filled, int32_t arrays) {
+    cst_status status = cst_parallel_own(context, count, 1, task, user);
+    return cst_ranks_fill(context, status, count, filled, arrays);
+}
+
+/* The first `together` tasks side by side, the others in turn, with their own loops in parallel and
+ * shared by all ranks. */
+static cst_status run_long(cst_context *context, int64_t count, int64_t together, cst_task_fn task,
+                           void *user) {
     bool counts = cst_count_begin(context, count);
-    int64_t together = count / threads * threads;
-    cst_status status = run_tasks(context, together, task, user, counts);
+    cst_status status = run_tasks(context, 0, together, task, user, counts);
     for (int64_t i = together; status == CST_OK && i < count; i++) {
         cst_mute(context, true);
         status = cst_poll(context);
@@ -160,6 +186,20 @@ cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn ta
     if (counts)
         cst_count_end(context);
     return status;
+}
+
+cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    if (cst_ranks_share(context))
+        return run_long(context, count, 0, task, user);
+    int threads = threads_for(context, affordable_threads(context));
+    if (threads == 1)
+        return cst_parallel_for(context, count, task, user);
+    return run_long(context, count, count / threads * threads, task, user);
+}
+
+cst_status cst_parallel_turns(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    return cst_ranks_share(context) ? run_long(context, count, 0, task, user)
+                                    : cst_parallel_for(context, count, task, user);
 }
 
 typedef struct wave {
@@ -177,33 +217,65 @@ static cst_status wave_task(cst_context *worker, void *user, int64_t task) {
     return w->term(worker, w->user, w->first + task, sum);
 }
 
-cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
-                             void *user, double *total) {
-    memset(total, 0, width * sizeof *total);
-    if (blocks <= 0)
-        return CST_OK;
-    int64_t size = width > 0 ? WAVE_DOUBLES / (int64_t)width : WAVE_MAX;
-    size = size < WAVE_MIN ? WAVE_MIN : size > WAVE_MAX ? WAVE_MAX : size;
-    size = blocks < size ? blocks : size;
+/* The sums of one wave become nodes of the tree; what is left of them is copied, for the array is
+ * used again. */
+static cst_status add_wave(cst_context *context, const wave *w, int64_t count, bool last,
+                           cst_tree *tree) {
+    for (int64_t b = 0; b < count; b++)
+        cst_tree_push(context, tree, 0, w->first + b, w->sums + (size_t)b * w->width);
+    return last ? CST_OK : cst_tree_keep(context, tree);
+}
+
+/* Blocks first..last-1 into the tree. w->sums is the caller's to free, after the tree's last use.
+ */
+static cst_status add_blocks(cst_context *context, int64_t first, int64_t last, wave *w,
+                             cst_tree *tree) {
+    int64_t size = WAVE_MIN;
+    while (size < WAVE_MAX && (size_t)size * 2 * w->width <= WAVE_DOUBLES)
+        size *= 2;
     size_t doubles = 0;
-    if (!cst_size_mul((size_t)size, width, &doubles))
-        return cst_fail(context, CST_ERROR_LIMIT, "a sum of %zu terms is too wide", width);
-    wave w = {.term = term, .user = user, .width = width};
-    w.sums = cst_alloc(context, doubles, sizeof(double));
-    cst_status status = w.sums ? CST_OK : CST_ERROR_MEMORY;
-    bool counts = cst_count_begin(context, blocks);
-    for (int64_t first = 0; status == CST_OK && first < blocks; first += size) {
-        int64_t count = blocks - first < size ? blocks - first : size;
-        w.first = first;
-        status = run_tasks(context, count, wave_task, &w, counts);
-        for (int64_t b = 0; status == CST_OK && b < count; b++) {
-            const double *sum = w.sums + (size_t)b * width;
-            for (size_t j = 0; j < width; j++)
-                total[j] += sum[j];
-        }
+    if (!cst_size_mul((size_t)(last - first < size ? last - first : size), w->width, &doubles))
+        return cst_fail(context, CST_ERROR_LIMIT, "a sum of %zu terms is too wide", w->width);
+    w->sums = cst_alloc(context, doubles, sizeof(double));
+    cst_status status = w->sums ? CST_OK : CST_ERROR_MEMORY;
+    bool counts = cst_count_begin(context, last - first);
+    for (int64_t at = first; status == CST_OK && at < last;) {
+        int64_t end = at / size * size + size; /* so that a whole wave is one node */
+        end = end < last ? end : last;
+        w->first = at;
+        status = run_tasks(context, 0, end - at, wave_task, w, counts);
+        CST_TRY(add_wave(context, w, end - at, end == last, tree));
+        at = end;
     }
     if (counts)
         cst_count_end(context);
+    return status;
+}
+
+cst_status cst_reduce_grained(cst_context *context, int64_t blocks, int64_t grain, size_t width,
+                              cst_block_fn term, void *user, double *total) {
+    memset(total, 0, width * sizeof *total);
+    if (blocks <= 0)
+        return CST_OK;
+    int64_t first = 0;
+    int64_t last = 0;
+    wave w = {.term = term, .user = user, .width = width};
+    cst_tree tree = {.width = width};
+    cst_ranks_part(context, blocks, grain, &first, &last);
+    cst_status status = first < last ? add_blocks(context, first, last, &w, &tree) : CST_OK;
+    status = cst_ranks_sum(context, status, blocks, &tree, total);
+    cst_tree_free(context, &tree);
     cst_free(context, w.sums);
     return status;
+}
+
+cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
+                             void *user, double *total) {
+    return cst_reduce_grained(context, blocks, 1, width, term, user, total);
+}
+
+cst_status cst_reduce_fill(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
+                           void *user, double *total, const cst_share *filled, int32_t arrays) {
+    cst_status status = cst_reduce_blocks(context, blocks, width, term, user, total);
+    return blocks > 0 ? cst_ranks_fill(context, status, blocks, filled, arrays) : status;
 }

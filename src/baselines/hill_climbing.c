@@ -201,7 +201,7 @@ static cst_status move(cst_context *context, climb *state, int32_t member, doubl
     for (int32_t k = 0; k < state->view->members; k++)
         weights[k] -= step * weights[k];
     weights[member] += step;
-    return cst_parallel_for(context, cst_block_count(state->view->rows), move_block, state);
+    return cst_parallel_own(context, cst_block_count(state->view->rows), 1, move_block, state);
 }
 
 /* loss: [members][STEPS] of storage. */
@@ -283,7 +283,8 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
 static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                           float *out) {
     predict_job job = {fit, view, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
+    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled, 1);
 }
 
 static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,

@@ -102,7 +102,8 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
 static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                           float *out) {
     predict_job job = {fit, view, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
+    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled, 1);
 }
 
 static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,

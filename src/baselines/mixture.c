@@ -49,5 +49,6 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
 cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,
                                const cst_view *view, float *out) {
     predict_job job = {fit, view, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
+    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled, 1);
 }

@@ -127,7 +127,7 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     s->size = size;
     s->last = last;
     if (size > 0)
-        status = cst_parallel_for(context, blocks, fold_block, s);
+        status = cst_parallel_own(context, blocks, 1, fold_block, s);
     CST_TRY(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
     for (int32_t k = 0; k < s->view->members; k++)
         loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);

@@ -202,7 +202,7 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
     s.trial = cst_alloc(context, n, sizeof *s.trial);
     if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.minimiser || !s.trial)
         status = CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, cst_block_count(oof->rows), gather_block, &s));
+    CST_TRY(cst_parallel_own(context, cst_block_count(oof->rows), 1, gather_block, &s));
     int threads = cst_context_threads(context);
     if (status == CST_OK && (double)cells * (double)n < SHARED_FROM)
         status = cst_context_set_threads(context, 1);

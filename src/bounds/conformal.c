@@ -138,8 +138,14 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
     if (status == CST_OK && (p->rows < 1 || p->classes < 1))
         status = cst_fail(context, CST_ERROR_ARGUMENT,
                           "conformal sets need at least one row and one class");
-    return status == CST_OK ? cst_reduce_blocks(context, cst_block_count(p->rows), FIGURES,
-                                                pass_block, p, figures)
+    cst_share filled[2];
+    int32_t count = 0;
+    if (p->scores)
+        filled[count++] = cst_share_rows(p->scores, p->rows, sizeof *p->scores);
+    if (p->sets)
+        filled[count++] = cst_share_rows(p->sets, p->rows, (size_t)p->classes);
+    return status == CST_OK ? cst_reduce_fill(context, cst_block_count(p->rows), FIGURES,
+                                              pass_block, p, figures, filled, count)
                             : status;
 }
 

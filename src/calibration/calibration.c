@@ -260,7 +260,34 @@ cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *cali
     if (calibrator->kind == CST_CALIBRATOR_NONE)
         return CST_OK;
     apply_job job = {calibrator, probabilities, rows};
-    return cst_parallel_for(context, cst_block_count(rows), apply_block, &job);
+    const cst_share filled =
+        cst_share_rows(probabilities, rows, (size_t)calibrator->classes * sizeof *probabilities);
+    return cst_parallel_fill(context, cst_block_count(rows), apply_block, &job, &filled, 1);
+}
+
+void cst_calibrator_pack(const cst_calibrator *map, double *numbers) {
+    size_t classes = (size_t)map->classes;
+    numbers[0] = map->temperature;
+    if (map->slopes)
+        memcpy(numbers + 1, map->slopes, classes * sizeof *numbers);
+    if (map->intercepts)
+        memcpy(numbers + 1 + classes, map->intercepts, classes * sizeof *numbers);
+}
+
+cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind, int32_t classes,
+                                 const double *numbers, cst_calibrator *out) {
+    cst_status status = cst_calibrator_alloc(context, kind, classes, out);
+    if (status != CST_OK) {
+        cst_calibrator_free(context, out);
+        return status;
+    }
+    out->temperature = numbers[0];
+    if (out->slopes)
+        memcpy(out->slopes, numbers + 1, (size_t)classes * sizeof *numbers);
+    if (out->intercepts)
+        memcpy(out->intercepts, numbers + 1 + classes, (size_t)classes * sizeof *numbers);
+    cst_calibrator_describe(out);
+    return CST_OK;
 }
 
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator) {

@@ -73,6 +73,11 @@ cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, 
 /* Fills `detail` from what is there. */
 void cst_calibrator_describe(cst_calibrator *calibrator);
 
+/* A temperature or vector scaling as [1 + 2 * classes] numbers, and back. */
+void cst_calibrator_pack(const cst_calibrator *map, double *numbers);
+cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind, int32_t classes,
+                                 const double *numbers, cst_calibrator *out);
+
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 
 /* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */

@@ -53,7 +53,7 @@ cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64
     if (!logs)
         return CST_ERROR_MEMORY;
     log_job job = {probabilities, logs, rows, classes};
-    cst_status status = cst_parallel_for(context, cst_block_count(rows), log_block, &job);
+    cst_status status = cst_parallel_own(context, cst_block_count(rows), 1, log_block, &job);
     if (status == CST_OK)
         *out = logs;
     else

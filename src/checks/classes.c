@@ -278,6 +278,16 @@ static cst_status judge(cst_context *context, const reading *r, int32_t *list,
     return status;
 }
 
+/* Where the columns of member k are kept. */
+static void place_facts(const reading *r, size_t k, size_t classes, double *means, size_t cells,
+                        uint64_t *hashes, float *most, bool *varies) {
+    r->facts[k].mean = means + k * classes;
+    r->facts[k].scale = means + cells + k * classes;
+    r->of[k].hash = hashes + k * classes;
+    r->of[k].most = most + k * classes;
+    r->of[k].varies = varies + k * classes;
+}
+
 cst_status cst_check_classes(cst_context *context, const cst_check_sample *sample,
                              cst_findings *findings) {
     size_t members = (size_t)sample->view->members;
@@ -295,14 +305,21 @@ cst_status cst_check_classes(cst_context *context, const cst_check_sample *sampl
     cst_status status = r.facts && r.of && r.top && means && hashes && most && varies && list
                             ? CST_OK
                             : CST_ERROR_MEMORY;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
-        r.facts[k].mean = means + k * classes;
-        r.facts[k].scale = means + cells + k * classes;
-        r.of[k].hash = hashes + k * classes;
-        r.of[k].most = most + k * classes;
-        r.of[k].varies = varies + k * classes;
-    }
-    CST_TRY(cst_parallel_for(context, (int64_t)members, read_member, &r));
+    const int64_t tasks = (int64_t)members;
+    const cst_share filled[] = {
+        cst_share_tasks(r.facts, tasks, sizeof *r.facts),
+        cst_share_tasks(r.of, tasks, sizeof *r.of),
+        cst_share_tasks(r.top, tasks, (size_t)sample->rows * sizeof *r.top),
+        cst_share_tasks(means, tasks, classes * sizeof *means),
+        cst_share_tasks(means ? means + cells : NULL, tasks, classes * sizeof *means),
+        cst_share_tasks(hashes, tasks, classes * sizeof *hashes),
+        cst_share_tasks(most, tasks, classes * sizeof *most),
+        cst_share_tasks(varies, tasks, classes * sizeof *varies)};
+    for (size_t k = 0; status == CST_OK && k < members; k++)
+        place_facts(&r, k, classes, means, cells, hashes, most, varies);
+    CST_TRY(cst_parallel_fill(context, tasks, read_member, &r, filled, 8));
+    for (size_t k = 0; status == CST_OK && k < members; k++) /* another rank's have its own */
+        place_facts(&r, k, classes, means, cells, hashes, most, varies);
     CST_TRY(judge(context, &r, list, findings));
     cst_free(context, r.facts);
     cst_free(context, r.of);

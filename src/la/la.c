@@ -77,6 +77,10 @@ static void set_blas_threads(int threads) {
         openblas_set_num_threads(threads);
 }
 
+const char *cst_la_core(void) {
+    return openblas_get_corename();
+}
+
 void cst_la_enter(void) {
     static pthread_once_t watch = PTHREAD_ONCE_INIT;
     (void)pthread_once(&watch, watch_forks);

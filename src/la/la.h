@@ -59,6 +59,10 @@ void cst_cholesky_solve(int64_t n, const double *factor, double *b);
 cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
                                          double *diagonal);
 
+/* The processor that OpenBLAS computes for ("Haswell"), on which the last bits of its results
+ * depend. Static. */
+const char *cst_la_core(void);
+
 /* log det(L L') = 2 sum log L_ii. */
 double cst_cholesky_logdet(int64_t n, const double *factor);
 

@@ -5,6 +5,7 @@
  */
 #include "learners/loglinear_pass.h"
 
+#include "base/ranks.h"
 #include <math.h>
 #include <string.h>
 
@@ -377,6 +378,12 @@ static cst_status build_segment(cst_context *context, build_job *job, int64_t la
     return status == CST_OK && !to ? CST_ERROR_MEMORY : status;
 }
 
+/* The block after those of the segment that `block` is in. */
+static int64_t segment_end(const cst_compact *table, int64_t block) {
+    int64_t end = (block / table->together + 1) * table->together;
+    return end < table->last ? end : table->last;
+}
+
 static int64_t blocks_together(const cst_context *context, const cst_view *view, double cut) {
     double entries = cut > 0 ? fmin(view->classes, MOST_ENTRIES) : view->classes;
     double block = entries * (double)view->members * CST_BLOCK_ROWS * sizeof(float);
@@ -416,9 +423,11 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
         chosen.index = out->split_row;
     build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
     CST_TRY(look_at_rows(context, &job));
-    for (; status == CST_OK && job.first < (int64_t)blocks; job.first += out->together) {
-        int64_t last = job.first + out->together;
-        status = build_segment(context, &job, last < (int64_t)blocks ? last : (int64_t)blocks);
+    cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
+    for (job.first = out->first; status == CST_OK && job.first < out->last;) {
+        int64_t last = segment_end(out, job.first);
+        status = build_segment(context, &job, last);
+        job.first = last;
     }
     if (status != CST_OK)
         cst_compact_free(context, out);
@@ -451,10 +460,11 @@ typedef struct logs_job {
     const double *mix;
 } logs_job;
 
-static cst_status logs_block(cst_context *context, void *user, int64_t b) {
+static cst_status logs_block(cst_context *context, void *user, int64_t task) {
     (void)context;
     const logs_job *job = user;
     const cst_compact *table = job->table;
+    int64_t b = table->first + task;
     const cst_compact_block *block = &table->block[b];
     for (int64_t i = 0; i < cst_block_size(table->rows, b); i++) {
         int64_t count = block->first[i + 1] - block->first[i];
@@ -500,17 +510,18 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
 
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table) {
     size_t members = (size_t)table->members;
-    int64_t blocks = cst_block_count(table->rows);
     logs_job job = {.table = table, .mix = mix};
+    int64_t end = table->first;
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
     double *kept = cst_alloc(context, members, sizeof *kept);
     cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < blocks; b += table->together)
-        status = place_logs(context, table, b,
-                            b + table->together < blocks ? b + table->together : blocks);
-    CST_TRY(cst_parallel_for(context, blocks, logs_block, &job));
+    for (int64_t b = table->first; status == CST_OK && b < table->last; b = end) {
+        end = segment_end(table, b);
+        status = place_logs(context, table, b, end);
+    }
+    CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));
     if (status == CST_OK) {
         memcpy(kept, mix, members * sizeof *kept);
         table->log_mix = kept;
@@ -551,7 +562,7 @@ void cst_compact_remixed_free(cst_context *context, cst_compact *table) {
 
 size_t cst_compact_bytes(const cst_compact *table) {
     size_t entries = 0;
-    for (int64_t b = 0; b < cst_block_count(table->rows); b++)
+    for (int64_t b = table->first; b < table->last; b++)
         entries += entries_of(table, b);
     return entries * entry_bytes(table);
 }

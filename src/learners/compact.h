@@ -33,6 +33,9 @@
 #include "base/base.h"
 #include "pool/view.h"
 
+/* Parts of ranks begin at a multiple of so many blocks. */
+#define CST_COMPACT_GRAIN 8
+
 /* Up to so many classes a table keeps all of them, and nothing is lost. */
 #define CST_COMPACT_CLASSES 64
 
@@ -66,6 +69,8 @@ typedef struct cst_compact_block {
 
 typedef struct cst_compact {
     int64_t rows;
+    int64_t first;    /* blocks that this rank has: all, or its part where work is shared */
+    int64_t last;     /* the block after these */
     int32_t classes;  /* C */
     int32_t members;  /* K */
     int64_t together; /* blocks of a segment */
@@ -98,7 +103,7 @@ cst_status cst_compact_remixed(cst_context *context, const cst_compact *table, c
                                cst_compact *out);
 void cst_compact_remixed_free(cst_context *context, cst_compact *table);
 
-/* Bytes of entries, offsets and probabilities. */
+/* Bytes of entries, offsets and probabilities, of the blocks that this rank has. */
 size_t cst_compact_bytes(const cst_compact *table);
 
 /* Attaches a table to a view, for the log tables of the view and of views made of it. The table has

@@ -14,7 +14,7 @@
 
 /* Wide sums (with biases, d*d doubles) are taken over several blocks at a time, so that they are
  * added up less often. */
-enum { WIDE_PARAMETERS = 256, WIDE_BLOCKS = 8 };
+enum { WIDE_PARAMETERS = 256 };
 
 /* ---- kernels ---- */
 
@@ -397,17 +397,9 @@ static cst_status chunk_biases(cst_context *context, const cst_pass *pass, chunk
 
 /* ---- the pass ---- */
 
-typedef struct pass_job {
-    const cst_pass *pass;
-    int64_t blocks; /* of CST_BLOCK_ROWS rows, in one task */
-} pass_job;
-
-static cst_status pass_task(cst_context *worker, void *user, int64_t task, double *sum) {
-    const pass_job *job = user;
-    const cst_pass *pass = job->pass;
-    int64_t row = task * job->blocks * CST_BLOCK_ROWS;
-    int64_t end = row + job->blocks * CST_BLOCK_ROWS;
-    end = end < pass->table->rows ? end : pass->table->rows;
+static cst_status pass_task(cst_context *worker, const void *user, int64_t row, int64_t end,
+                            double *sum) {
+    const cst_pass *pass = user;
     if (!pass->table->compact->every_class)
         return cst_pass_sampled(worker, pass, row, end, sum);
     double *gradient = sum + 1;
@@ -417,8 +409,8 @@ static cst_status pass_task(cst_context *worker, void *user, int64_t task, doubl
     if (status != CST_OK)
         return status;
     while (status == CST_OK && row < end) {
-        int64_t block_end = (row / CST_BLOCK_ROWS + 1) * CST_BLOCK_ROWS;
-        int64_t next = chunk_layout(pass, row, block_end < end ? block_end : end, &c);
+        int64_t most = row + CST_BLOCK_ROWS;
+        int64_t next = chunk_layout(pass, row, most < end ? most : end, &c);
         chunk_scores(pass, row, &c);
         chunk_losses(pass, row, &c, sum);
         if (pass->derivatives) {
@@ -436,10 +428,9 @@ static cst_status pass_task(cst_context *worker, void *user, int64_t task, doubl
 cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum) {
     size_t d = (size_t)pass->parameters;
     size_t width = pass->derivatives ? 1 + d + d * d : 1;
-    pass_job job = {.pass = pass,
-                    .blocks = pass->derivatives && d > WIDE_PARAMETERS ? WIDE_BLOCKS : 1};
-    int64_t tasks = (cst_block_count(pass->table->rows) + job.blocks - 1) / job.blocks;
-    cst_status status = cst_reduce_blocks(context, tasks, width, pass_task, &job, sum);
+    bool wide = pass->derivatives && d > WIDE_PARAMETERS;
+    cst_status status = cst_logtable_sum(context, pass->table, wide ? CST_COMPACT_GRAIN : 1, width,
+                                         pass_task, pass, sum, pass->per_row);
     for (size_t i = 0; status == CST_OK && pass->table->weight != 1 && i < width; i++)
         sum[i] *= pass->table->weight;
     return status;

@@ -16,13 +16,12 @@ typedef struct spread_job {
 
 /* Sums and sums of squares of logs over all classes, and of the rows' weights; what is kept of the
  * others stands for 1/pi of them. */
-static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
+static cst_status spread_block(cst_context *worker, const void *user, int64_t first, int64_t end,
+                               double *sum) {
     (void)worker;
     const spread_job *job = user;
     const cst_logtable *table = job->table;
-    int64_t first = cst_block_first(block);
-    int64_t rows = cst_block_size(table->rows, block);
-    for (int64_t i = first; i < first + rows; i++) {
+    for (int64_t i = first; i < end; i++) {
         int64_t at = 0;
         const cst_compact_block *from = cst_compact_at(table->compact, table->row[i], &at);
         int64_t start = from->first[at];
@@ -61,8 +60,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
         n *= table->weight;
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else if (status == CST_OK) {
-        status = cst_reduce_blocks(context, cst_block_count(table->rows), 2 * k + 1, spread_block,
-                                   &job, sums);
+        status = cst_logtable_sum(context, table, 1, 2 * k + 1, spread_block, &job, sums, NULL);
         n = sums[2 * k] * (double)table->classes;
     }
     if (status == CST_OK) {

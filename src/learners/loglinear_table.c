@@ -258,11 +258,11 @@ static void best_mix(const double *loss, int32_t members, double *mix) {
     }
 }
 
-static cst_status table_mix_block(cst_context *worker, void *user, int64_t block, double *sum) {
+static cst_status table_mix_block(cst_context *worker, const void *user, int64_t first, int64_t end,
+                                  double *sum) {
     (void)worker;
     const cst_logtable *table = user;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(table->rows, block);
+    int64_t count = end - first;
     double p[CST_BLOCK_ROWS];
     double logs[CST_BLOCK_ROWS];
     double weight[CST_BLOCK_ROWS];
@@ -295,8 +295,7 @@ cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
     double *loss = cst_alloc(context, width, sizeof *loss);
     cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && own)
-        status = cst_reduce_blocks(context, cst_block_count(table->rows), width, table_mix_block,
-                                   table, loss);
+        status = cst_logtable_sum(context, table, 1, width, table_mix_block, table, loss, NULL);
     if (status == CST_OK && own)
         best_mix(loss, table->members, table->mix);
     for (int32_t k = 0; !own && k < table->members; k++)

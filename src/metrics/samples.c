@@ -135,7 +135,15 @@ static cst_status fill(cst_context *context, const cst_view *view, int32_t membe
                        cst_samples *samples) {
     samples->rows = view->rows;
     fill_job job = {view, member, samples};
-    return cst_parallel_for(context, cst_block_count(view->rows), fill_block, &job);
+    double *const columns[] = {samples->nll, samples->brier, samples->confidence};
+    cst_share filled[4];
+    int32_t count = 0;
+    for (size_t a = 0; a < sizeof columns / sizeof *columns; a++)
+        if (columns[a])
+            filled[count++] = cst_share_rows(columns[a], view->rows, sizeof(double));
+    if (samples->correct)
+        filled[count++] = cst_share_rows(samples->correct, view->rows, sizeof *samples->correct);
+    return cst_parallel_fill(context, cst_block_count(view->rows), fill_block, &job, filled, count);
 }
 
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,

@@ -4,6 +4,8 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
  */
 #include "model/predict.h"
+
+#include "base/ranks.h"
 #include "learners/design.h"
 #include "model/absent.h"
 #include "model/kernels.h"
@@ -457,9 +459,12 @@ static cst_status predict_view(cst_context *context, cst_predict_job *job) {
         return CST_OK;
     cst_predict_plan(job);
     int64_t blocks = cst_block_count(view->rows);
+    int64_t first = 0;
+    int64_t last = 0;
     cst_status status = CST_OK;
-    for (job->wave = 0; status == CST_OK && job->wave < blocks; job->wave += WAVE_BLOCKS) {
-        int64_t left = blocks - job->wave;
+    cst_ranks_part(context, blocks, 1, &first, &last);
+    for (job->wave = first; status == CST_OK && job->wave < last; job->wave += WAVE_BLOCKS) {
+        int64_t left = last - job->wave;
         status =
             cst_parallel_for(context, left < WAVE_BLOCKS ? left : WAVE_BLOCKS, predict_block, job);
         int64_t done = cst_block_first(job->wave + (left < WAVE_BLOCKS ? left : WAVE_BLOCKS));
@@ -467,7 +472,9 @@ static cst_status predict_view(cst_context *context, cst_predict_job *job) {
             status =
                 cst_progress(context, "predict", done < view->rows ? done : view->rows, view->rows);
     }
-    return status;
+    const cst_share filled =
+        cst_share_rows(job->out, view->rows, (size_t)view->classes * sizeof *job->out);
+    return cst_ranks_fill(context, status, blocks, &filled, 1);
 }
 
 /* The blend weights, or weight 1 for one learner (only >= 0). The caller frees *out. */

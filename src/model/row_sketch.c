@@ -71,8 +71,10 @@ static int by_value(const void *a, const void *b) {
 cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t **out) {
     hash_job job = {view, cst_alloc(context, (size_t)view->rows, sizeof *job.out)};
     cst_status status = CST_ERROR_MEMORY;
+    const cst_share filled = cst_share_rows(job.out, view->rows, sizeof *job.out);
     if (job.out)
-        status = cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
+        status =
+            cst_parallel_fill(context, cst_block_count(view->rows), hash_block, &job, &filled, 1);
     CST_TRY(cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value));
     if (status != CST_OK) {
         cst_free(context, job.out);

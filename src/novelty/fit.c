@@ -196,7 +196,12 @@ static cst_status fit_rows(cst_context *context, const cst_view *view, const int
     novelty->rows = view->rows;
     cst_status status = choose_members(context, novelty);
     CST_TRY(cst_novelty_rows_alloc(context, view->rows, novelty->size, &rows));
-    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), measure_block, &j));
+    const cst_share filled[] = {
+        cst_share_rows(rows.spread, view->rows, sizeof *rows.spread),
+        cst_share_rows(rows.logs, view->rows, (size_t)novelty->size * sizeof *rows.logs),
+        cst_share_rows(rows.class, view->rows, sizeof *rows.class),
+        cst_share_rows(rows.there, view->rows, sizeof *rows.there)};
+    CST_TRY(cst_parallel_fill(context, cst_block_count(view->rows), measure_block, &j, filled, 4));
     if (status == CST_OK)
         moments(novelty, rows.logs, fold_of, view->rows, -1, novelty->mean, novelty->covariance);
     CST_TRY(cst_novelty_factor(context, novelty));

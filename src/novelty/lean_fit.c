@@ -95,7 +95,9 @@ cst_status cst_lean_average(cst_context *context, const cst_view *all, cst_lean_
     for (int t = 0; t < CST_LEAN_STEPS; t++)
         temperature[t] = 1 + STEP * t;
     average_job job = {.all = all, .temperature = temperature, .row = row, .at = at};
-    return cst_parallel_for(context, cst_block_count(all->rows), average_block, &job);
+    const cst_share filled[] = {cst_share_rows(row, all->rows, sizeof *row),
+                                cst_share_rows(at, all->rows, CST_LEAN_STEPS * sizeof *at)};
+    return cst_parallel_fill(context, cst_block_count(all->rows), average_block, &job, filled, 2);
 }
 
 /* Where the mean confidence reaches the accuracy, between 1 and the last step. */

@@ -120,7 +120,8 @@ cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
                         (int)novelty->members, (int)novelty->classes, (int)kept->members,
                         (int)kept->classes);
     job j = {.novelty = novelty, .view = kept, .level = level};
-    return cst_parallel_for(context, cst_block_count(kept->rows), level_block, &j);
+    const cst_share filled = cst_share_rows(level, kept->rows, sizeof *level);
+    return cst_parallel_fill(context, cst_block_count(kept->rows), level_block, &j, &filled, 1);
 }
 
 size_t cst_novelty_row_floats(const cst_novelty *novelty) {

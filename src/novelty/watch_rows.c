@@ -237,7 +237,15 @@ cst_status cst_watch_measure(cst_context *context, const cst_view *kept, int32_t
     double *sum = cst_alloc(context, width, sizeof *sum);
     rows->share = cst_alloc(context, shares, sizeof *rows->share);
     cst_status status = sum && rows->share ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_reduce_blocks(context, cst_block_count(kept->rows), width, measure_block, &j, sum));
+    const cst_share filled[] = {
+        cst_share_rows(rows->usable, kept->rows, sizeof *rows->usable),
+        cst_share_rows(rows->class, kept->rows, sizeof *rows->class),
+        cst_share_rows(rows->doubt, kept->rows, sizeof *rows->doubt),
+        cst_share_rows(rows->statistic, kept->rows, CST_WATCH_STATISTICS * sizeof(float)),
+        cst_share_rows(rows->confidence, kept->rows, sizeof *rows->confidence),
+        cst_share_rows(rows->average, kept->rows, sizeof *rows->average)};
+    CST_TRY(cst_reduce_fill(context, cst_block_count(kept->rows), width, measure_block, &j, sum,
+                            filled, (int32_t)(sizeof filled / sizeof *filled)));
     if (status == CST_OK) {
         const double *counts = sum + 2 * members + 2;
         memcpy(rows->entropy, sum, (members + 1) * sizeof *sum);

@@ -234,8 +234,14 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
         size_t needed = cst_design_scratch(&heldout->models[f]->gate, p.chunk);
         p.scratch = needed > p.scratch ? needed : p.scratch;
     }
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(heldout->view->rows), width, add_block, &p, sum);
+    int64_t rows = heldout->view->rows;
+    cst_share *truth = cst_alloc(context, learners, sizeof *truth);
+    for (size_t m = 0; truth && m < learners; m++)
+        truth[m] = cst_share_rows(heldout->truth + m * (size_t)rows, rows, sizeof(float));
+    cst_status status = truth ? cst_reduce_fill(context, cst_block_count(rows), width, add_block,
+                                                &p, sum, truth, (int32_t)learners)
+                              : CST_ERROR_MEMORY;
+    cst_free(context, truth);
     double pairs = cst_view_weight_sum(heldout->view) * (double)classes;
     for (size_t a = 0; status == CST_OK && a < learners && square > 0; a++)
         for (size_t b = a; b < learners; b++) {

@@ -499,7 +499,7 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
         status = fit_linear_parts(context, job);
     CST_TRY(other_learners(context, job, all));
     double start = cst_seconds();
-    CST_TRY(cst_parallel_for(context, job->count - 1, other_task, job));
+    CST_TRY(cst_parallel_turns(context, job->count - 1, other_task, job));
     all->fit.seconds_blend = cst_seconds() - start;
     for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
         cst_meta_fit *fit = &job->parts[i].fit;

@@ -300,7 +300,7 @@ static cst_status drop_groups(cst_context *context, drop_job *job) {
  * then; on a sample until one is missed. order: [members]. */
 static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order, cst_stages *out) {
     job->count = out->kept_count;
-    cst_status status = cst_parallel_for(context, out->kept_count, drop_task, job);
+    cst_status status = cst_parallel_turns(context, out->kept_count, drop_task, job);
     int32_t listed = status == CST_OK ? order_by_change(job, order) : 0;
     bool dropped = true;
     for (int32_t i = 0; status == CST_OK && i < listed && out->kept_count > 1; i++)

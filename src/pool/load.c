@@ -3,6 +3,8 @@
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
+
+#include "base/ranks.h"
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
@@ -33,6 +35,10 @@ typedef struct load_job {
     int32_t split;
     const int32_t *members; /* positions in the pool of those to load */
     bool stream;            /* they stay on disk */
+    int64_t checked_first;  /* of those, the ones whose rows this rank looks at */
+    int64_t checked_end;
+    int64_t kept_first; /* rows of all of them that this rank keeps in memory */
+    int64_t kept_end;
 } load_job;
 
 static void close_member(cst_context *context, member_file *file) {
@@ -390,8 +396,10 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
 }
 
 /* A member that stays on disk: its own file where that can be read at any place, else a copy. */
-static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t member,
+static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
                                member_file *file, uint8_t *present) {
+    int32_t member = job->members[task];
+    bool check = task >= job->checked_first && task < job->checked_end;
     const cst_pool_split *split = &job->pool->splits[job->split];
     cst_store_entry *entry = &split->store->entries[member];
     bool direct = file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
@@ -400,7 +408,7 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t
         cst_convert convert = conversion(job->pool, file);
         cst_row_file *rows = file->rows;
         file->rows = NULL;
-        return cst_stream_open(worker, rows, &convert, entry);
+        return cst_stream_open(worker, rows, &convert, check, entry);
     }
     int64_t rows = file->rows->row_count / file->count * file->rows_of_split;
     cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
@@ -461,9 +469,10 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     }
     if (status == CST_OK && cst_pool_partial(pool))
         status = start_present(worker, state, member, rows);
-    if (status == CST_OK && job->stream)
-        status = keep_on_disk(worker, job, member, &file, state->present[member]);
-    else if (status == CST_OK) {
+    if (status == CST_OK && job->stream) {
+        status = keep_on_disk(worker, job, task, &file, state->present[member]);
+        CST_TRY(cst_store_keep(worker, state->store, member, job->kept_first, job->kept_end));
+    } else if (status == CST_OK) {
         out = cst_alloc(worker, values, sizeof *out);
         destination to = {.out = out, .split = state, .present = state->present[member]};
         status = out ? read_blocks(worker, pool, &file, &to) : CST_ERROR_MEMORY;
@@ -510,8 +519,10 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
     return status;
 }
 
-/* Whether `count` further members go beyond the predictions' share of the memory budget. */
-static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count) {
+/* Whether one of `parts` parts of the rows of `count` further members goes beyond the predictions'
+ * share of the memory budget. */
+static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
+                         int parts) {
     const cst_pool_split *state = &pool->splits[split];
     int32_t conditions = pool->manifest->splits[split].condition_count;
     size_t bytes = sizeof(float) * (size_t)count;
@@ -521,9 +532,26 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
     if (!cst_size_mul(bytes, (size_t)state->rows, &bytes) ||
         !cst_size_mul(bytes, (size_t)pool->classes, &bytes) ||
         !cst_size_mul(bytes, conditions > 0 ? (size_t)conditions : 1, &bytes) ||
-        !cst_size_add(bytes, cst_pool_resident(pool), &bytes))
+        !cst_size_add(bytes / (size_t)parts, cst_pool_resident(pool), &bytes))
         return true;
     return bytes > share;
+}
+
+/* The rows that this rank works on, and some beyond: parts of the rows, as those of folds, are
+ * divided at about the same places. */
+static void own_rows(const cst_context *context, const cst_pool *pool, int32_t split,
+                     load_job *job) {
+    const int64_t beyond = 16;
+    int32_t conditions = pool->manifest->splits[split].condition_count;
+    int64_t rows = pool->splits[split].rows * (conditions > 0 ? conditions : 1);
+    int64_t blocks = cst_block_count(rows);
+    int64_t first = 0;
+    int64_t last = 0;
+    cst_ranks_part(context, blocks, 1, &first, &last);
+    first = first > beyond ? first - beyond : 0;
+    last = last + beyond < blocks ? last + beyond : blocks;
+    job->kept_first = first * CST_BLOCK_ROWS;
+    job->kept_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
 }
 
 /* Loads `count` members that are not loaded yet. */
@@ -537,12 +565,16 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
                                    pool->manifest->splits[split].condition_count));
     CST_TRY(cst_pool_settle_domains(context, pool, &pool->splits[split],
                                     &pool->manifest->splits[split]));
-    bool stream = status == CST_OK && is_too_large(context, pool, split, count);
+    int ranks = cst_ranks_share(context) ? cst_context_ranks(context) : 1;
+    bool stream = status == CST_OK && (ranks > 1 || is_too_large(context, pool, split, count, 1));
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
+    cst_ranks_part(context, count, 1, &job.checked_first, &job.checked_end);
+    if (status == CST_OK && ranks > 1 && !is_too_large(context, pool, split, count, ranks))
+        own_rows(context, pool, split, &job);
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, count, load_member, &job));
     if (status == CST_OK && cst_pool_partial(pool))

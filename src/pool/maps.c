@@ -393,7 +393,7 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
         rows->npy->row_axes = rows->npy->dims - 1;
         rows->width = pool->classes;
         rows->row_count = state->rows;
-        return cst_stream_open(context, rows, &convert, entry); /* read where it is */
+        return cst_stream_open(context, rows, &convert, true, entry); /* read where it is */
     }
     if (status == CST_OK && stream)
         status = cst_stream_create(context, path, state->rows, pool->classes, entry);

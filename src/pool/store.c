@@ -39,6 +39,7 @@ void cst_store_close(cst_context *context, cst_store *store, int32_t member) {
     cst_store_entry *entry = &store->entries[member];
     if (entry->source)
         entry->close(context, entry->source);
+    cst_free(context, entry->kept);
     *entry = (cst_store_entry){0};
 }
 
@@ -49,7 +50,31 @@ const float *cst_store_place(const cst_store *store, int32_t member) {
 cst_status cst_store_read(cst_context *context, const cst_store *store, int32_t member,
                           int64_t first, int64_t count, float *out) {
     const cst_store_entry *entry = &store->entries[member];
-    return count > 0 ? entry->read(context, entry->source, first, count, out) : CST_OK;
+    const float *kept = cst_store_kept(store, member, first, count);
+    if (kept)
+        memcpy(out, kept, (size_t)count * (size_t)store->classes * sizeof *out);
+    if (kept || count <= 0)
+        return CST_OK;
+    return entry->read(context, entry->source, first, count, out);
+}
+
+cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member, int64_t first,
+                          int64_t end) {
+    cst_store_entry *entry = &store->entries[member];
+    size_t cells = (size_t)(end - first) * (size_t)store->classes;
+    float *kept = end > first ? cst_alloc(context, cells, sizeof *kept) : NULL;
+    if (end <= first)
+        return CST_OK;
+    cst_status status =
+        kept ? entry->read(context, entry->source, first, end - first, kept) : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_free(context, kept);
+        return status;
+    }
+    entry->kept = kept;
+    entry->kept_first = first;
+    entry->kept_end = end;
+    return CST_OK;
 }
 
 /* How many of the wanted rows are worth one read: the gaps between them are small and the piece
@@ -69,6 +94,11 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
     float *piece = cst_alloc(context, (size_t)most * width, sizeof *piece);
     cst_status status = piece ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < count;) {
+        const float *kept = cst_store_kept(store, member, rows[i], 1);
+        if (kept) {
+            memcpy(out + (size_t)i++ * width, kept, width * sizeof *out);
+            continue;
+        }
         int64_t n = run_length(rows + i, count - i, gap, most);
         int64_t span = rows[i + n - 1] - rows[i] + 1;
         float *to = out + (size_t)i * width;

@@ -18,6 +18,9 @@ typedef struct cst_store_entry {
     void *source; /* NULL: this member is in memory */
     cst_store_read_fn read;
     cst_store_close_fn close;
+    float *kept; /* rows kept_first..kept_end-1, which need not be read; or NULL */
+    int64_t kept_first;
+    int64_t kept_end;
 } cst_store_entry;
 
 struct cst_store {
@@ -47,6 +50,17 @@ static inline int32_t cst_store_find(const cst_store *store, const float *data) 
         (uintptr_t)data >= (uintptr_t)(store->places + store->count))
         return -1;
     return (int32_t)(data - store->places);
+}
+
+/* Keeps rows first..end-1 of a member in memory. */
+cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member, int64_t first,
+                          int64_t end);
+/* Such rows where they are, or NULL where some must be read. */
+static inline const float *cst_store_kept(const cst_store *store, int32_t member, int64_t first,
+                                          int64_t count) {
+    const cst_store_entry *entry = &store->entries[member];
+    bool kept = entry->kept && first >= entry->kept_first && first + count <= entry->kept_end;
+    return kept ? entry->kept + (first - entry->kept_first) * store->classes : NULL;
 }
 
 cst_status cst_store_read(cst_context *context, const cst_store *store, int32_t member,

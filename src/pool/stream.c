@@ -53,7 +53,7 @@ static cst_status check_all(cst_context *context, const stream *s) {
 }
 
 cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
-                           cst_store_entry *out) {
+                           bool check, cst_store_entry *out) {
     stream *s = cst_alloc(context, 1, sizeof *s);
     if (!s) {
         cst_row_file_close(context, rows);
@@ -65,7 +65,7 @@ cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_c
                   .where = convert->where,
                   .classes = convert->classes};
     s->convert.rows = NULL;
-    cst_status status = check_all(context, s);
+    cst_status status = check ? check_all(context, s) : CST_OK;
     if (status != CST_OK) {
         close_stream(context, s);
         return status;

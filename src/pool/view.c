@@ -27,6 +27,12 @@ cst_status cst_view_rows(cst_context *context, const cst_view *view, int32_t mem
     int64_t from = index && count > 0 ? index[0] : first;
     int32_t place = cst_store_find(view->store, data);
     *rows = scratch;
+    const float *kept =
+        place >= 0 && together ? cst_store_kept(view->store, place, from, count) : NULL;
+    if (kept) {
+        *rows = kept;
+        return CST_OK;
+    }
     if (place >= 0)
         return together ? cst_store_read(context, view->store, place, from, count, scratch)
                         : cst_store_gather(context, view->store, place, index, count, scratch);

@@ -4,6 +4,7 @@
  */
 #include "redundancy/blocks.h"
 
+#include "base/ranks.h"
 #include "la/la.h"
 
 #include <string.h>
@@ -180,6 +181,8 @@ cst_status cst_hsic_blocks(cst_context *context, const cst_packed *packed,
             hsic[i] += round[i];
         CST_TRY(cst_progress(context, "cka", job.round + 1, rounds));
     }
+    status = cst_ranks_add(context, status, job.row_sums, made ? members * rows : 0);
+    status = cst_ranks_add(context, status, job.column_sums, made ? members * rows : 0);
     CST_TRY(finish(context, &job, statistic, hsic));
     cst_free(context, round);
     cst_free(context, job.row_sums);

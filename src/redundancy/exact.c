@@ -5,6 +5,7 @@
  */
 #include "redundancy/hsic.h"
 
+#include "base/ranks.h"
 #include "la/la.h"
 #include "redundancy/pairs.h"
 #include "redundancy/touched.h"
@@ -94,11 +95,14 @@ static void add_margins(const exact_job *job, int32_t member, int64_t i, int64_t
         double sum = 0;
         for (int64_t y = 0; y < nb; y++)
             sum += values[x * nb + y];
-        row_sums[x] += sum;
+        row_sums[x] += cst_on_grid(sum);
     }
-    for (int64_t x = 0; i != j && x < na; x++)
-        for (int64_t y = 0; y < nb; y++)
-            column_sums[y] += values[x * nb + y];
+    for (int64_t y = 0; i != j && y < nb; y++) {
+        double sum = 0;
+        for (int64_t x = 0; x < na; x++)
+            sum += values[x * nb + y];
+        column_sums[y] += cst_on_grid(sum);
+    }
 }
 
 /* One tile of every member in double precision: the sums of their products into sum [K*K], their
@@ -295,6 +299,27 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
     return status;
 }
 
+/* The sums of all ranks, of what each has of its tiles. */
+static cst_status combine_ranks(cst_context *context, exact_job *job, cst_cka_statistic statistic,
+                                const double *sums, double *hsic) {
+    if (!cst_ranks_share(context))
+        return combine_all(context, job, statistic, sums, hsic);
+    exact_job all = *job;
+    size_t numbers = (size_t)job->kernels->view->members * (size_t)job->rows;
+    double *margins = cst_alloc(context, 2 * numbers, sizeof *margins);
+    cst_status status = margins ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        all.row_sums = margins;
+        all.column_sums = margins + numbers;
+        memcpy(all.row_sums, job->row_sums, numbers * sizeof *margins);
+        memcpy(all.column_sums, job->column_sums, numbers * sizeof *margins);
+    }
+    status = cst_ranks_add(context, status, margins, 2 * numbers);
+    CST_TRY(combine_all(context, &all, statistic, sums, hsic));
+    cst_free(context, margins);
+    return status;
+}
+
 /* Rounds 1 and up, then 0, the tiles on the diagonal, which some rounds leave out. With job->pairs
  * they go on until the standard error is as small as is asked. */
 static cst_status all_rounds(cst_context *context, exact_job *job, cst_cka_statistic statistic,
@@ -319,7 +344,8 @@ static cst_status all_rounds(cst_context *context, exact_job *job, cst_cka_stati
         CST_TRY(cst_progress(context, "cka", done, check > done ? check : done));
         if (status != CST_OK || done < check)
             continue;
-        status = combine_all(context, job, statistic, sums, hsic);
+        status = combine_ranks(context, job, statistic, sums, hsic);
+        CST_TRY(pairs ? cst_pairs_share(context, pairs) : CST_OK);
         if (status != CST_OK || !pairs || done == rounds)
             break;
         check = cst_pairs_next_check(pairs, sums, hsic, done, rounds);

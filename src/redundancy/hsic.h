@@ -28,6 +28,13 @@ cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
 /* The same in single precision, over the pairs of the rows that were packed. With `pairs` (NULL:
  * all rows and pairs), estimated for all rows from some of them in random order, or from some
  * pairs; what is left of its sums is of no use. */
+/* To a multiple of 2^-32, so that sums of up to 2^21 are exact in any order: what tiles of one
+ * round add to the columns of a strip comes from any rank. */
+static inline double cst_on_grid(double x) {
+    const double middle = 0x1.8p20;
+    return (x + middle) - middle;
+}
+
 cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_pairs *pairs,
                            cst_cka_statistic statistic, double *hsic);
 

@@ -344,7 +344,11 @@ cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64
     cst_status status =
         out->sigma && out->constant && out->origin && sample ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample));
-    CST_TRY(cst_parallel_for(context, view->members, find_bandwidth, &job));
+    const cst_share filled[] = {
+        cst_share_tasks(out->sigma, view->members, sizeof *out->sigma),
+        cst_share_tasks(out->constant, view->members, sizeof *out->constant),
+        cst_share_tasks(out->origin, view->members, (size_t)view->classes * sizeof *out->origin)};
+    CST_TRY(cst_parallel_fill(context, view->members, find_bandwidth, &job, filled, 3));
     cst_free(context, sample);
     if (status != CST_OK)
         cst_kernels_free(context, out);

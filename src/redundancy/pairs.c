@@ -10,6 +10,8 @@
  */
 #include "redundancy/pairs.h"
 
+#include "base/ranks.h"
+#include "redundancy/hsic.h"
 #include <math.h>
 #include <string.h>
 
@@ -43,10 +45,24 @@ cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, in
     if ((double)out->strips * cells > STRIP_DOUBLES)
         return CST_OK;
     out->strip_sums = cst_alloc(context, (size_t)out->strips, (size_t)cells * sizeof(double));
-    return out->strip_sums ? CST_OK : CST_ERROR_MEMORY;
+    out->strips_of_all = out->strip_sums;
+    if (out->strip_sums && cst_ranks_share(context))
+        out->strips_of_all =
+            cst_alloc(context, (size_t)out->strips, (size_t)cells * sizeof(double));
+    return out->strip_sums && out->strips_of_all ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_pairs_share(cst_context *context, cst_pairs *pairs) {
+    size_t numbers = (size_t)pairs->strips * (size_t)pairs->members * ((size_t)pairs->members + 1);
+    if (!pairs->strip_sums || pairs->strips_of_all == pairs->strip_sums)
+        return CST_OK;
+    memcpy(pairs->strips_of_all, pairs->strip_sums, numbers * sizeof(double));
+    return cst_ranks_add(context, CST_OK, pairs->strips_of_all, numbers);
 }
 
 void cst_pairs_free(cst_context *context, cst_pairs *pairs) {
+    if (pairs->strips_of_all != pairs->strip_sums)
+        cst_free(context, pairs->strips_of_all);
     cst_free(context, pairs->strip_sums);
     memset(pairs, 0, sizeof *pairs);
 }
@@ -70,9 +86,9 @@ void cst_pairs_tile(cst_pairs *pairs, int64_t i, int64_t j, double *sum) {
             with_own[a * members + b] += h * own_a;
             with_own[b * members + a] += a == b ? 0 : h * own_b;
             if (upper)
-                upper[at] += h;
+                upper[at] += cst_on_grid(h);
             if (lower)
-                lower[at] += h;
+                lower[at] += cst_on_grid(h);
         }
 }
 
@@ -105,7 +121,7 @@ static double strip_squares(const cst_pairs *pairs, weights w, int64_t a, int64_
     int64_t at[3] = {a * (a + 1) / 2 + b, a * (a + 1) / 2 + a, b * (b + 1) / 2 + b};
     double squares = 0;
     for (int64_t s = 0; s < pairs->strips; s++) {
-        const double *x = pairs->strip_sums + 2 * s * half;
+        const double *x = pairs->strips_of_all + 2 * s * half;
         double y = w.ab * (x[at[0]] + x[half + at[0]]) + w.aa * (x[at[1]] + x[half + at[1]]) +
                    w.bb * (x[at[2]] + x[half + at[2]]) - mean;
         squares += y * y;

@@ -14,15 +14,16 @@
 enum { CST_PAIRS_SUMS = 5 };
 
 typedef struct cst_pairs {
-    int32_t members;      /* K */
-    const bool *constant; /* [K], borrowed */
-    int64_t rows;         /* n, in random order */
-    int64_t all;          /* N */
-    int64_t rounds_most;  /* 0: no limit */
-    double tolerance;     /* standard error that is small enough; 0: all pairs of the n rows */
-    int64_t strips;       /* of CST_STRIP_ROWS rows, the last may have fewer */
-    double *strip_sums;   /* [strips][2][K(K+1)/2], h of the tiles that a strip is either side of;
-                             NULL where there are too many members */
+    int32_t members;       /* K */
+    const bool *constant;  /* [K], borrowed */
+    int64_t rows;          /* n, in random order */
+    int64_t all;           /* N */
+    int64_t rounds_most;   /* 0: no limit */
+    double tolerance;      /* standard error that is small enough; 0: all pairs of the n rows */
+    int64_t strips;        /* of CST_STRIP_ROWS rows, the last may have fewer */
+    double *strip_sums;    /* [strips][2][K(K+1)/2], h of the tiles that a strip is either side of;
+                              NULL where there are too many members */
+    double *strips_of_all; /* the same of all ranks; `strip_sums` where there is one */
     /* of the rounds done: */
     int64_t tiles;    /* between two strips */
     int64_t partners; /* m, rows that each row was paired with */
@@ -39,6 +40,9 @@ void cst_pairs_tile(cst_pairs *pairs, int64_t i, int64_t j, double *sum);
 
 /* A round of `tasks` tiles is done; `last`: it was the one on the diagonal, and so all are. */
 void cst_pairs_round(cst_pairs *pairs, int64_t tasks, bool last);
+
+/* Before the error is looked at: the strips' sums of all ranks. */
+cst_status cst_pairs_share(cst_context *context, cst_pairs *pairs);
 
 /* Rounds after which the error is to be looked at, first and again; again == done: enough. */
 int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds);

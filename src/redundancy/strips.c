@@ -11,6 +11,7 @@
 
 #include "la/la.h"
 #include "la/wide.h"
+#include "redundancy/hsic.h"
 
 #include <math.h>
 #include <string.h>
@@ -84,7 +85,7 @@ CST_WIDE_BODY margins_body(int64_t na, int64_t nb, const float *restrict g,
         double sum = 0;
         for (int64_t l = 0; l < LANES; l++)
             sum += (double)lane[l];
-        row_sums[x] += sum;
+        row_sums[x] += cst_on_grid(sum);
         for (int64_t y = 0; y < nb; y++)
             columns[y] += row[y];
     }
@@ -185,7 +186,7 @@ cst_status cst_packed_tile(cst_context *context, const cst_packed *packed, int32
     if (status == CST_OK)
         margins(a->rows, b->rows, out, row_sums, columns);
     for (int64_t y = 0; status == CST_OK && i != j && y < b->rows; y++)
-        column_sums[y] += (double)columns[y];
+        column_sums[y] += cst_on_grid((double)columns[y]);
     return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "la/la.h"
 #include "la/wide.h"
+#include "redundancy/hsic.h"
 
 #include <math.h>
 #include <string.h>
@@ -276,9 +277,9 @@ void cst_touched_tile(const cst_touched *touched, int64_t i, int64_t j, cst_touc
         int64_t na = packed->rows - at_i < CST_STRIP_ROWS ? packed->rows - at_i : CST_STRIP_ROWS;
         int64_t nb = packed->rows - at_j < CST_STRIP_ROWS ? packed->rows - at_j : CST_STRIP_ROWS;
         for (int64_t x = 0; x < na; x++)
-            row[x] += (double)s->rows[x * width + (int64_t)k];
+            row[x] += cst_on_grid((double)s->rows[x * width + (int64_t)k]);
         for (int64_t y = 0; i != j && y < nb; y++)
-            column[y] += (double)s->columns[y * width + (int64_t)k];
+            column[y] += cst_on_grid((double)s->columns[y * width + (int64_t)k]);
     }
 }
 

@@ -76,7 +76,7 @@ static cst_status fit_pairs(cst_context *context, offset_search *s) {
                                   &s->nesting->method->settings, &table);
     cst_compact_attach(&shared.view, table);
     s->source = &shared;
-    CST_TRY(cst_parallel_for(context, (int64_t)s->blocks * s->blocks, fit_pair, s));
+    CST_TRY(cst_parallel_turns(context, (int64_t)s->blocks * s->blocks, fit_pair, s));
     s->source = source;
     cst_logtable_unshare(context, table);
     return status;

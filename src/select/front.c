@@ -152,7 +152,7 @@ static cst_status front_of_table(cst_context *context, const cst_logtable *table
     cst_fold_space *spaces = cst_alloc(context, count + 1, sizeof *spaces);
     int32_t **path = cst_alloc(context, (size_t)table->members, sizeof *path);
     cst_status status = s.in && s.held && logs && spaces && path ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, fold_count, split_task, &s));
+    CST_TRY(cst_parallel_turns(context, fold_count, split_task, &s));
     if (status == CST_OK) {
         for (size_t f = 0; f <= count; f++) {
             logs[f] = (cst_log_space){.table = f < count ? &s.in[f] : table,

@@ -171,7 +171,7 @@ static cst_status search_within(cst_context *context, const fold_job *job) {
     }
     if (status == CST_OK)
         take_chosen(job, chosen, &sets);
-    CST_TRY(cst_parallel_for(context, job->fold_count, judge_task, (void *)(uintptr_t)job));
+    CST_TRY(cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job));
     cst_judged_sets_free(context, &sets);
     cst_free(context, logs);
     cst_free(context, spaces);

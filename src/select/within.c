@@ -86,8 +86,8 @@ static cst_status judge(cst_context *context, const cst_fold_space *spaces, cst_
     size_t count = (size_t)sets->count;
     judging job = {.spaces = spaces, .sets = sets};
     job.loss = cst_alloc(context, (size_t)sets->fold_count * count, sizeof *job.loss);
-    cst_status status =
-        job.loss ? cst_parallel_for(context, sets->fold_count, judge_fold, &job) : CST_ERROR_MEMORY;
+    cst_status status = job.loss ? cst_parallel_turns(context, sets->fold_count, judge_fold, &job)
+                                 : CST_ERROR_MEMORY;
     for (size_t i = 0; status == CST_OK && i < count; i++) {
         sets->set[i].loss = 0;
         for (size_t f = 0; f < (size_t)sets->fold_count; f++)
@@ -160,7 +160,7 @@ cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces,
         cst_alloc(context, tasks * ((size_t)job.most + 1) * CST_SEARCH_BEAM, sizeof *job.best);
     *out = (cst_judged_sets){.fold_count = fold_count, .blocks = spaces[0].sets.blocks};
     cst_status status = job.search && job.best ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, (int64_t)tasks, search_task, &job));
+    CST_TRY(cst_parallel_turns(context, (int64_t)tasks, search_task, &job));
     CST_TRY(gather(context, &job, fold_count, out));
     CST_TRY(judge(context, spaces, out));
     for (int32_t s = 0; s < members; s++)

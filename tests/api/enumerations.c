@@ -214,9 +214,9 @@ enum { PLACE_COUNT = sizeof PLACES / sizeof PLACES[0] };
 
 /* Without a status, or with one that says something else. */
 static const char *const ANSWERED[] = {
-    "cst_make_printable", "cst_task_name",       "cst_dtype_name",
-    "cst_dtype_bits",     "cst_dtype_is_number", "cst_status_name",
-    "cst_status_text",    "cst_soup_fail",       "cst_label_verdict_text"};
+    "cst_make_printable",     "cst_task_name",    "cst_dtype_name",  "cst_dtype_bits",
+    "cst_dtype_is_number",    "cst_status_name",  "cst_status_text", "cst_soup_fail",
+    "cst_label_verdict_text", "cst_context_agree"};
 enum { ANSWERED_COUNT = sizeof ANSWERED / sizeof ANSWERED[0] };
 
 static const int VALUES[] = {-1, 100, INT_MAX, INT_MIN};
@@ -252,6 +252,7 @@ static void functions_without_status_answer(void **state) {
         assert_non_null(cst_status_name((cst_status)VALUES[v]));
         assert_non_null(cst_status_text((cst_status)VALUES[v]));
         assert_int_equal(cst_soup_fail(f->context, (cst_status)VALUES[v], "x"), CST_ERROR_INTERNAL);
+        assert_true((int)cst_context_agree(f->context, (cst_status)VALUES[v], NULL) == VALUES[v]);
     }
 }
 

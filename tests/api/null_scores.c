@@ -246,6 +246,16 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_context_set_memory(NULL, 0));
     assert_int_equal(cst_context_memory(NULL), 0);
     REFUSED_ALONE(cst_context_set_one_run(NULL, 1));
+    REFUSED_ALONE(cst_context_set_collectives(NULL, NULL));
+    REFUSED_ALONE(cst_context_agree(NULL, CST_OK, NULL));
+    REFUSED_ALONE(cst_context_same(NULL, "it", "text"));
+    REFUSED(cst_context_same(c, NULL, "text"));
+    REFUSED(cst_context_same(c, "it", NULL));
+    REFUSED(cst_context_broadcast(c, NULL, 1));
+    cst_context_traffic(NULL, NULL, NULL);
+    cst_context_traffic(c, NULL, NULL);
+    assert_int_equal(cst_context_rank(NULL), 0);
+    assert_int_equal(cst_context_ranks(NULL), 1);
 }
 
 static void predictors(void **state) {

@@ -297,7 +297,8 @@ static void folds_share_a_table(void **state) {
         cst_loglinear_free(f->context, &fit);
         cst_logtable_free(f->context, &rows);
     }
-    assert_true(losses[0] == losses[1]);
+    assert_true(fabs(losses[0] - losses[1]) <
+                1e-12 * losses[0]); /* blocks are those of each table */
     cst_compact_free(f->context, &table);
 }
 

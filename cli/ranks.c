@@ -1,0 +1,60 @@
+/*
+ * Several ranks that run one command (corestack-mpi): every one of them does all that the command
+ * does, rank 0 writes and speaks. Under every command. Paper: none.
+ */
+#include "cli.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const cli_ranks *joined;
+
+bool cli_writes(void) {
+    return !joined || joined->collectives.rank == 0;
+}
+
+void cli_join_ranks(const cli_ranks *ranks) {
+    joined = ranks;
+    if (cli_writes())
+        return;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0) {
+        (void)dup2(nowhere, STDOUT_FILENO);
+        (void)dup2(nowhere, STDERR_FILENO);
+        (void)close(nowhere);
+    }
+}
+
+int cli_share(cli_call *call, int argc, char **argv) {
+    size_t bytes = strlen(call->command->name) + 2;
+    if (!joined)
+        return CLI_OK;
+    for (int i = 0; i < argc; i++)
+        bytes += strlen(argv[i]) + 1;
+    char *words = calloc(bytes, 1);
+    if (!words)
+        return CLI_INTERNAL;
+    (void)strcpy(words, call->command->name);
+    for (int i = 0; i < argc; i++) {
+        (void)strcat(words, " ");
+        (void)strcat(words, argv[i]);
+    }
+    int code = cli_check(call, cst_context_set_collectives(call->context, &joined->collectives));
+    if (code == CLI_OK)
+        code = cli_check(call, cst_context_same(call->context, "its command line", words));
+    free(words);
+    return code;
+}
+
+int cli_agree(cli_call *call, int code) {
+    if (!joined || call->disagreed || !call->context)
+        return code;
+    cst_status status = code == CLI_OK ? CST_OK : call->status ? call->status : CST_ERROR_ARGUMENT;
+    if (call->cancelled)
+        status = CST_ERROR_CANCELLED;
+    status = cst_context_agree(call->context, status, *call->failure ? call->failure : NULL);
+    call->disagreed = status != CST_OK;
+    return status != CST_OK && !call->said ? cli_check(call, status) : code;
+}

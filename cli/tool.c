@@ -1,0 +1,8 @@
+/*
+ * corestack: the command-line tool in one process. Paper: none.
+ */
+#include "cli.h"
+
+int main(int argc, char **argv) {
+    return cli_main(argc, argv, NULL);
+}

@@ -1,0 +1,80 @@
+/*
+ * More than one process: a context with collectives shares its work with the contexts of other
+ * processes, its ranks. Every rank makes the same calls with the same arguments; each computes its
+ * part of the rows and of the members, and the results are the same bytes on every rank, whatever
+ * their number. The library knows these functions only; <corestack/mpi.h> has them over MPI.
+ */
+#ifndef CORESTACK_COLLECTIVES_H
+#define CORESTACK_COLLECTIVES_H
+
+#include <corestack/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Merges `right` [right_count bytes], a higher range of ranks, into `left`, the range of ranks
+ * before it: [left_count] bytes in a buffer of `capacity`. Returns how many bytes `left` then has.
+ */
+typedef size_t (*cst_merge_fn)(void *user, void *left, size_t left_count, size_t capacity,
+                               const void *right, size_t right_count);
+
+/* What ranks do together. Every rank makes the same calls in the same order. The functions are
+ * called with `self`, by one thread at a time, and return 0, or another number where communication
+ * failed; then the call of the library fails with CST_ERROR_IO. */
+typedef struct cst_collectives {
+    void *self;
+    int rank;         /* of this process, 0 to size - 1 */
+    int size;         /* number of ranks, at least 1 */
+    const char *host; /* name of this machine, for messages; NULL: unknown */
+    /* Each rank gives `count` bytes at `part`; all of them get those of every rank, in the order of
+     * ranks, into `all`. counts: [size], what each rank gives. `part` may lie in `all`, at its
+     * place. */
+    int (*allgather)(void *self, const void *part, size_t count, void *all, const size_t *counts);
+    /* Each rank gives *count bytes; all of them get in the same buffer, and in *count, what the
+     * merges of neighbouring ranges of ranks leave. A message is never longer than the capacity of
+     * a rank that takes it, or `merge` cuts it. NULL: it is made of allgather. */
+    int (*allreduce)(void *self, void *bytes, size_t *count, size_t capacity, cst_merge_fn merge,
+                     void *user);
+    /* The bytes of rank `root` to all others. NULL: it is made of allgather. */
+    int (*broadcast)(void *self, void *bytes, size_t count, int root);
+    /* Returns when every rank has called it. NULL: it is made of allgather. */
+    int (*barrier)(void *self);
+    /* Ends all ranks: for a process that cannot go on to the next call of these functions. */
+    void (*abort)(void *self, int code);
+} cst_collectives;
+
+/* Gives the context its ranks; NULL takes them away. The structure is copied; `self` and `host`
+ * must stay valid. All ranks must call it before any other work. It compares the version of the
+ * library and the machine's instruction set across ranks and takes the least memory limit of all
+ * ranks. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO if communication fails. Predictions of
+ * pools stay on disk, and each rank reads the rows that it needs: files must be readable by every
+ * rank under the same names. */
+CST_API cst_status cst_context_set_collectives(cst_context *context,
+                                               const cst_collectives *collectives);
+
+/* Returns the rank of this context, 0 without collectives; and the number of ranks, then 1. */
+CST_API int cst_context_rank(const cst_context *context);
+CST_API int cst_context_ranks(const cst_context *context);
+
+/* Ends a step in which a rank may have failed by itself: `status` is what it came to here, with
+ * `message` (NULL: the last error). Returns the failure of the lowest rank that failed, with its
+ * message and host, on every rank; CST_OK if none did. A rank whose call of the library failed must
+ * call it before anything else: the other ranks are then told, in whatever call they are. Without
+ * collectives it returns `status`. */
+CST_API cst_status cst_context_agree(cst_context *context, cst_status status, const char *message);
+
+/* CST_ERROR_ARGUMENT, on every rank, if the texts that ranks give differ: options, names of files.
+ * what: "the options", for the message. */
+CST_API cst_status cst_context_same(cst_context *context, const char *what, const char *text);
+
+/* The bytes of rank 0 to all others. */
+CST_API cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count);
+
+/* What this rank has sent so far, and how many rounds of communication there were. */
+CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

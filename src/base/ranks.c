@@ -1,0 +1,510 @@
+/*
+ * Exchanges between ranks. One kind of message carries all: what it is for, whether its ranks
+ * failed, and the bytes. Under parallel loops and sums. Paper: none.
+ */
+#include "base/ranks.h"
+
+#include "base/context.h"
+
+#include <string.h>
+
+typedef enum exchange_kind {
+    EXCHANGE_AGREE = 1,
+    EXCHANGE_SUM,
+    EXCHANGE_FILL,
+    EXCHANGE_GATHER,
+    EXCHANGE_SAME,
+    EXCHANGE_BROADCAST
+} exchange_kind;
+
+/* Before the bytes of a message. */
+typedef struct head {
+    uint32_t kind;
+    int32_t status; /* CST_OK, or that of the failure that follows: the host's name and the text */
+    int32_t first;  /* ranks that it comes from: first to last */
+    int32_t last;
+    int32_t failed;     /* of a failure: the lowest rank that failed */
+    int32_t alike;      /* and how many failed with the same text */
+    uint64_t exchanges; /* so far */
+    uint64_t what;      /* of what size: must be the same on every rank */
+} head;
+
+/* Room for the message of a failure in every buffer. */
+enum { HOST_BYTES = 256, MESSAGE_BYTES = HOST_BYTES + CST_ERROR_CHARS };
+static const size_t LEAST = sizeof(head) + MESSAGE_BYTES;
+
+/* Up to so many bytes in all are sent with the head; more follow in a round of their own. */
+static const size_t SMALL = (size_t)1 << 16;
+
+bool cst_ranks_share(const cst_context *context) {
+    return context->ranks.calls.size > 1 && context->ranks.alone == 0;
+}
+
+void cst_ranks_alone(cst_context *context, bool on) {
+    context->ranks.alone += on ? 1 : -1;
+}
+
+static int64_t boundary(int64_t count, int64_t grain, int rank, int size) {
+    int64_t grains = (count + grain - 1) / grain;
+    int64_t at = (grains / size * rank + grains % size * rank / size) * grain;
+    return at < count ? at : count;
+}
+
+void cst_ranks_part(const cst_context *context, int64_t count, int64_t grain, int64_t *first,
+                    int64_t *last) {
+    const cst_collectives *calls = &context->ranks.calls;
+    bool share = cst_ranks_share(context);
+    *first = share ? boundary(count, grain, calls->rank, calls->size) : 0;
+    *last = share ? boundary(count, grain, calls->rank + 1, calls->size) : count;
+}
+
+int64_t cst_ranks_boundary(const cst_context *context, int64_t count, int64_t grain, int rank) {
+    return boundary(count, grain, rank, context->ranks.calls.size);
+}
+
+/* ---- messages ---- */
+
+/* A message that says what went wrong, in place of another. */
+static size_t fail_message(head *message, cst_status status, int rank, const char *host,
+                           const char *text) {
+    char *to = (char *)(message + 1);
+    message->status = status;
+    message->failed = rank;
+    message->alike = 1;
+    (void)cst_snprintf(to, HOST_BYTES, "%s", host ? host : "this machine");
+    size_t length = strlen(to) + 1;
+    (void)cst_snprintf(to + length, MESSAGE_BYTES - HOST_BYTES, "%s", text);
+    return sizeof *message + length + strlen(to + length) + 1;
+}
+
+static const char *text_of(const head *message) {
+    const char *host = (const char *)(message + 1);
+    return host + strlen(host) + 1;
+}
+
+static size_t fail_different(head *left, const head *right) {
+    char text[512];
+    (void)cst_snprintf(text, sizeof text,
+                       "ranks %d and %d are not at the same place of the same work (exchanges %llu "
+                       "and %llu, kinds %u and %u, sizes %llu and %llu): they were given other "
+                       "data or options, or their machines compute differently",
+                       left->last, right->first, (unsigned long long)left->exchanges,
+                       (unsigned long long)right->exchanges, left->kind, right->kind,
+                       (unsigned long long)left->what, (unsigned long long)right->what);
+    size_t bytes = fail_message(left, CST_ERROR_ARGUMENT, left->last, NULL, text);
+    left->alike = right->last - left->first + 1; /* nobody's in particular */
+    left->last = right->last;
+    return bytes;
+}
+
+/* How two parts of the same kind become one; the message's bytes follow its head. */
+typedef struct merging {
+    cst_context *context;
+    size_t width; /* of sums */
+} merging;
+
+/* Bytes of a node of a tree in a message. */
+typedef struct packed_node {
+    int64_t index;
+    int64_t level;
+} packed_node;
+
+static size_t node_bytes(size_t width) {
+    return sizeof(packed_node) + width * sizeof(double);
+}
+
+static void unpack(cst_context *context, cst_tree *tree, const unsigned char *bytes, size_t count) {
+    for (size_t at = 0; at < count; at += node_bytes(tree->width)) {
+        packed_node node;
+        memcpy(&node, bytes + at, sizeof node);
+        cst_tree_push(context, tree, (int32_t)node.level, node.index,
+                      (double *)(uintptr_t)(bytes + at + sizeof node));
+    }
+}
+
+static size_t pack(const cst_tree *tree, unsigned char *bytes) {
+    size_t at = 0;
+    for (int32_t i = 0; i < tree->count; i++) {
+        packed_node node = {tree->node[i].index, tree->node[i].level};
+        memcpy(bytes + at, &node, sizeof node);
+        at += sizeof node;
+        memmove(bytes + at, tree->node[i].sum, tree->width * sizeof(double));
+        at += tree->width * sizeof(double);
+    }
+    return at;
+}
+
+/* Sums of neighbouring terms are added up in the left message; the others of the right one, which
+ * is not written to, are put behind them. */
+static size_t merge_sums(const merging *m, unsigned char *left, size_t left_count, size_t room,
+                         const unsigned char *right, size_t right_count) {
+    cst_tree tree = {.width = m->width};
+    unpack(m->context, &tree, left, left_count);
+    unpack(m->context, &tree, right, right_count);
+    return (size_t)tree.count * node_bytes(m->width) <= room ? pack(&tree, left) : SIZE_MAX;
+}
+
+static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capacity,
+                    const void *right_bytes, size_t right_count) {
+    const merging *m = user;
+    head *left = left_bytes;
+    const head *right = right_bytes;
+    unsigned char *to = (unsigned char *)(left + 1);
+    const unsigned char *from = (const unsigned char *)(right + 1);
+    size_t room = capacity - sizeof *left;
+    size_t have = left_count - sizeof *left;
+    size_t more = right_count - sizeof *right;
+    if (left->status != CST_OK) {
+        left->last = right->last;
+        if (right->status == left->status && strcmp(text_of(left), text_of(right)) == 0)
+            left->alike += right->alike;
+        return left_count;
+    }
+    if (right->status != CST_OK) {
+        int32_t first = left->first;
+        more = more < MESSAGE_BYTES ? more : MESSAGE_BYTES;
+        *left = *right;
+        left->first = first;
+        memcpy(to, from, more);
+        return sizeof *left + more;
+    }
+    if (left->kind != right->kind || left->exchanges != right->exchanges ||
+        (left->what != right->what && left->kind != EXCHANGE_GATHER))
+        return fail_different(left, right);
+    left->last = right->last;
+    if (left->kind == EXCHANGE_SUM) {
+        size_t sums = merge_sums(m, to, have, room, from, more);
+        return sums == SIZE_MAX ? fail_different(left, right) : sizeof *left + sums;
+    }
+    if (more > room - have)
+        return fail_different(left, right);
+    memcpy(to + have, from, more);
+    return sizeof *left + have + more;
+}
+
+/* ---- rounds ---- */
+
+/* allreduce of allgather: sizes, then messages, merged by every rank in the order of ranks. */
+static int reduce_gathered(cst_context *context, void *bytes, size_t *count, size_t capacity,
+                           merging *m) {
+    const cst_collectives *calls = &context->ranks.calls;
+    size_t ranks = (size_t)calls->size;
+    size_t *sizes = cst_alloc(context, 2 * ranks, sizeof *sizes);
+    if (!sizes)
+        return 1;
+    size_t *given = sizes + ranks;
+    for (size_t r = 0; r < ranks; r++)
+        sizes[r] = sizeof *sizes;
+    int failed = calls->allgather(calls->self, count, sizeof *count, given, sizes);
+    size_t all = 0;
+    for (size_t r = 0; r < ranks && !failed; r++)
+        all += given[r];
+    unsigned char *messages = failed ? NULL : cst_alloc(context, all, 1);
+    failed = failed || !messages || calls->allgather(calls->self, bytes, *count, messages, given);
+    size_t at = failed ? 0 : given[0];
+    if (!failed && given[0] > capacity) /* another's work: ours is behind, and it says so */
+        *count = fail_different(bytes, (const head *)(const void *)messages);
+    else if (!failed)
+        memcpy(bytes, messages, *count = given[0]);
+    for (size_t r = 1; r < ranks && !failed; at += given[r++])
+        *count = merge(m, bytes, *count, capacity, messages + at, given[r]);
+    cst_free(context, messages);
+    cst_free(context, sizes);
+    return failed;
+}
+
+static cst_status broken(cst_context *context) {
+    const cst_collectives *calls = &context->ranks.calls;
+    return cst_fail(context, CST_ERROR_IO,
+                    "rank %d on %s cannot reach the other ranks: one of them ended, or the network "
+                    "failed",
+                    calls->rank, calls->host ? calls->host : "this machine");
+}
+
+/* One exchange: `message` [capacity] has `count` bytes behind its head; *count is what it has in
+ * the end. `status` is what became of this rank's work before it. Returns the failure of the lowest
+ * rank that failed. */
+static cst_status exchange(cst_context *context, cst_status status, exchange_kind kind,
+                           uint64_t what, head *message, size_t capacity, size_t *count,
+                           merging *m) {
+    cst_ranks *ranks = &context->ranks;
+    const cst_collectives *calls = &ranks->calls;
+    size_t bytes = sizeof *message + *count;
+    *message = (head){.kind = kind,
+                      .status = CST_OK,
+                      .first = calls->rank,
+                      .last = calls->rank,
+                      .exchanges = ranks->exchanges++,
+                      .what = what};
+    if (ranks->over)
+        return status != CST_OK ? status : cst_fail(context, CST_ERROR_IO, "%s", context->error);
+    if (status != CST_OK)
+        bytes = fail_message(message, status, calls->rank, calls->host, context->error);
+    ranks->rounds++;
+    ranks->bytes += bytes;
+    int failed = calls->allreduce
+                     ? calls->allreduce(calls->self, message, &bytes, capacity, merge, m)
+                     : reduce_gathered(context, message, &bytes, capacity, m);
+    if (failed)
+        return broken(context);
+    *count = bytes - sizeof *message;
+    if (message->status == CST_OK)
+        return CST_OK;
+    ranks->over = kind != EXCHANGE_AGREE;
+    status = (cst_status)message->status;
+    if (message->alike == calls->size)
+        return cst_fail(context, status, "%s", text_of(message));
+    return cst_fail(context, status, "rank %d on %s: %s", message->failed,
+                    (const char *)(message + 1), text_of(message));
+}
+
+/* An exchange of heads alone. */
+static cst_status agree(cst_context *context, cst_status status, exchange_kind kind,
+                        uint64_t what) {
+    union {
+        head message;
+        char room[sizeof(head) + MESSAGE_BYTES];
+    } buffer;
+    size_t count = 0;
+    merging m = {.context = context};
+    return exchange(context, status, kind, what, &buffer.message, sizeof buffer, &count, &m);
+}
+
+/* What every rank gives of one array to all; sizes are known. */
+static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
+    cst_ranks *ranks = &context->ranks;
+    const cst_collectives *calls = &ranks->calls;
+    ranks->rounds++;
+    ranks->bytes += counts[calls->rank];
+    int failed = calls->allgather(calls->self, part, counts[calls->rank], all, counts);
+    return failed ? broken(context) : CST_OK;
+}
+
+/* ---- sums ---- */
+
+cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
+                         double *total) {
+    if (!cst_ranks_share(context)) {
+        if (status == CST_OK)
+            cst_tree_total(tree, total);
+        return status;
+    }
+    size_t nodes = 2; /* of a range of terms: at most two of each level */
+    size_t capacity = 0;
+    for (int64_t left = terms; left > 0; left /= 2)
+        nodes += 2;
+    if (nodes > (size_t)terms)
+        nodes = (size_t)terms;
+    if (!cst_size_mul(node_bytes(tree->width), nodes, &capacity) ||
+        !cst_size_add(capacity, LEAST, &capacity))
+        return agree(context, cst_fail(context, CST_ERROR_LIMIT, "a sum is too wide"), EXCHANGE_SUM,
+                     tree->width);
+    head *message = cst_alloc(context, capacity, 1);
+    if (!message)
+        return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, tree->width);
+    merging m = {.context = context, .width = tree->width};
+    size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
+    status = exchange(context, status, EXCHANGE_SUM, tree->width, message, capacity, &count, &m);
+    if (status == CST_OK) {
+        cst_tree whole = {.width = tree->width};
+        unpack(context, &whole, (unsigned char *)(message + 1), count);
+        cst_tree_total(&whole, total);
+    }
+    cst_free(context, message);
+    return status;
+}
+
+cst_status cst_ranks_add(cst_context *context, cst_status status, double *numbers, size_t count) {
+    if (!cst_ranks_share(context))
+        return status;
+    const cst_collectives *calls = &context->ranks.calls;
+    cst_tree tree = {.width = count};
+    cst_tree_push(context, &tree, 0, calls->rank, numbers);
+    return cst_ranks_sum(context, status, calls->size, &tree, numbers);
+}
+
+/* ---- arrays ---- */
+
+/* Bytes of array `f` that come before task `task`. */
+static size_t bytes_before(const cst_share *f, int64_t task) {
+    size_t before = (size_t)task * f->bytes;
+    return before < f->total ? before : f->total;
+}
+
+/* Small arrays: all of them in one message. */
+static cst_status fill_small(cst_context *context, cst_status status, int64_t count,
+                             const cst_share *filled, int32_t arrays, size_t total) {
+    const cst_collectives *calls = &context->ranks.calls;
+    head *message = cst_alloc(context, LEAST + total, 1);
+    if (!message)
+        return agree(context, CST_ERROR_MEMORY, EXCHANGE_FILL, total);
+    unsigned char *bytes = (unsigned char *)(message + 1);
+    size_t have = 0;
+    for (int32_t a = 0; status == CST_OK && a < arrays; a++) {
+        size_t from = bytes_before(&filled[a], boundary(count, 1, calls->rank, calls->size));
+        size_t to = bytes_before(&filled[a], boundary(count, 1, calls->rank + 1, calls->size));
+        memcpy(bytes + have, (const unsigned char *)filled[a].base + from, to - from);
+        have += to - from;
+    }
+    merging m = {.context = context};
+    status = exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have, &m);
+    for (int r = 0, at = 0; status == CST_OK && r < calls->size; r++)
+        for (int32_t a = 0; a < arrays; a++) {
+            size_t from = bytes_before(&filled[a], boundary(count, 1, r, calls->size));
+            size_t to = bytes_before(&filled[a], boundary(count, 1, r + 1, calls->size));
+            memcpy((unsigned char *)filled[a].base + from, bytes + at, to - from);
+            at += (int)(to - from);
+        }
+    cst_free(context, message);
+    return status;
+}
+
+cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count,
+                          const cst_share *filled, int32_t arrays) {
+    if (!cst_ranks_share(context))
+        return status;
+    const cst_collectives *calls = &context->ranks.calls;
+    size_t total = 0;
+    for (int32_t a = 0; a < arrays; a++)
+        total += filled[a].total;
+    if (total <= SMALL)
+        return fill_small(context, status, count, filled, arrays, total);
+    size_t *counts = cst_alloc(context, (size_t)calls->size, sizeof *counts);
+    status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
+                   total);
+    for (int32_t a = 0; status == CST_OK && a < arrays; a++) {
+        const cst_share *f = &filled[a];
+        for (int r = 0; r < calls->size; r++)
+            counts[r] = bytes_before(f, boundary(count, 1, r + 1, calls->size)) -
+                        bytes_before(f, boundary(count, 1, r, calls->size));
+        size_t own = bytes_before(f, boundary(count, 1, calls->rank, calls->size));
+        status = gather(context, (const unsigned char *)f->base + own, f->base, counts);
+    }
+    cst_free(context, counts);
+    return status;
+}
+
+cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *base, size_t width,
+                                const int64_t *bounds) {
+    if (!cst_ranks_share(context))
+        return status;
+    const cst_collectives *calls = &context->ranks.calls;
+    size_t ranks = (size_t)calls->size;
+    size_t *counts = cst_alloc(context, ranks, sizeof *counts);
+    status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
+                   (size_t)bounds[ranks] * width);
+    for (size_t r = 0; status == CST_OK && r < ranks; r++)
+        counts[r] = (size_t)(bounds[r + 1] - bounds[r]) * width;
+    CST_TRY(
+        gather(context, (unsigned char *)base + (size_t)bounds[calls->rank] * width, base, counts));
+    cst_free(context, counts);
+    return status;
+}
+
+cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
+                            void **all, size_t *bytes) {
+    const cst_collectives *calls = &context->ranks.calls;
+    bool share = cst_ranks_share(context);
+    size_t ranks = share ? (size_t)calls->size : 1;
+    *all = NULL;
+    *bytes = 0;
+    size_t *counts = cst_alloc(context, ranks + 1, sizeof *counts);
+    if (status == CST_OK && !counts)
+        status = CST_ERROR_MEMORY;
+    if (counts)
+        counts[share ? (size_t)calls->rank : 0] = count;
+    const cst_share sizes = {counts, sizeof *counts, ranks * sizeof *counts};
+    status = share && counts ? cst_ranks_fill(context, status, (int64_t)ranks, &sizes, 1)
+             : share         ? agree(context, status, EXCHANGE_FILL, ranks * sizeof *counts)
+                             : status;
+    for (size_t r = 0; status == CST_OK && r < ranks; r++)
+        *bytes += counts[r];
+    *all = status == CST_OK ? cst_alloc(context, *bytes, 1) : NULL;
+    if (status == CST_OK && !*all)
+        status = CST_ERROR_MEMORY;
+    if (share) {
+        status = agree(context, status, EXCHANGE_GATHER, 0);
+        CST_TRY(gather(context, part, *all, counts));
+    } else if (status == CST_OK) {
+        memcpy(*all, part, count);
+    }
+    if (status != CST_OK) {
+        cst_free(context, *all);
+        *all = NULL;
+    }
+    cst_free(context, counts);
+    return status;
+}
+
+/* ---- for callers of the library ---- */
+
+cst_status cst_context_agree(cst_context *context, cst_status status, const char *message) {
+    CST_ENTER(context);
+    if (context->ranks.calls.size <= 1)
+        return status;
+    if (status != CST_OK && message)
+        (void)cst_fail(context, status, "%s", message);
+    if (context->ranks.over && status != CST_OK) {
+        context->ranks.over = false; /* every rank has been told */
+        return status;
+    }
+    return agree(context, status, EXCHANGE_AGREE, 0);
+}
+
+cst_status cst_context_same(cst_context *context, const char *what, const char *text) {
+    CST_ENTER(context);
+    if (!what || !text)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_same: a text is missing");
+    if (context->ranks.calls.size <= 1)
+        return CST_OK;
+    void *all = NULL;
+    size_t bytes = 0;
+    cst_status status = cst_ranks_gather(context, CST_OK, text, strlen(text) + 1, &all, &bytes);
+    const char *at = all;
+    for (int r = 0; status == CST_OK && r < context->ranks.calls.size; r++, at += strlen(at) + 1)
+        if (strcmp(at, all) != 0)
+            status = cst_fail(context, CST_ERROR_ARGUMENT,
+                              "rank %d differs from rank 0 in %s: '%.300s' and '%.300s'; start "
+                              "every rank with the same program and arguments",
+                              r, what, at, (const char *)all);
+    cst_free(context, all);
+    return status;
+}
+
+cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count) {
+    CST_ENTER(context);
+    const cst_collectives *calls = &context->ranks.calls;
+    if (!bytes)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_broadcast: bytes is missing");
+    if (calls->size <= 1)
+        return CST_OK;
+    void *all = NULL;
+    size_t got = 0;
+    cst_status status =
+        cst_ranks_gather(context, CST_OK, bytes, calls->rank == 0 ? count : 0, &all, &got);
+    if (status == CST_OK && got != count)
+        status =
+            cst_fail(context, CST_ERROR_ARGUMENT, "rank 0 sent %zu bytes, not %zu", got, count);
+    if (status == CST_OK)
+        memcpy(bytes, all, count);
+    cst_free(context, all);
+    return status;
+}
+
+int cst_context_rank(const cst_context *context) {
+    return CST_ALIVE(context, CONTEXT) ? context->ranks.calls.rank : 0;
+}
+
+int cst_context_ranks(const cst_context *context) {
+    return CST_ALIVE(context, CONTEXT) && context->ranks.calls.size > 1 ? context->ranks.calls.size
+                                                                        : 1;
+}
+
+void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds) {
+    if (!CST_ALIVE(context, CONTEXT))
+        return;
+    if (bytes)
+        *bytes = context->ranks.bytes;
+    if (rounds)
+        *rounds = context->ranks.rounds;
+}

@@ -1,0 +1,54 @@
+/*
+ * The ranks of a context: whether their machines compute alike, and the least memory of all.
+ * Before any work that is shared. Paper: none.
+ */
+#include <corestack/collectives.h>
+
+#include "base/context.h"
+#include "la/la.h"
+
+#include <string.h>
+
+/* What must be the same on every rank: else the bytes of results would differ, or ranks would take
+ * other turns and wait for each other. */
+static cst_status check_alike(cst_context *context) {
+    char *text = cst_format(context, "corestack %s, %d bytes a pointer, OpenBLAS for %s",
+                            cst_version(), (int)sizeof(void *), cst_la_core());
+    cst_status status = text ? cst_context_same(context, "its version or processor", text)
+                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
+    cst_free(context, text);
+    return status;
+}
+
+static cst_status take_least_memory(cst_context *context) {
+    void *all = NULL;
+    size_t bytes = 0;
+    uint64_t own = cst_context_memory(context);
+    cst_status status = cst_ranks_gather(context, CST_OK, &own, sizeof own, &all, &bytes);
+    for (size_t at = 0; status == CST_OK && at < bytes; at += sizeof own) {
+        uint64_t other = 0;
+        memcpy(&other, (const unsigned char *)all + at, sizeof other);
+        if (other < context->memory)
+            context->memory = (size_t)other;
+    }
+    cst_free(context, all);
+    return status;
+}
+
+cst_status cst_context_set_collectives(cst_context *context, const cst_collectives *collectives) {
+    CST_ENTER(context);
+    context->ranks = (cst_ranks){0};
+    if (!collectives)
+        return CST_OK;
+    if (collectives->size < 1 || collectives->rank < 0 || collectives->rank >= collectives->size ||
+        !collectives->allgather)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_context_set_collectives: rank %d of %d ranks, or no allgather",
+                        collectives->rank, collectives->size);
+    context->ranks.calls = *collectives;
+    cst_status status = check_alike(context);
+    CST_TRY(take_least_memory(context));
+    if (status != CST_OK)
+        context->ranks = (cst_ranks){0};
+    return status;
+}

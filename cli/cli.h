@@ -101,6 +101,9 @@ void cli_join_ranks(const cli_ranks *ranks);
 /* Gives the context of a command its ranks, and sees that all of them run the same command. */
 int cli_share(cli_call *call, int argc, char **argv);
 
+/* With --verbose: what rank 0 sent to the others. */
+void cli_say_traffic(const cli_call *call);
+
 /* Ends a step of all ranks: returns `code`, or that of a rank that failed, whose message is said
  * once. No rank's work is named or printed before all of them agree. */
 int cli_agree(cli_call *call, int code);

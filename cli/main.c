@@ -54,6 +54,7 @@ static int run_command(const cli_command *command, int argc, char **argv) {
         if (code == CLI_OK)
             code = command->run(&call);
         code = cli_agree(&call, code);
+        cli_say_traffic(&call);
     }
     cst_context_free(call.context);
     cli_release(&call);

@@ -5,6 +5,8 @@
 #include "cli.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +48,20 @@ int cli_share(cli_call *call, int argc, char **argv) {
         code = cli_check(call, cst_context_same(call->context, "its command line", words));
     free(words);
     return code;
+}
+
+void cli_say_traffic(const cli_call *call) {
+    char line[160];
+    uint64_t bytes = 0;
+    uint64_t rounds = 0;
+    if (!joined || !call->verbose || !call->context)
+        return;
+    cst_context_traffic(call->context, &bytes, &rounds);
+    (void)snprintf(line, sizeof line,
+                   "corestack %s: %d ranks; rank 0 sent %.3f MB in %llu rounds\n",
+                   call->command->name, joined->collectives.size, (double)bytes / 1e6,
+                   (unsigned long long)rounds);
+    cli_say(line);
 }
 
 int cli_agree(cli_call *call, int code) {

@@ -18,7 +18,18 @@ typedef struct backend {
     int rank;
     int size;
     char host[MPI_MAX_PROCESSOR_NAME];
+    void *room; /* [room_bytes]: of what is received, kept for the next message */
+    size_t room_bytes;
 } backend;
+
+static void *room_for(backend *b, size_t bytes) {
+    if (bytes <= b->room_bytes)
+        return b->room;
+    free(b->room);
+    b->room = malloc(bytes);
+    b->room_bytes = b->room ? bytes : 0;
+    return b->room;
+}
 
 static int send_all(const backend *b, const void *bytes, size_t count, int to) {
     const unsigned char *at = bytes;
@@ -53,20 +64,19 @@ static int receive_bytes(const backend *b, void *bytes, size_t count, int from) 
 }
 
 /* Takes a message of whatever length; of one beyond the capacity only the first bytes are kept. */
-static int receive_into(const backend *b, void *bytes, size_t *count, size_t capacity, int from) {
+static int receive_into(backend *b, void *bytes, size_t *count, size_t capacity, int from) {
     int failed = receive_size(b, count, from);
     if (failed || *count <= capacity)
         return failed ? failed : receive_bytes(b, bytes, *count, from);
-    void *whole = malloc(*count);
+    void *whole = room_for(b, *count);
     failed = !whole || receive_bytes(b, whole, *count, from);
     if (!failed)
         memcpy(bytes, whole, *count = capacity);
-    free(whole);
     return failed;
 }
 
 /* What rank 0 has, to all others: down the tree that reductions go up. */
-static int send_down(const backend *b, void *bytes, size_t *count, size_t capacity) {
+static int send_down(backend *b, void *bytes, size_t *count, size_t capacity) {
     int failed = 0;
     int step = 1;
     for (; step < b->size && b->rank % (2 * step) == 0; step *= 2) {
@@ -81,7 +91,7 @@ static int send_down(const backend *b, void *bytes, size_t *count, size_t capaci
 
 static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity,
                          cst_merge_fn merge, void *user) {
-    const backend *b = self;
+    backend *b = self;
     int failed = 0;
     for (int step = 1; step < b->size && !failed; step *= 2) {
         if (b->rank % (2 * step) != 0) {
@@ -92,11 +102,10 @@ static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity
             continue;
         size_t more = 0;
         failed = receive_size(b, &more, b->rank + step);
-        void *right = failed ? NULL : malloc(more + 1);
+        void *right = failed ? NULL : room_for(b, more);
         failed = failed || !right || receive_bytes(b, right, more, b->rank + step);
         if (!failed)
             *count = merge(user, bytes, *count, capacity, right, more);
-        free(right);
     }
     return failed || send_down(b, bytes, count, capacity);
 }
@@ -195,6 +204,7 @@ void cst_mpi_free(cst_collectives *collectives) {
     if (!b)
         return;
     (void)MPI_Comm_free(&b->comm);
+    free(b->room);
     free(b);
     *collectives = (cst_collectives){0};
 }

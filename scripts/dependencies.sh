@@ -37,6 +37,8 @@ clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build
 cppcheck            checks the sources for mistakes, by other means
+openmpi-bin         starts the ranks of the tests of corestack-mpi
+libopenmpi-dev      builds corestack-mpi
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed

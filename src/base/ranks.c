@@ -68,7 +68,7 @@ int64_t cst_ranks_boundary(const cst_context *context, int64_t count, int64_t gr
 static size_t fail_message(head *message, cst_status status, int rank, const char *host,
                            const char *text) {
     char *to = (char *)(message + 1);
-    message->status = status;
+    message->status = (int32_t)status;
     message->failed = rank;
     message->alike = 1;
     (void)cst_snprintf(to, HOST_BYTES, "%s", host ? host : "this machine");
@@ -282,6 +282,22 @@ static cst_status gather(cst_context *context, const void *part, void *all, cons
 
 /* ---- sums ---- */
 
+void cst_ranks_clear(cst_context *context) {
+    cst_free(context, context->ranks.room);
+    context->ranks = (cst_ranks){0};
+}
+
+/* Room for a message, which need not be zeroed. */
+static head *room_for(cst_context *context, size_t bytes) {
+    cst_ranks *ranks = &context->ranks;
+    if (bytes > ranks->room_bytes) {
+        cst_free(context, ranks->room);
+        ranks->room = cst_alloc(context, bytes, 1);
+        ranks->room_bytes = ranks->room ? bytes : 0;
+    }
+    return ranks->room;
+}
+
 cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
                          double *total) {
     if (!cst_ranks_share(context)) {
@@ -299,7 +315,7 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
         !cst_size_add(capacity, LEAST, &capacity))
         return agree(context, cst_fail(context, CST_ERROR_LIMIT, "a sum is too wide"), EXCHANGE_SUM,
                      tree->width);
-    head *message = cst_alloc(context, capacity, 1);
+    head *message = room_for(context, capacity);
     if (!message)
         return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, tree->width);
     merging m = {.context = context, .width = tree->width};
@@ -310,7 +326,6 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
         unpack(context, &whole, (unsigned char *)(message + 1), count);
         cst_tree_total(&whole, total);
     }
-    cst_free(context, message);
     return status;
 }
 

@@ -17,10 +17,15 @@ typedef struct cst_ranks {
     cst_collectives calls; /* size 0: none */
     int alone;             /* depth of tasks that run on the caller's context */
     bool over;             /* an exchange told of a failure; until cst_context_agree */
-    uint64_t exchanges;    /* so far; the same on every rank */
+    void *room;            /* [room_bytes]: of the message of a sum, kept for the next */
+    size_t room_bytes;
+    uint64_t exchanges; /* so far; the same on every rank */
     uint64_t bytes;
     uint64_t rounds;
 } cst_ranks;
+
+/* Takes the collectives away. */
+void cst_ranks_clear(cst_context *context);
 
 /* Whether work is shared here: there are ranks, and this is not inside a task. */
 bool cst_ranks_share(const cst_context *context);

@@ -40,6 +40,7 @@ typedef struct cst_baseline_fit {
     double *weights;  /* [members]; all 0 for CST_MIX_OTHER */
     bool *uses;       /* [members]: prediction reads this member */
     void *state;      /* the method's own */
+    bool own_rows;    /* a rank predicts its own rows only, for who reads no others */
     char detail[128]; /* what the fit chose, for a reader; may be empty */
 } cst_baseline_fit;
 

@@ -50,5 +50,6 @@ cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit
                                const cst_view *view, float *out) {
     predict_job job = {fit, view, out};
     const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
-    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled, 1);
+    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled,
+                             fit->own_rows ? 0 : 1);
 }

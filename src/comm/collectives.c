@@ -37,7 +37,7 @@ static cst_status take_least_memory(cst_context *context) {
 
 cst_status cst_context_set_collectives(cst_context *context, const cst_collectives *collectives) {
     CST_ENTER(context);
-    context->ranks = (cst_ranks){0};
+    cst_ranks_clear(context);
     if (!collectives)
         return CST_OK;
     if (collectives->size < 1 || collectives->rank < 0 || collectives->rank >= collectives->size ||
@@ -49,6 +49,6 @@ cst_status cst_context_set_collectives(cst_context *context, const cst_collectiv
     cst_status status = check_alike(context);
     CST_TRY(take_least_memory(context));
     if (status != CST_OK)
-        context->ranks = (cst_ranks){0};
+        cst_ranks_clear(context);
     return status;
 }

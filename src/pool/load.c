@@ -5,6 +5,7 @@
 #include "base/seen.h"
 
 #include "base/ranks.h"
+#include "base/retry.h"
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
@@ -12,8 +13,11 @@
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Values converted at a time by one thread, about half a megabyte as float64. */
 enum { BLOCK_VALUES = 1 << 16 };
@@ -554,6 +558,49 @@ static void own_rows(const cst_context *context, const cst_pool *pool, int32_t s
     job->kept_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
 }
 
+/* A few bytes at the beginning and at the end of a file, and its size. */
+static uint64_t glance(cst_context *context, const char *path) {
+    unsigned char bytes[4096];
+    uint64_t sum = 14695981039346656037U;
+    struct stat info;
+    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
+    (void)context;
+    if (fd < 0)
+        return 0;
+    off_t size = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
+    off_t places[] = {0, size > (off_t)sizeof bytes ? size - (off_t)sizeof bytes : 0};
+    for (int part = 0; size > 0 && part < 2; part++) {
+        ssize_t got = cst_pread(fd, bytes, sizeof bytes, places[part]);
+        for (ssize_t i = 0; i < got; i++)
+            sum = (sum ^ bytes[i]) * 1099511628211U;
+    }
+    (void)close(fd);
+    return (sum ^ (uint64_t)size) * 1099511628211U;
+}
+
+/* Sees that all ranks were given the same files: their names, sizes and a few bytes of each. */
+static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count) {
+    if (!cst_ranks_share(context))
+        return CST_OK;
+    const cst_manifest_split *of = &pool->manifest->splits[split];
+    uint64_t sum = (uint64_t)pool->classes;
+    for (int32_t i = 0; i < count; i++) {
+        const char *path = pool->manifest->members[members[i]].paths[split];
+        const char *name = pool->manifest->members[members[i]].name;
+        for (; *name; name++)
+            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
+        sum = (sum ^ (path ? glance(context, path) : 0)) * 1099511628211U;
+    }
+    char *text =
+        cst_format(context, "split %s, %lld rows, %d members, contents %016llx", of->name,
+                   (long long)pool->splits[split].rows, (int)count, (unsigned long long)sum);
+    cst_status status = text ? cst_context_same(context, "the pool's files", text)
+                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
+    cst_free(context, text);
+    return status;
+}
+
 /* Loads `count` members that are not loaded yet. */
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
@@ -572,6 +619,7 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
+    CST_TRY(check_same(context, pool, split, members, count));
     cst_ranks_part(context, count, 1, &job.checked_first, &job.checked_end);
     if (status == CST_OK && ranks > 1 && !is_too_large(context, pool, split, count, ranks))
         own_rows(context, pool, split, &job);

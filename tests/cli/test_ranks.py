@@ -1,0 +1,220 @@
+"""corestack-mpi: the same bytes on any number of ranks, and what becomes of ranks that fail."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from support import DIGITS, SOURCES, TOOL, run, slow
+
+MPI_TOOL = TOOL + "-mpi"
+# So that the launchers of Open MPI and MPICH need no options: root, and more ranks than cores.
+LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+NOT_NESTED = ("--set", "evaluate.nested=false")
+TIMES = {"seconds", "peak_rss_bytes", "threads", "out"}
+SOON = 10  # seconds within which all ranks end
+
+
+def command(*parts):
+    """mpirun with parts (number of ranks, words)."""
+    words = ["mpirun"]
+    for ranks, line in parts:
+        words += [] if len(words) == 1 else [":"]
+        words += ["-n", str(ranks), *[str(w) for w in line]]
+    return words
+
+
+def launch(words, cwd=None, **more):
+    return subprocess.Popen(
+        words, cwd=cwd, env={**os.environ, **LAUNCHER}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+    )
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if k not in TIMES and "seconds" not in k}
+    if isinstance(value, list):
+        return [without_times(v) for v in value]
+    return value
+
+
+def lines_of_ours(text):
+    return [line for line in text.splitlines() if line.startswith("corestack")]
+
+
+class RankCase(unittest.TestCase):
+    def setUp(self):
+        if not os.path.exists(MPI_TOOL):
+            self.fail(f"{MPI_TOOL} was not built: install openmpi-bin and libopenmpi-dev, and configure again")
+        self.folder = tempfile.mkdtemp(prefix="corestack-ranks-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def bytes_of(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def works(self, ranks, *words):
+        with launch(command((ranks, (MPI_TOOL, *words))), cwd=self.folder) as process:
+            out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 0, err.decode())
+        return out.decode()
+
+
+class SameBytes(RankCase):
+    def test_fit(self):
+        self.assertEqual(run("fit", DIGITS, "-o", "one", *NOT_NESTED, cwd=self.folder).code, 0)
+        self.works(2, "fit", DIGITS, "-o", "two", "--threads", 2, *NOT_NESTED)
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
+
+    def check_commands(self, task, ranks, *more):
+        """Commands in one process and on so many ranks: files and, but for times, documents."""
+        pool = os.path.join(SOURCES, "examples", task)
+        out = "o.json" if task == "detection" else "o.npy"
+        lines = [
+            ("fit", pool, "-o", "m", "--json", *NOT_NESTED),
+            ("predict", "m", pool, "--split", "test", "-o", out),
+            ("evaluate", "m", pool, "--json"),
+            ("inspect", pool, "--json"),
+            *((word, pool, *rest, "--json") if word != "bound" else (word, "m", pool, *rest, "--json") for word, *rest in more),
+        ]
+        for line in lines:
+            alone = run(*line, cwd=self.folder)
+            self.assertEqual(alone.code, 0, alone.err)
+            written = [name for name in ("m", out) if "-o" in line and name == line[line.index("-o") + 1]]
+            files = {name: self.bytes_of(name) for name in written if os.path.isfile(self.path(name))}
+            for n in ranks:
+                text = self.works(n, *line, "--threads", 1 + n % 2)
+                for name, content in files.items():
+                    self.assertEqual(self.bytes_of(name), content, (task, line[0], n))
+                if "--json" in line:
+                    self.assertEqual(without_times(json.loads(text)), without_times(alone.json()), (task, line[0], n))
+
+    @slow
+    def test_one_to_four_ranks(self):
+        self.check_commands("digits", (1, 2, 3, 4), ("bound", "--split", "test"))
+
+    @slow
+    def test_comparisons(self):
+        self.check_commands("digits", (3,), ("compare", "-r", 50), ("sweep", "--over", "pool.size=2:4:1", "-r", 0))
+
+    @slow
+    def test_every_task(self):
+        self.check_commands("concrete", (3,), ("compare", "-r", 50))
+        self.check_commands("regression", (2,), ("compare", "-r", 50))
+        self.check_commands("segmentation", (3,))
+        self.check_commands("detection", (3,), ("compare", "-r", 20))
+
+
+class Failures(RankCase):
+    """All ranks end soon, with one message that names the rank, and nothing is left."""
+
+    def ends(self, words, codes=(2, 3), says=(), cwd=None):
+        start = time.monotonic()
+        with launch(words, cwd=cwd or self.folder) as process:
+            _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, SOON)
+        self.check_end(process.returncode, err.decode(), codes, says)
+
+    def check_end(self, code, text, codes, says):
+        self.assertIn(code, codes, text)
+        self.assertEqual(len(lines_of_ours(text)), 1, text)
+        for part in says:
+            self.assertIn(part, lines_of_ours(text)[0])
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out")])
+
+    def fit(self, *words):
+        return (MPI_TOOL, "fit", DIGITS, "-o", "out", "--threads", "1", *words)
+
+    @slow
+    def test_other_options(self):
+        self.ends(command((1, self.fit()), (2, self.fit("--seed", "2"))), says=["rank 1", "command line", "--seed 2"])
+
+    def copies(self):
+        for name in ("a", "b"):
+            shutil.copytree(os.path.dirname(DIGITS), self.path(name + "/pool"))
+        line = (MPI_TOOL, "fit", "pool", "-o", self.path("out"))
+        return command((1, ("-wdir", self.path("a"), *line)), (1, ("-wdir", self.path("b"), *line)))
+
+    @slow
+    def test_another_pool(self):
+        words = self.copies()
+        path = self.path("b/pool/lda.oof.npy")
+        with open(path, "r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(bytes(8))
+        self.ends(words, says=["rank 1", "the pool's files"])
+
+    @slow
+    def test_an_unreadable_file(self):
+        words = self.copies()
+        os.remove(self.path("b/pool/lda.oof.npy"))
+        self.ends(words, says=["rank 1 on ", "lda.oof.npy", "No such file"])
+
+    @slow
+    def test_out_of_memory(self):
+        limited = ("sh", "-c", 'ulimit -v 350000; exec "$@"', "sh", *self.fit())
+        self.ends(command((1, self.fit()), (1, limited)), says=["rank 1 on ", "memory"])
+
+    @slow
+    def test_a_full_disk(self):
+        line = (MPI_TOOL, "fit", DIGITS, "-o", "/dev/full", *NOT_NESTED)
+        self.ends(command((2, line)), says=["/dev/full", "No space left on device"])
+
+    def children(self):
+        """Processes that compute: those whose parent is of the same program."""
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+                with open(f"/proc/{name}/status", encoding="utf-8") as file:
+                    parent = next(line.split()[1] for line in file if line.startswith("PPid"))
+                with open(f"/proc/{parent}/cmdline", "rb") as file:
+                    above = file.read().split(b"\0")
+            except OSError:
+                continue
+            if words[0] == MPI_TOOL.encode() == above[0] and self.path("out").encode() in words:
+                found.append(int(name))
+        return found
+
+    def start(self, ranks):
+        words = (MPI_TOOL, "fit", DIGITS, "-o", self.path("out"), "--threads", "1")
+        process = launch(command((ranks, words)), cwd=self.folder)
+        deadline = time.monotonic() + SOON
+        while len(self.children()) < ranks and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.7)
+        return process
+
+    @slow
+    def test_a_killed_rank(self):
+        with self.start(3) as process:
+            start = time.monotonic()
+            os.kill(max(self.children()), signal.SIGKILL)
+            _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, SOON)
+        self.check_end(process.returncode, err.decode(), (2, 3), ["rank ", " on ", "signal 9"])
+
+    @slow
+    def test_an_interrupt(self):
+        with self.start(3) as process:
+            start = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, SOON)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out")], err.decode())
+        time.sleep(0.5)
+        self.assertEqual(self.children(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -34,7 +34,7 @@
 #include "pool/view.h"
 
 /* Parts of ranks begin at a multiple of so many blocks. */
-#define CST_COMPACT_GRAIN 8
+#define CST_COMPACT_GRAIN 4
 
 /* Up to so many classes a table keeps all of them, and nothing is lost. */
 #define CST_COMPACT_CLASSES 64

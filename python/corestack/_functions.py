@@ -1,6 +1,7 @@
 """The functions: fit, inspect, cka, evaluate, folds, and the tables of names."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -17,12 +18,20 @@ from . import _library as c
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, member_names, open_pool
+from ._ranks import Ranks
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, model_bytes
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
+
+
+def _of_files(preds: Any) -> bool:
+    """Whether predictions are a path or a list of paths."""
+    if isinstance(preds, (str, bytes, os.PathLike)):
+        return True
+    return isinstance(preds, (list, tuple)) and all(isinstance(p, (str, bytes, os.PathLike)) for p in preds)
 
 
 def fit(
@@ -52,6 +61,7 @@ def fit(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
     **keywords: OptionValue,
 ) -> Stack:
     """Fit a stack on out-of-fold predictions.
@@ -81,11 +91,21 @@ def fit(
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
 
+    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD: its processes fit together and all get the same stack, the one that
+    a single process would get (docs/clusters.md). Each gives the same arguments; arrays have the rows of this process, and
+    the rows of all are taken in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
+
     What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
-    with Session(threads, memory, progress) as s:
+    ranks = None if comm is None else Ranks(comm)
+    with contextlib.ExitStack() as stack_of, Session(threads, memory, progress, ranks=ranks) as s:
+        if ranks is not None and not _of_files(preds):
+            folder = stack_of.enter_context(tempfile.TemporaryDirectory(prefix="corestack-"))
+            preds = ranks.members_of_all(preds, folder)
+            y, folds, groups = (ranks.column_of_all(column) for column in (y, folds, groups))
+            sample_weight, domains = ranks.column_of_all(sample_weight), ranks.column_of_all(domains)
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
@@ -102,6 +122,7 @@ def fit(
         s.keep(c.lib.cst_report_free, report)
         s.check(status)
         stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
+        s.end_together()
     said = stack.report.get("notices") or []
     for finding in stack.report.get("findings") or []:
         if finding["text"] in said:

@@ -14,6 +14,7 @@ from typing import Any, Iterator
 LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+ALLGATHER = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_size_t))
 
 CLASSIFICATION = 0
 REGRESSION = 1
@@ -303,6 +304,22 @@ class ProfileOptions(Structure):
     ]
 
 
+class Collectives(Structure):
+    """cst_collectives; the library makes the functions that are not set of allgather."""
+
+    _fields_ = [
+        ("self", c_void_p),
+        ("rank", c_int),
+        ("size", c_int),
+        ("host", c_char_p),
+        ("allgather", ALLGATHER),
+        ("allreduce", c_void_p),
+        ("broadcast", c_void_p),
+        ("barrier", c_void_p),
+        ("abort", c_void_p),
+    ]
+
+
 class AdaptOptions(Structure):
     """cst_adapt_options"""
 
@@ -373,6 +390,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_context_set_threads": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_memory": (_STATUS, [c_void_p, c_size_t]),
     "cst_context_set_one_run": (_STATUS, [c_void_p, c_int]),
+    "cst_context_set_collectives": (_STATUS, [c_void_p, POINTER(Collectives)]),
+    "cst_context_agree": (_STATUS, [c_void_p, _STATUS, c_char_p]),
     "cst_context_set_log": (None, [c_void_p, LOG, c_void_p]),
     "cst_context_set_progress": (None, [c_void_p, PROGRESS, c_void_p]),
     "cst_last_error": (c_char_p, [c_void_p]),

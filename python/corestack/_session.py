@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from . import _library as c
 from . import _values
 from ._errors import BY_STATUS, ArgumentError, Error
+from ._ranks import Ranks
 
 logger = logging.getLogger("corestack")
 logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes nowhere until someone listens
@@ -19,6 +20,8 @@ logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes n
 _getsignal: Any = __import__("_signal").getsignal
 _C_NAME = re.compile(r"^cst_\w+: ")  # of the function of C, which a user of Python did not call
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
+
+_ARGUMENT = 1  # CST_ERROR_ARGUMENT
 
 T = TypeVar("T")
 ProgressFunction = Callable[[str, int, int], Any]
@@ -58,7 +61,10 @@ class Session:
         memory: Union[None, int, str] = None,
         progress: Progress = None,
         interrupts: bool = True,
+        ranks: Optional[Ranks] = None,
     ) -> None:
+        self._ranks = ranks
+        self._disagreed = False  # a rank failed, and all know
         self._interrupts = interrupts
         self._handlers: dict[int, tuple[Any, Any]] = {}  # by signal: the one that was there, and what stands for it
         self._keeps = False  # whether what a handler raises is kept until the library is back
@@ -95,6 +101,8 @@ class Session:
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
             self.check(c.lib.cst_context_set_one_run(self.context, 1))
+            if self._ranks is not None:
+                self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self._ranks.calls)))
         except BaseException:
             self.__exit__()
             raise
@@ -102,6 +110,8 @@ class Session:
 
     def __exit__(self, *of: object) -> None:
         try:
+            if of and of[1] is not None:
+                self._agree(_ARGUMENT, str(of[1]))
             for free, pointer in reversed(self._to_free):
                 free(self.context, pointer)
             self._to_free.clear()
@@ -198,11 +208,28 @@ class Session:
         """What a callback raised: raised again when the call is back."""
         self._raised = self._raised or error
 
+    def _agree(self, status: int, message: Optional[str] = None) -> int:
+        """The status that all ranks come to; `status` where there are no others."""
+        if self._ranks is None or self._disagreed or not self.context:
+            return status
+        text = None if message is None else message.encode()
+        status = int(c.lib.cst_context_agree(self.context, status, text))
+        self._disagreed = status != 0
+        return status
+
+    def end_together(self) -> None:
+        """After the last call of the library: raises where another rank failed."""
+        self.check(self._agree(0))
+
     def check(self, status: int) -> None:
         """Raises what a callback raised, or the library's error."""
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
+        if status != 0:
+            status = self._agree(status)
+        if status != 0 and self._ranks is not None and self._ranks.error is not None:
+            raise self._ranks.error
         if status != 0:
             text = (c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)).decode("utf-8", "replace")
             text = text.replace("--missing allow", "missing='allow'")  # as it is called here

@@ -201,13 +201,26 @@ static int reduce_gathered(cst_context *context, void *bytes, size_t *count, siz
         all += given[r];
     unsigned char *messages = failed ? NULL : cst_alloc(context, all, 1);
     failed = failed || !messages || calls->allgather(calls->self, bytes, *count, messages, given);
-    size_t at = failed ? 0 : given[0];
-    if (!failed && given[0] > capacity) /* another's work: ours is behind, and it says so */
-        *count = fail_different(bytes, (const head *)(const void *)messages);
-    else if (!failed)
-        memcpy(bytes, messages, *count = given[0]);
-    for (size_t r = 1; r < ranks && !failed; at += given[r++])
-        *count = merge(m, bytes, *count, capacity, messages + at, given[r]);
+    /* A rank that failed has little room itself, and all that the others sent is to be merged. Each
+     * message is put where a head may stand. */
+    size_t room = all > capacity ? all : capacity;
+    head *merged = failed ? NULL : cst_alloc(context, room, 1);
+    head *next = failed ? NULL : cst_alloc(context, all, 1);
+    failed = failed || !merged || !next;
+    size_t have = failed ? 0 : given[0];
+    size_t at = have;
+    if (!failed)
+        memcpy(merged, messages, have);
+    for (size_t r = 1; r < ranks && !failed; at += given[r++]) {
+        memcpy(next, messages + at, given[r]);
+        have = merge(m, merged, have, room, next, given[r]);
+    }
+    if (!failed && have > capacity)
+        have = fail_different(merged, merged);
+    if (!failed)
+        memcpy(bytes, merged, *count = have);
+    cst_free(context, merged);
+    cst_free(context, next);
     cst_free(context, messages);
     cst_free(context, sizes);
     return failed;

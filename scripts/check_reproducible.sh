@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 compare_built() { # folder, folder
     failed=0
     for name in libcorestack.a libcorestack-weights.a cli/*.c; do
-        [ "${name%.c}" = "$name" ] || name=CMakeFiles/corestack.dir/$name.o
+        [ "${name%.c}" = "$name" ] || name=CMakeFiles/corestack_cli.dir/$name.o
         objcopy --strip-debug --enable-deterministic-archives "$1/$name" "$work/one"
         objcopy --strip-debug --enable-deterministic-archives "$2/$name" "$work/other"
         cmp "$work/one" "$work/other" >&2 || {

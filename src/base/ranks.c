@@ -100,7 +100,6 @@ static size_t fail_different(head *left, const head *right) {
 /* How two parts of the same kind become one; the message's bytes follow its head. */
 typedef struct merging {
     cst_context *context;
-    size_t width; /* of sums */
 } merging;
 
 /* Bytes of a node of a tree in a message. */
@@ -136,12 +135,12 @@ static size_t pack(const cst_tree *tree, unsigned char *bytes) {
 
 /* Sums of neighbouring terms are added up in the left message; the others of the right one, which
  * is not written to, are put behind them. */
-static size_t merge_sums(const merging *m, unsigned char *left, size_t left_count, size_t room,
-                         const unsigned char *right, size_t right_count) {
-    cst_tree tree = {.width = m->width};
+static size_t merge_sums(const merging *m, size_t width, unsigned char *left, size_t left_count,
+                         size_t room, const unsigned char *right, size_t right_count) {
+    cst_tree tree = {.width = width};
     unpack(m->context, &tree, left, left_count);
     unpack(m->context, &tree, right, right_count);
-    return (size_t)tree.count * node_bytes(m->width) <= room ? pack(&tree, left) : SIZE_MAX;
+    return (size_t)tree.count * node_bytes(width) <= room ? pack(&tree, left) : SIZE_MAX;
 }
 
 static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capacity,
@@ -173,7 +172,7 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
         return fail_different(left, right);
     left->last = right->last;
     if (left->kind == EXCHANGE_SUM) {
-        size_t sums = merge_sums(m, to, have, room, from, more);
+        size_t sums = merge_sums(m, (size_t)left->what, to, have, room, from, more);
         return sums == SIZE_MAX ? fail_different(left, right) : sizeof *left + sums;
     }
     if (more > room - have)
@@ -331,7 +330,7 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
     head *message = room_for(context, capacity);
     if (!message)
         return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, tree->width);
-    merging m = {.context = context, .width = tree->width};
+    merging m = {.context = context};
     size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
     status = exchange(context, status, EXCHANGE_SUM, tree->width, message, capacity, &count, &m);
     if (status == CST_OK) {
@@ -400,7 +399,7 @@ cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count
     size_t *counts = cst_alloc(context, (size_t)calls->size, sizeof *counts);
     status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
                    total);
-    for (int32_t a = 0; status == CST_OK && a < arrays; a++) {
+    for (int32_t a = 0; status == CST_OK && counts && a < arrays; a++) {
         const cst_share *f = &filled[a];
         for (int r = 0; r < calls->size; r++)
             counts[r] = bytes_before(f, boundary(count, 1, r + 1, calls->size)) -
@@ -421,7 +420,7 @@ cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *b
     size_t *counts = cst_alloc(context, ranks, sizeof *counts);
     status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,
                    (size_t)bounds[ranks] * width);
-    for (size_t r = 0; status == CST_OK && r < ranks; r++)
+    for (size_t r = 0; status == CST_OK && counts && r < ranks; r++)
         counts[r] = (size_t)(bounds[r + 1] - bounds[r]) * width;
     CST_TRY(
         gather(context, (unsigned char *)base + (size_t)bounds[calls->rank] * width, base, counts));
@@ -445,7 +444,7 @@ cst_status cst_ranks_gather(cst_context *context, cst_status status, const void 
     status = share && counts ? cst_ranks_fill(context, status, (int64_t)ranks, &sizes, 1)
              : share         ? agree(context, status, EXCHANGE_FILL, ranks * sizeof *counts)
                              : status;
-    for (size_t r = 0; status == CST_OK && r < ranks; r++)
+    for (size_t r = 0; status == CST_OK && counts && r < ranks; r++)
         *bytes += counts[r];
     *all = status == CST_OK ? cst_alloc(context, *bytes, 1) : NULL;
     if (status == CST_OK && !*all)

@@ -61,10 +61,16 @@ cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int
     sum_job job = {.table = table, .together = together, .term = term, .user = user};
     int64_t blocks = cst_block_count(compact->rows);
     int64_t tasks = (blocks + together - 1) / together;
-    if (!cst_ranks_share(context) && compact->last - compact->first < blocks)
+    bool whole = compact->last - compact->first == blocks;
+    if (!cst_ranks_share(context) && !whole)
         return cst_fail(context, CST_ERROR_INTERNAL,
                         "a rank was asked for rows that another one has; please report this");
+    if (whole) /* of every rank: nothing to send */
+        cst_ranks_alone(context, true);
     cst_status status = cst_reduce_grained(context, tasks, CST_COMPACT_GRAIN / together, width,
                                            sum_task, &job, total);
-    return share_rows(context, status, table, per_row);
+    if (!whole)
+        return share_rows(context, status, table, per_row);
+    cst_ranks_alone(context, false);
+    return status;
 }

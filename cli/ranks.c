@@ -38,11 +38,9 @@ int cli_share(cli_call *call, int argc, char **argv) {
     char *words = calloc(bytes, 1);
     if (!words)
         return CLI_INTERNAL;
-    (void)strcpy(words, call->command->name);
-    for (int i = 0; i < argc; i++) {
-        (void)strcat(words, " ");
-        (void)strcat(words, argv[i]);
-    }
+    size_t used = (size_t)snprintf(words, bytes, "%s", call->command->name);
+    for (int i = 0; i < argc; i++)
+        used += (size_t)snprintf(words + used, bytes - used, " %s", argv[i]);
     int code = cli_check(call, cst_context_set_collectives(call->context, &joined->collectives));
     if (code == CLI_OK)
         code = cli_check(call, cst_context_same(call->context, "its command line", words));

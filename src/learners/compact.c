@@ -522,16 +522,13 @@ static cst_status place_logs(cst_context *context, cst_compact *table, int64_t f
 cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table) {
     size_t members = (size_t)table->members;
     logs_job job = {.table = table, .mix = mix};
-    int64_t end = table->first;
     size_t bytes = cst_compact_bytes(table) / sizeof(float) * log_bytes(table);
     if (table->log_mix || bytes > cst_context_memory(context) / LOGS_SHARE)
         return CST_OK;
     double *kept = cst_alloc(context, members, sizeof *kept);
     cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = table->first; status == CST_OK && b < table->last; b = end) {
-        end = segment_end(table, b);
-        status = place_logs(context, table, b, end);
-    }
+    for (int64_t b = table->first; status == CST_OK && b < table->last; b = segment_end(table, b))
+        status = place_logs(context, table, b, segment_end(table, b));
     CST_TRY(cst_parallel_for(context, table->last - table->first, logs_block, &job));
     if (status == CST_OK) {
         memcpy(kept, mix, members * sizeof *kept);

@@ -79,7 +79,7 @@ void cst_context_free(cst_context *context) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
     cst_threads_free(context);
-    cst_ranks_clear(context);
+    cst_free(context, context->ranks.room);
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;
         cst_notices_clear(context);

@@ -57,7 +57,8 @@ class Ranks:
         if len({shape[:2] for shape in shapes}) > 1:
             raise ArgumentError(f"comm: the ranks' arrays differ in type or columns: {[s[:2] for s in shapes]}")
         rows = [shape[2] for shape in shapes]
-        whole = np.lib.format.open_memmap(path, "w+", local.dtype, (sum(rows), *local.shape[1:]))
+        create: Any = np.lib.format.open_memmap  # without types in NumPy 1
+        whole: npt.NDArray[Any] = create(path, "w+", local.dtype, (sum(rows), *local.shape[1:]))
         for rank, first in enumerate(np.cumsum([0, *rows[:-1]])):
             part = whole[first : first + rows[rank]]
             if rank == self.comm.rank:

@@ -10,11 +10,11 @@ cp "$root/scripts/check_reproducible.sh" "$work/scripts"
 : >"$work/cli/main.c"
 failed=0
 build() { # folder, flags
-    mkdir -p "$work/$1/CMakeFiles/corestack.dir/cli"
+    mkdir -p "$work/$1/CMakeFiles/corestack_cli.dir/cli"
     printf 'const char *made(void);\nconst char *made(void) { return MADE; }\nint main(void) { return !made(); }\n' >"$work/$1/one.c"
     # shellcheck disable=SC2086 # words of their own
     (cd "$work/$1" && gcc -O2 -ffile-prefix-map="$work/$1=." $2 -c one.c && rm -f libcorestack.a &&
-        ar rc libcorestack.a one.o && cp libcorestack.a libcorestack-weights.a && mv one.o CMakeFiles/corestack.dir/cli/main.c.o)
+        ar rc libcorestack.a one.o && cp libcorestack.a libcorestack-weights.a && mv one.o CMakeFiles/corestack_cli.dir/cli/main.c.o)
 }
 compare() {
     "$work/scripts/check_reproducible.sh" --built a b >"$work/log" 2>&1

@@ -401,6 +401,11 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
     return status == CST_OK ? cst_convert_finish(context, &convert) : status;
 }
 
+/* How many conditions a file has rows of; 1 where it has no rows. */
+static int64_t conditions_of(const member_file *file) {
+    return file->count > 0 ? file->rows->row_count / file->count : 1;
+}
+
 /* A member that stays on disk: its own file where that can be read at any place, else a copy. */
 static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
                                member_file *file, uint8_t *present) {
@@ -416,7 +421,7 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t
         file->rows = NULL;
         return cst_stream_open(worker, rows, &convert, check, entry);
     }
-    int64_t rows = file->rows->row_count / file->count * file->rows_of_split;
+    int64_t rows = conditions_of(file) * file->rows_of_split;
     cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
     destination to = {.entry = entry, .split = split, .present = present};
     return status == CST_OK ? read_blocks(worker, job->pool, file, &to) : status;
@@ -468,7 +473,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     size_t rows = 0;
     cst_status status = join_member(worker, pool, job->split, member, &file);
     if (status == CST_OK) {
-        size_t conditions = (size_t)(file.rows->row_count / file.count);
+        size_t conditions = (size_t)conditions_of(&file);
         if (!cst_size_mul(conditions, (size_t)state->rows, &rows) ||
             !cst_size_mul(rows, (size_t)pool->classes, &values))
             status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);

@@ -209,7 +209,7 @@ static cst_status join_ids(cst_context *context, cst_status status, const cst_ow
         return cst_fail(context, CST_ERROR_INTERNAL, "ranks have other ids than rows");
     CST_TRY(cst_id_index_build(context, &index, state->ids, "the rows of all ranks", twice));
     cst_id_index_free(context, index);
-    if (status != CST_OK || twice[0] < 0)
+    if (twice[0] < 0)
         return status;
     char quoted[CST_QUOTE_CHARS];
     int first = rank_of(own, twice[0], &there[0]);

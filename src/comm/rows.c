@@ -46,23 +46,22 @@ struct cst_rows {
 /* ---- what ranks tell each other ---- */
 
 /* Every rank's text, one after another, each ended by a NUL. */
-static cst_status tell(cst_context *context, cst_status status, const char *text, char **all) {
+static cst_status tell(cst_context *context, const char *text, char **all) {
     size_t bytes = 0;
     void *got = NULL;
-    status = cst_ranks_gather(context, status, text, status == CST_OK ? strlen(text) + 1 : 0, &got,
-                              &bytes);
+    cst_status status = text ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_ranks_gather(context, CST_OK, text, strlen(text) + 1, &got, &bytes));
     *all = got;
     return status;
 }
 
-static cst_status share_tokens(cst_context *context, cst_status status, cst_rows *rows) {
+static cst_status share_tokens(cst_context *context, cst_rows *rows) {
     cst_tokens own = {{0}, {0}};
     void *all = NULL;
     size_t bytes = 0;
-    if (status == CST_OK && rows->rank == 0)
-        status = cst_draw(context, &own, sizeof own);
-    status = cst_ranks_gather(context, status, &own, rows && rows->rank == 0 ? sizeof own : 0, &all,
-                              &bytes);
+    cst_status status = rows->rank == 0 ? cst_draw(context, &own, sizeof own) : CST_OK;
+    CST_TRY(
+        cst_ranks_gather(context, CST_OK, &own, rows->rank == 0 ? sizeof own : 0, &all, &bytes));
     if (status == CST_OK && bytes != sizeof own)
         status = cst_fail(context, CST_ERROR_INTERNAL, "rank 0 sent no token");
     if (status == CST_OK)
@@ -72,18 +71,15 @@ static cst_status share_tokens(cst_context *context, cst_status status, cst_rows
 }
 
 /* Which ranks run on this machine: *near says whether all do. */
-static cst_status find_hosts(cst_context *context, cst_status status, cst_rows *rows, bool *near) {
+static cst_status find_hosts(cst_context *context, cst_rows *rows, bool *near) {
     char machine[512];
     const char *host = context->ranks.calls.host;
     cst_machine(machine, sizeof machine);
     char *text = cst_format(context, "%s\n%s", host ? host : "another host", machine);
-    if (status == CST_OK && !text)
-        status = CST_ERROR_MEMORY;
-    char *all = NULL;
-    status = tell(context, status, text, &all);
+    cst_status status = tell(context, text, &rows->hosts);
     cst_free(context, text);
     *near = true;
-    char *at = all;
+    char *at = rows->hosts;
     for (int r = 0; status == CST_OK && r < rows->ranks; r++) {
         size_t length = strlen(at);
         char *end = strchr(at, '\n');
@@ -94,21 +90,16 @@ static cst_status find_hosts(cst_context *context, cst_status status, cst_rows *
             *end = '\0';
         at += length + 1;
     }
-    if (rows)
-        rows->hosts = all;
     return status;
 }
 
 /* Where each rank can be called: its port and addresses. */
-static cst_status find_places(cst_context *context, cst_status status, cst_rows *rows,
-                              const char *addresses, int port) {
-    char *text = status == CST_OK ? cst_format(context, "%d %s", port, addresses) : NULL;
-    if (status == CST_OK && !text)
-        status = CST_ERROR_MEMORY;
-    char *all = NULL;
-    status = tell(context, status, text ? text : "", &all);
+static cst_status find_places(cst_context *context, cst_rows *rows, const char *addresses,
+                              int port) {
+    char *text = cst_format(context, "%d %s", port, addresses);
+    cst_status status = tell(context, text, &rows->places);
     cst_free(context, text);
-    char *at = all;
+    char *at = rows->places;
     for (int r = 0; status == CST_OK && r < rows->ranks; r++) {
         size_t length = strlen(at);
         char *rest = NULL;
@@ -116,13 +107,10 @@ static cst_status find_places(cst_context *context, cst_status status, cst_rows 
         rows->peers[r].addresses = rest;
         at += length + 1;
     }
-    if (rows)
-        rows->places = all;
     return status;
 }
 
-cst_status cst_rows_open(cst_context *context, cst_status status, const cst_rows_served *served,
-                         cst_rows **out) {
+cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cst_rows **out) {
     int ranks = cst_context_ranks(context);
     int listening = -1;
     int port = 0;
@@ -137,18 +125,20 @@ cst_status cst_rows_open(cst_context *context, cst_status status, const cst_rows
                            .root = cst_context_root(context)};
         rows->peers = cst_alloc(context, (size_t)ranks, sizeof *rows->peers);
     }
-    if (status == CST_OK && (!rows || !rows->peers))
-        status = CST_ERROR_MEMORY;
-    for (int r = 0; rows && rows->peers && r < ranks; r++)
+    if (!rows || !rows->peers) {
+        cst_free(context, rows);
+        return CST_ERROR_MEMORY; /* the others learn of it in their exchange */
+    }
+    for (int r = 0; r < ranks; r++)
         (void)pthread_mutex_init(&rows->peers[r].lock, NULL);
-    status = share_tokens(context, status, rows);
-    status = find_hosts(context, status, rows, &near);
+    cst_status status = share_tokens(context, rows);
+    CST_TRY(find_hosts(context, rows, &near));
     CST_TRY(cst_addresses(context, near, &addresses));
     CST_TRY(cst_listen(context, near, &listening, &port));
     if (status == CST_OK)
         status = cst_server_start(context, served, &rows->tokens, rows->rank, ranks, listening,
                                   &rows->server);
-    status = find_places(context, status, rows, addresses, port);
+    CST_TRY(find_places(context, rows, addresses, port));
     cst_free(context, addresses);
     if (status != CST_OK) {
         cst_rows_close(context, rows);

@@ -21,10 +21,8 @@ typedef struct cst_rows_served {
     size_t width;
 } cst_rows_served;
 
-/* Begins to serve. All ranks call it; `status` is what became of this rank's work before it. *out
- * is the caller's (cst_rows_close). */
-cst_status cst_rows_open(cst_context *context, cst_status status, const cst_rows_served *served,
-                         cst_rows **out);
+/* Begins to serve. All ranks call it. *out is the caller's (cst_rows_close). */
+cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cst_rows **out);
 
 /* Ends the thread. Ranks that still fetch rows from this one fail. NULL is accepted. */
 void cst_rows_close(cst_context *context, cst_rows *rows);

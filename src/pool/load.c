@@ -632,7 +632,7 @@ static cst_status load_own(cst_context *context, cst_pool *pool, int32_t split,
         cst_notice(context, "%s", pool->said);
     CST_TRY(load_local(context, local, split, missing, found));
     cst_free(context, missing);
-    CST_TRY(cst_own_join(context, status, pool, split, members, count));
+    CST_TRY(cst_own_join(context, pool, split, members, count));
     return status == CST_OK ? cst_progress(context, "read", count, count) : status;
 }
 

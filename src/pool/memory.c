@@ -442,7 +442,7 @@ static cst_status take_own(cst_context *context, cst_pool *pool, const cst_pool_
     take_job job = {.pool = local, .arrays = a};
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, a->members, take_member, &job));
-    CST_TRY(cst_own_join(context, status, pool, 0, members, a->members));
+    CST_TRY(cst_own_join(context, pool, 0, members, a->members));
     cst_free(context, members);
     return status;
 }

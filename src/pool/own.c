@@ -109,19 +109,16 @@ static cst_status take_summaries(cst_context *context, const summary *all, const
     return CST_OK;
 }
 
-static cst_status count_rows(cst_context *context, cst_status status, const cst_pool *pool,
-                             int32_t split, bool *ids) {
+static cst_status count_rows(cst_context *context, const cst_pool *pool, int32_t split, bool *ids) {
     cst_own_split *own = pool->splits[split].own;
     const cst_pool_split *local = own->local;
     void *all = NULL;
     size_t bytes = 0;
-    summary mine = {0};
-    if (status == CST_OK)
-        mine = (summary){.rows = local->rows,
-                         .ids = local->ids != NULL,
-                         .row_numbers = local->ids && are_row_numbers(local->ids),
-                         .domains = local->domains != NULL};
-    status = cst_ranks_gather(context, status, &mine, sizeof mine, &all, &bytes);
+    const summary mine = {.rows = local->rows,
+                          .ids = local->ids != NULL,
+                          .row_numbers = local->ids && are_row_numbers(local->ids),
+                          .domains = local->domains != NULL};
+    cst_status status = cst_ranks_gather(context, CST_OK, &mine, sizeof mine, &all, &bytes);
     if (status == CST_OK)
         status = take_summaries(context, all, pool->manifest->splits[split].name, own, ids);
     cst_free(context, all);
@@ -236,15 +233,14 @@ static cst_status check_whole(cst_context *context, const cst_pool_split *state,
     return CST_OK;
 }
 
-static cst_status join_columns(cst_context *context, cst_status status, cst_pool *pool,
-                               int32_t split) {
+static cst_status join_columns(cst_context *context, cst_pool *pool, int32_t split) {
     cst_pool_split *state = &pool->splits[split];
     const cst_own_split *own = state->own;
     const cst_pool_split *local = own->local;
     const char *name = pool->manifest->splits[split].name;
     void *column[5] = {NULL};
     bool ids = false;
-    status = count_rows(context, status, pool, split, &ids);
+    cst_status status = count_rows(context, pool, split, &ids);
     const void *const mine[] = {local->labels, local->targets, local->folds, local->groups,
                                 local->weights};
     const size_t width[] = {sizeof *state->labels, (size_t)pool->classes * sizeof *state->targets,
@@ -269,9 +265,10 @@ static cst_status join_columns(cst_context *context, cst_status status, cst_pool
 /* ---- predictions ---- */
 
 /* Which rows the members predicted, of all ranks. */
-static cst_status join_present(cst_context *context, cst_status status, cst_pool_split *state,
-                               const int32_t *members, int32_t count) {
+static cst_status join_present(cst_context *context, cst_pool_split *state, const int32_t *members,
+                               int32_t count) {
     const cst_own_split *own = state->own;
+    cst_status status = CST_OK;
     size_t rows = (size_t)state->rows;
     size_t conditions = (size_t)own->conditions;
     size_t first = (size_t)own->bounds[own->rank];
@@ -294,18 +291,17 @@ static cst_status join_present(cst_context *context, cst_status status, cst_pool
     return status;
 }
 
-static cst_status serve(cst_context *context, cst_status status, const cst_pool *pool,
-                        cst_own_split *own) {
+static cst_status serve(cst_context *context, const cst_pool *pool, cst_own_split *own) {
     if (own->rows) { /* the other members are served already: all ranks have these as well */
         bool yes = true;
-        return cst_own_all(context, status, &yes);
+        return cst_own_all(context, CST_OK, &yes);
     }
     const cst_rows_served served = {.read = cst_own_serve,
                                     .user = own,
                                     .members = pool->manifest->member_count,
                                     .rows = own->local->rows * own->conditions,
                                     .width = (size_t)pool->classes};
-    return cst_rows_open(context, status, &served, &own->rows);
+    return cst_rows_open(context, &served, &own->rows);
 }
 
 /* Keeping rows of members in memory. */
@@ -321,34 +317,41 @@ static cst_status keep(cst_context *worker, void *user, int64_t task) {
     return cst_store_keep(worker, job->store, job->members[task], job->first, job->end);
 }
 
-cst_status cst_own_join(cst_context *context, cst_status status, cst_pool *pool, int32_t split,
-                        const int32_t *members, int32_t count) {
-    cst_pool_split *state = &pool->splits[split];
-    cst_own_split *own = state->own;
-    bool yes = true;
-    if (!own->bounds)
-        status = join_columns(context, status, pool, split);
-    if (cst_pool_partial(pool))
-        status = join_present(context, status, state, members, count);
-    status = serve(context, status, pool, own);
-    if (status == CST_OK && !state->store)
+/* Makes the entries of members in the store of the whole pool. */
+static cst_status make_entries(cst_context *context, const cst_pool *pool, cst_pool_split *state,
+                               const int32_t *members, int32_t count) {
+    cst_status status = CST_OK;
+    if (!state->store)
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         int32_t k = members[i];
-        status = cst_own_entry(context, own, k, &state->store->entries[k]);
+        status = cst_own_entry(context, state->own, k, &state->store->entries[k]);
         if (status == CST_OK)
             state->data[k] = cst_store_place(state->store, k);
     }
+    return status;
+}
+
+cst_status cst_own_join(cst_context *context, cst_pool *pool, int32_t split, const int32_t *members,
+                        int32_t count) {
+    cst_pool_split *state = &pool->splits[split];
+    bool yes = true;
+    cst_status status = state->own->bounds ? CST_OK : join_columns(context, pool, split);
+    if (status == CST_OK && cst_pool_partial(pool))
+        status = join_present(context, state, members, count);
+    CST_TRY(serve(context, pool, state->own));
+    CST_TRY(make_entries(context, pool, state, members, count));
     if (status == CST_OK && cst_pool_partial(pool)) {
         status = cst_pool_fill(context, pool, split);
-        status = cst_own_all(context, status, &yes); /* nobody reads what is not filled in */
+        CST_TRY(cst_own_all(context, status, &yes)); /* nobody reads what is not filled in */
     }
-    keep_job job = {.store = state->store, .members = members};
-    cst_pool_kept_rows(context, pool, split, &job.first, &job.end);
     if (status == CST_OK &&
-        !cst_pool_is_too_large(context, pool, split, count, cst_context_ranks(context)))
+        !cst_pool_is_too_large(context, pool, split, count, cst_context_ranks(context))) {
+        keep_job job = {.store = state->store, .members = members};
+        cst_pool_kept_rows(context, pool, split, &job.first, &job.end);
         status = cst_parallel_for(context, count, keep, &job);
+    }
     CST_TRY(cst_pool_repeat_labels(context, state, pool->manifest->splits[split].condition_count));
     return status;
 }

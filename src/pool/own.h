@@ -30,9 +30,9 @@ cst_status cst_own_alike(cst_context *context, const cst_pool *pool);
 cst_pool *cst_own_local(cst_pool *pool);
 
 /* After the given members of the local split were loaded: makes the split of the whole pool, and
- * the members' rows those of all ranks. `status` is what became of this rank's work. */
-cst_status cst_own_join(cst_context *context, cst_status status, cst_pool *pool, int32_t split,
-                        const int32_t *members, int32_t count);
+ * the members' rows those of all ranks. */
+cst_status cst_own_join(cst_context *context, cst_pool *pool, int32_t split, const int32_t *members,
+                        int32_t count);
 
 /* ---- rows of all ranks, in own_rows.c ---- */
 

@@ -42,7 +42,7 @@ static cst_status read_own(cst_context *context, const void *user, int32_t membe
 
 static cst_status open_rows(work *w) {
     const cst_rows_served served = {read_own, w, MEMBERS, ROWS, WIDTH};
-    return cst_rows_open(w->context, CST_OK, &served, &w->rows);
+    return cst_rows_open(w->context, &served, &w->rows);
 }
 
 /* Rows of a rank, as many as fill several pieces or only one. */

@@ -69,6 +69,8 @@ struct cli_call {
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;
+    char **named; /* names of files in which the rank's number stands for {rank} */
+    int named_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -100,6 +102,9 @@ void cli_join_ranks(const cli_ranks *ranks);
 
 /* Gives the context of a command its ranks, and sees that all of them run the same command. */
 int cli_share(cli_call *call, int argc, char **argv);
+
+/* With --own-rows: puts the rank's number for {rank} into the names of files of pools. */
+int cli_name_rank(cli_call *call);
 
 /* With --verbose: what rank 0 sent to the others. */
 void cli_say_traffic(const cli_call *call);

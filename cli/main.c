@@ -52,6 +52,8 @@ static int run_command(const cli_command *command, int argc, char **argv) {
         if (code == CLI_OK)
             code = cli_share(&call, argc, argv);
         if (code == CLI_OK)
+            code = cli_name_rank(&call);
+        if (code == CLI_OK)
             code = command->run(&call);
         code = cli_agree(&call, code);
         cli_say_traffic(&call);

@@ -48,6 +48,49 @@ int cli_share(cli_call *call, int argc, char **argv) {
     return code;
 }
 
+/* *text with the number in the place of each {rank}; kept until the call ends. */
+static bool put_rank(cli_call *call, const char **text, int rank) {
+    static const char mark[] = "{rank}";
+    size_t marks = 0;
+    if (!*text || !strstr(*text, mark))
+        return true;
+    for (const char *at = strstr(*text, mark); at; at = strstr(at + 1, mark))
+        marks++;
+    size_t room = strlen(*text) + marks * 12 + 1;
+    char *out = calloc(room, 1);
+    char **list = realloc(call->named, ((size_t)call->named_count + 1) * sizeof *list);
+    call->named = list ? list : call->named;
+    if (!out || !list) {
+        free(out);
+        return false;
+    }
+    size_t used = 0;
+    for (const char *at = *text; *at;) {
+        bool here = strncmp(at, mark, sizeof mark - 1) == 0;
+        used += (size_t)(here ? snprintf(out + used, room - used, "%d", rank)
+                              : snprintf(out + used, room - used, "%c", *at));
+        at += here ? sizeof mark - 1 : 1;
+    }
+    list[call->named_count++] = out;
+    *text = out;
+    return true;
+}
+
+int cli_name_rank(cli_call *call) {
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights", "domains"};
+    int rank = joined ? joined->collectives.rank : 0;
+    bool done = true;
+    if (!cli_flag(call, "own-rows"))
+        return CLI_OK;
+    for (int i = 0; done && i < call->argument_count; i++)
+        done = put_rank(call, &call->arguments[i], rank);
+    for (int i = 0; done && i < call->given_count; i++)
+        for (size_t o = 0; done && o < sizeof options / sizeof *options; o++)
+            if (strcmp(call->given[i].option->name, options[o]) == 0)
+                done = put_rank(call, &call->given[i].value, rank);
+    return done ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
+}
+
 void cli_say_traffic(const cli_call *call) {
     char line[160];
     uint64_t bytes = 0;
@@ -55,10 +98,14 @@ void cli_say_traffic(const cli_call *call) {
     if (!joined || !call->verbose || !call->context)
         return;
     cst_context_traffic(call->context, &bytes, &rounds);
-    (void)snprintf(line, sizeof line,
-                   "corestack %s: %d ranks; rank 0 sent %.3f MB in %llu rounds\n",
+    (void)snprintf(line, sizeof line, "corestack %s: %d ranks; rank 0 sent %.3f MB in %llu rounds",
                    call->command->name, joined->collectives.size, (double)bytes / 1e6,
                    (unsigned long long)rounds);
+    size_t used = strlen(line);
+    if (cli_flag(call, "own-rows"))
+        used += (size_t)snprintf(line + used, sizeof line - used, ", fetched %.3f MB of rows",
+                                 (double)cst_context_fetched(call->context) / 1e6);
+    (void)snprintf(line + used, sizeof line - used, "\n");
     cli_say(line);
 }
 

@@ -49,7 +49,8 @@ typedef struct cst_collectives {
  * library and the machine's instruction set across ranks, takes the least memory limit of all
  * ranks, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO
  * if communication fails. Predictions of pools stay on disk, and each rank reads the rows that it
- * needs: files must be readable by every rank under the same names. */
+ * needs: files must be readable by every rank under the same names, unless ranks have rows of their
+ * own (cst_pool_config.own_rows). */
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 
@@ -73,6 +74,10 @@ CST_API cst_status cst_context_broadcast(cst_context *context, void *bytes, size
 
 /* What this rank has sent so far, and how many rounds of communication there were. */
 CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds);
+
+/* Bytes of predictions that this rank has fetched so far from ranks with rows of their own
+ * (cst_pool_config.own_rows). */
+CST_API uint64_t cst_context_fetched(const cst_context *context);
 
 #ifdef __cplusplus
 }

@@ -62,6 +62,7 @@ class PoolArrays(Structure):
         ("weights", c_void_p),
         ("missing", c_int),
         ("domains", POINTER(c_char_p)),
+        ("own_rows", c_int),
     ]
 
 
@@ -90,6 +91,7 @@ class PoolConfig(Structure):
         ("missing", c_int),
         ("domains", c_char_p),
         ("unlabelled", c_int),
+        ("own_rows", c_int),
     ]
 
 

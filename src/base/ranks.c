@@ -23,8 +23,10 @@ typedef struct head {
     int32_t status; /* CST_OK, or that of the failure that follows: the host's name and the text */
     int32_t first;  /* ranks that it comes from: first to last */
     int32_t last;
-    int32_t failed;     /* of a failure: the lowest rank that failed */
-    int32_t alike;      /* and how many failed with the same text */
+    int32_t failed;  /* of a failure: the lowest rank that failed */
+    int32_t alike;   /* and how many failed with the same text */
+    int32_t follows; /* and 1 where it follows from the failure of another rank */
+    int32_t unused;
     uint64_t exchanges; /* so far */
     uint64_t what;      /* of what size: must be the same on every rank */
 } head;
@@ -187,7 +189,7 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
     size_t room = capacity - sizeof *left;
     size_t have = left_count - sizeof *left;
     size_t more = right_count - sizeof *right;
-    if (left->status != CST_OK) {
+    if (left->status != CST_OK && (!left->follows || right->status == CST_OK || right->follows)) {
         left->last = right->last;
         if (right->status == left->status && strcmp(text_of(left), text_of(right)) == 0)
             left->alike += right->alike;
@@ -285,8 +287,10 @@ static cst_status exchange(cst_context *context, cst_status status, exchange_kin
                       .what = what};
     if (ranks->over)
         return status != CST_OK ? status : cst_fail(context, CST_ERROR_IO, "%s", context->error);
-    if (status != CST_OK)
+    if (status != CST_OK) {
         bytes = fail_message(message, status, calls->rank, calls->host, context->error);
+        message->follows = __atomic_exchange_n(&ranks->lost, false, __ATOMIC_RELAXED);
+    }
     ranks->rounds++;
     ranks->bytes += bytes;
     int failed = calls->allreduce
@@ -560,6 +564,11 @@ int cst_context_rank(const cst_context *context) {
 int cst_context_ranks(const cst_context *context) {
     return CST_ALIVE(context, CONTEXT) && context->ranks.calls.size > 1 ? context->ranks.calls.size
                                                                         : 1;
+}
+
+uint64_t cst_context_fetched(const cst_context *context) {
+    return CST_ALIVE(context, CONTEXT) ? __atomic_load_n(&context->ranks.fetched, __ATOMIC_RELAXED)
+                                       : 0;
 }
 
 void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds) {

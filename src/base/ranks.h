@@ -22,7 +22,9 @@ typedef struct cst_ranks {
     uint64_t exchanges; /* so far; the same on every rank */
     uint64_t bytes;
     uint64_t rounds;
-    double latency; /* seconds that an exchange of a few bytes takes; the same on every rank */
+    double latency;   /* seconds that an exchange of a few bytes takes; the same on every rank */
+    uint64_t fetched; /* bytes of rows that came from other ranks; written by any thread */
+    bool lost;        /* another rank could not be reached: its own failure says why; any thread */
 } cst_ranks;
 
 /* Takes the collectives away. */

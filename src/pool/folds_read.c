@@ -2,7 +2,7 @@
  * Folds and groups of rows (of a segmentation: of cases) read from files. Beside the labels.
  * docs/method.md#s0-rows-folds-ids.
  */
-#include "pool/state.h"
+#include "pool/own.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,19 +13,31 @@ static int compare_i64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* The numbers from 0 on, sorted, each once: *count of them are left. */
+static cst_status sort_distinct(cst_context *context, int64_t *numbers, size_t *count) {
+    cst_status status = cst_sort(context, numbers, *count, sizeof *numbers, compare_i64);
+    size_t distinct = 0;
+    for (size_t i = 0; status == CST_OK && i < *count; i++) {
+        cst_trim_item(context, (int64_t)i);
+        if (numbers[i] >= 0 && (distinct == 0 || numbers[i] != numbers[distinct - 1]))
+            numbers[distinct++] = numbers[i];
+    }
+    *count = distinct;
+    return status;
+}
+
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
-                             int64_t count, int32_t *out) {
+                             int64_t count, bool all, int32_t *out) {
+    size_t distinct = (size_t)count;
     int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
     cst_copy(context, sorted, numbers, (size_t)count * sizeof *sorted);
-    cst_status status = cst_sort(context, sorted, (size_t)count, sizeof *sorted, compare_i64);
-    size_t distinct = 0;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        cst_trim_item(context, i);
-        if (sorted[i] >= 0 && (distinct == 0 || sorted[i] != sorted[distinct - 1]))
-            sorted[distinct++] = sorted[i];
-    }
+    cst_status status = sort_distinct(context, sorted, &distinct);
+    if (all)
+        status = cst_own_numbers(context, status, &sorted, &distinct);
+    if (all && status == CST_OK)
+        status = sort_distinct(context, sorted, &distinct);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_trim_item(context, i);
         const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
@@ -75,7 +87,7 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
     if (status == CST_OK) {
         split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
         status = split->folds ? cst_pool_renumber(context, column.numbers, places, column.count,
-                                                  split->folds)
+                                                  split->part, split->folds)
                               : CST_ERROR_MEMORY;
     }
     cst_free(context, places);
@@ -95,14 +107,21 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     int64_t *numbers = NULL;
     cst_status status =
         cst_pool_read_ordered(context, pool, split, path, &ask, false, &column, &places);
-    if (status != CST_OK)
+    if (split->part)
+        status = cst_own_settle_kind(context, status, &column);
+    if (status != CST_OK) {
+        cst_free(context, places);
+        cst_column_clear(context, &column);
         return status;
+    }
     split->groups = cst_alloc(context, (size_t)column.count, sizeof *split->groups);
     numbers = cst_alloc(context, column.texts ? (size_t)column.count : 0, sizeof *numbers);
     if (!split->groups || !numbers)
         status = CST_ERROR_MEMORY;
     else if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
+    if (split->part && column.texts)
+        status = cst_own_number(context, status, column.texts, numbers);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);
         split->groups[places ? places[i] : i] = column.texts ? numbers[i] : column.numbers[i];

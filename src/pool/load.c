@@ -9,7 +9,9 @@
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
+#include "pool/own.h"
 #include "pool/parts.h"
+#include "pool/room.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
@@ -399,6 +401,11 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
     return status == CST_OK ? cst_convert_finish(context, &convert) : status;
 }
 
+/* How many conditions a file has rows of; 1 where it has no rows. */
+static int64_t conditions_of(const member_file *file) {
+    return file->count > 0 ? file->rows->row_count / file->count : 1;
+}
+
 /* A member that stays on disk: its own file where that can be read at any place, else a copy. */
 static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
                                member_file *file, uint8_t *present) {
@@ -414,7 +421,7 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t
         file->rows = NULL;
         return cst_stream_open(worker, rows, &convert, check, entry);
     }
-    int64_t rows = file->rows->row_count / file->count * file->rows_of_split;
+    int64_t rows = conditions_of(file) * file->rows_of_split;
     cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
     destination to = {.entry = entry, .split = split, .present = present};
     return status == CST_OK ? read_blocks(worker, job->pool, file, &to) : status;
@@ -466,7 +473,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     size_t rows = 0;
     cst_status status = join_member(worker, pool, job->split, member, &file);
     if (status == CST_OK) {
-        size_t conditions = (size_t)(file.rows->row_count / file.count);
+        size_t conditions = (size_t)conditions_of(&file);
         if (!cst_size_mul(conditions, (size_t)state->rows, &rows) ||
             !cst_size_mul(rows, (size_t)pool->classes, &values))
             status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
@@ -490,6 +497,23 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     }
     state->data[member] = job->stream ? cst_store_place(state->store, member) : out;
     return CST_OK;
+}
+
+/* The same of rows that each rank has of its own. */
+static cst_status own_normalisers(cst_context *context, cst_pool *pool, const char *split,
+                                  int32_t index, int32_t member, double *out) {
+    const cst_own_split *own = pool->splits[index].own;
+    cst_pool *local = cst_own_local(pool);
+    size_t rows = (size_t)(own->bounds[own->rank + 1] - own->bounds[own->rank]);
+    size_t all = (size_t)own->bounds[own->ranks];
+    double *mine = cst_alloc(context, rows * (size_t)own->conditions, sizeof *mine);
+    cst_status status =
+        mine ? cst_pool_normalisers(context, local, split, member, mine) : CST_ERROR_MEMORY;
+    for (size_t c = 0; status == CST_OK && c < (size_t)own->conditions; c++)
+        memcpy(out + c * all + (size_t)own->bounds[own->rank], mine + c * rows,
+               rows * sizeof *mine);
+    cst_free(context, mine);
+    return cst_own_fill(context, status, own, out, sizeof *out);
 }
 
 /* The same of a part of a divided split, by its rows in the whole. */
@@ -517,36 +541,12 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
                         pool->manifest->members[member].name, split);
     if (division && (index == division->split || index == division->held))
         return part_normalisers(context, division, pool, index == division->held, member, out);
+    if (pool->splits[index].own)
+        return own_normalisers(context, pool, split, index, member, out);
     cst_status status = join_member(context, pool, index, member, &file);
     CST_TRY(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
     close_member(context, &file);
     return status;
-}
-
-/* Whether one of `parts` parts of the rows of `count` further members goes beyond the predictions'
- * share of the memory budget. */
-static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
-                         int parts) {
-    const cst_pool_split *state = &pool->splits[split];
-    int32_t conditions = pool->manifest->splits[split].condition_count;
-    size_t bytes = sizeof(float) * (size_t)count;
-    size_t share = cst_context_memory(context) / 8 * 3;
-    if (state->rows < 0)
-        return false;
-    if (!cst_size_mul(bytes, (size_t)state->rows, &bytes) ||
-        !cst_size_mul(bytes, (size_t)pool->classes, &bytes) ||
-        !cst_size_mul(bytes, conditions > 0 ? (size_t)conditions : 1, &bytes) ||
-        !cst_size_add(bytes / (size_t)parts, cst_pool_resident(pool), &bytes))
-        return true;
-    return bytes > share;
-}
-
-/* The rows that this rank keeps, of all conditions. */
-static void own_rows(const cst_context *context, const cst_pool *pool, int32_t split,
-                     load_job *job) {
-    int32_t conditions = pool->manifest->splits[split].condition_count;
-    cst_store_near(context, pool->splits[split].rows * (conditions > 0 ? conditions : 1),
-                   &job->kept_first, &job->kept_end);
 }
 
 /* A few bytes at the beginning and at the end of a file, and its size. */
@@ -592,19 +592,61 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
     return status;
 }
 
-/* Loads `count` members that are not loaded yet. */
-static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
-                               const int32_t *members, int32_t count) {
+/* Reads what stands beside the predictions of a split, and compares the headers of these. */
+static cst_status prepare(cst_context *context, cst_pool *pool, int32_t split,
+                          const int32_t *members, int32_t count) {
     cst_status status = cst_pool_describe(context, pool, split, members, count);
     CST_TRY(pool->task == CST_TASK_SEGMENTATION
                 ? cst_maps_survey(context, pool, split, members, count)
                 : survey(context, pool, split, members, count));
-    CST_TRY(cst_pool_repeat_labels(context, &pool->splits[split],
-                                   pool->manifest->splits[split].condition_count));
     CST_TRY(cst_pool_settle_domains(context, pool, &pool->splits[split],
                                     &pool->manifest->splits[split]));
+    return status;
+}
+
+/* Opens `count` members of this rank's own rows, which stay on disk. */
+static cst_status load_local(cst_context *context, cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_status status = prepare(context, pool, split, members, count);
+    load_job job = {
+        .pool = pool, .split = split, .members = members, .stream = true, .checked_end = count};
+    if (status == CST_OK && !state->store)
+        status =
+            cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
+    CST_TRY(cst_stage(context, "read"));
+    return status == CST_OK ? cst_parallel_for(context, count, load_member, &job) : status;
+}
+
+/* Loads `count` members, of which each rank has rows of its own. */
+static cst_status load_own(cst_context *context, cst_pool *pool, int32_t split,
+                           const int32_t *members, int32_t count) {
+    cst_pool *local = cst_own_local(pool);
+    int32_t *missing = cst_alloc(context, (size_t)count, sizeof *missing);
+    int32_t found = 0;
+    cst_status status = missing ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t i = 0; missing && i < count; i++)
+        if (!local->splits[split].data[members[i]])
+            missing[found++] = members[i];
+    if (pool->said && !local->splits[split].described)
+        cst_notice(context, "%s", pool->said);
+    CST_TRY(load_local(context, local, split, missing, found));
+    cst_free(context, missing);
+    CST_TRY(cst_own_join(context, pool, split, members, count));
+    return status == CST_OK ? cst_progress(context, "read", count, count) : status;
+}
+
+/* Loads `count` members that are not loaded yet. */
+static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
+                               const int32_t *members, int32_t count) {
+    if (pool->splits[split].own)
+        return load_own(context, pool, split, members, count);
+    cst_status status = prepare(context, pool, split, members, count);
+    CST_TRY(cst_pool_repeat_labels(context, &pool->splits[split],
+                                   pool->manifest->splits[split].condition_count));
     int ranks = cst_ranks_share(context) ? cst_context_ranks(context) : 1;
-    bool stream = status == CST_OK && (ranks > 1 || is_too_large(context, pool, split, count, 1));
+    bool stream =
+        status == CST_OK && (ranks > 1 || cst_pool_is_too_large(context, pool, split, count, 1));
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)
         status =
@@ -612,8 +654,8 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
     CST_TRY(check_same(context, pool, split, members, count));
     cst_ranks_part(context, count, 1, &job.checked_first, &job.checked_end);
-    if (status == CST_OK && ranks > 1 && !is_too_large(context, pool, split, count, ranks))
-        own_rows(context, pool, split, &job);
+    if (status == CST_OK && ranks > 1 && !cst_pool_is_too_large(context, pool, split, count, ranks))
+        cst_pool_kept_rows(context, pool, split, &job.kept_first, &job.kept_end);
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(cst_parallel_for(context, count, load_member, &job));
     if (status == CST_OK && cst_pool_partial(pool))

@@ -2,6 +2,8 @@
  * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
  * statistic. Paper: P_oof and y.
  */
+#include "comm/rows.h"
+#include "pool/own.h"
 #include "pool/spatial.h"
 
 #include <math.h>
@@ -121,6 +123,25 @@ static cst_status list_files(cst_context *context, cst_pool *pool) {
     return CST_OK;
 }
 
+cst_status cst_pool_make_splits(cst_context *context, const cst_manifest *manifest,
+                                cst_pool_split **out) {
+    size_t members = (size_t)manifest->member_count;
+    cst_pool_split *splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *splits);
+    *out = splits;
+    for (int32_t s = 0; splits && s < manifest->split_count; s++) {
+        cst_pool_split *split = &splits[s];
+        split->rows = -1;
+        split->claim.rows = -1;
+        split->data = cst_alloc(context, members, sizeof(float *));
+        split->present = cst_alloc(context, members, sizeof(uint8_t *));
+        if (!split->data || !split->present)
+            return CST_ERROR_MEMORY;
+        split->presence = (cst_presence){
+            .count = manifest->member_count, .data = split->data, .present = split->present};
+    }
+    return splits ? CST_OK : CST_ERROR_MEMORY;
+}
+
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config) {
     *out = NULL;
@@ -143,20 +164,8 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         cst_pool_free(context, pool);
         return status;
     }
-    pool->splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *pool->splits);
-    status = pool->splits ? cst_pool_index_classes(context, pool) : CST_ERROR_MEMORY;
-    for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
-        pool->splits[s].rows = -1;
-        pool->splits[s].claim.rows = -1;
-        pool->splits[s].data = cst_alloc(context, (size_t)manifest->member_count, sizeof(float *));
-        pool->splits[s].present =
-            cst_alloc(context, (size_t)manifest->member_count, sizeof(uint8_t *));
-        if (!pool->splits[s].data || !pool->splits[s].present)
-            status = CST_ERROR_MEMORY;
-        pool->splits[s].presence = (cst_presence){.count = manifest->member_count,
-                                                  .data = pool->splits[s].data,
-                                                  .present = pool->splits[s].present};
-    }
+    status = cst_pool_make_splits(context, manifest, &pool->splits);
+    CST_TRY(cst_pool_index_classes(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -206,7 +215,7 @@ size_t cst_pool_resident(const cst_pool *pool) {
 }
 
 /* Back to not loaded; the array of member pointers stays. */
-void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
+static void clear_split(cst_context *context, const cst_pool *pool, cst_pool_split *split) {
     const float **data = split->data;
     uint8_t **present = split->present;
     cst_presence presence = split->presence;
@@ -227,20 +236,47 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_cases_free(context, split->cases);
     cst_free(context, split->first_path);
     cst_free(context, split->first_shape);
-    *split = (cst_pool_split){
-        .rows = -1, .claim.rows = -1, .data = data, .present = present, .presence = presence};
+    *split = (cst_pool_split){.rows = -1,
+                              .claim.rows = -1,
+                              .data = data,
+                              .present = present,
+                              .presence = presence,
+                              .part = split->part,
+                              .own = split->own};
+}
+
+void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
+    cst_own_split *own = split->own;
+    if (own) { /* other ranks get nothing from here on */
+        cst_rows_close(context, own->rows);
+        own->rows = NULL;
+        cst_free(context, own->bounds);
+        own->bounds = NULL;
+        clear_split(context, pool, own->local);
+    }
+    clear_split(context, pool, split);
+}
+
+/* Clears the states of all splits and frees them. */
+static void free_splits(cst_context *context, cst_pool *pool, cst_pool_split *splits) {
+    for (int32_t s = 0; splits && s < pool->manifest->split_count; s++) {
+        cst_pool_split_clear(context, pool, &splits[s]);
+        cst_free(context, splits[s].data);
+        cst_free(context, splits[s].present);
+    }
+    cst_free(context, splits);
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {
     if (!CST_ALIVE(pool, POOL))
         return;
     cst_mark_freed(&pool->mark);
-    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
-        cst_pool_split_clear(context, pool, &pool->splits[s]);
-        cst_free(context, pool->splits[s].data);
-        cst_free(context, pool->splits[s].present);
+    free_splits(context, pool, pool->splits);
+    if (pool->own) {
+        free_splits(context, pool, pool->own->local.splits);
+        cst_free(context, pool->own->splits);
+        cst_free(context, pool->own);
     }
-    cst_free(context, pool->splits);
     cst_free(context, (void *)pool->files);
     cst_id_index_free(context, pool->class_index);
     cst_strings_free(context, pool->class_names);

@@ -59,6 +59,14 @@ void cst_store_near(const cst_context *context, int64_t rows, int64_t *first, in
 /* Keeps rows first..end-1 of a member in memory. */
 cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member, int64_t first,
                           int64_t end);
+/* One row that has become another one, where it is kept. */
+static inline void cst_store_put(const cst_store *store, int32_t member, int64_t row,
+                                 const float *values) {
+    const cst_store_entry *entry = &store->entries[member];
+    if (entry->kept && row >= entry->kept_first && row < entry->kept_end)
+        for (int32_t c = 0; c < store->classes; c++)
+            entry->kept[(row - entry->kept_first) * store->classes + c] = values[c];
+}
 /* Such rows where they are, or NULL where some must be read. */
 static inline const float *cst_store_kept(const cst_store *store, int32_t member, int64_t first,
                                           int64_t count) {

@@ -254,6 +254,8 @@ static void reports(void **state) {
     REFUSED(cst_context_broadcast(c, NULL, 1));
     cst_context_traffic(NULL, NULL, NULL);
     cst_context_traffic(c, NULL, NULL);
+    assert_int_equal(cst_context_fetched(NULL), 0);
+    assert_int_equal(cst_context_fetched(c), 0);
     assert_int_equal(cst_context_rank(NULL), 0);
     assert_int_equal(cst_context_ranks(NULL), 1);
 }

@@ -4,41 +4,12 @@
 #include "base/ranks.h"
 #include "base/context.h"
 #include "check.h"
+#include "seats.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { RANKS_MAX = 7, BLOCKS = 101, WIDTH = 5 };
-
-/* What threads that are ranks share: each puts its part where the others find it. */
-typedef struct meeting {
-    pthread_barrier_t barrier;
-    int size;
-    const void *part[RANKS_MAX];
-} meeting;
-
-typedef struct seat {
-    meeting *at;
-    int rank;
-} seat;
-
-static int gather(void *self, const void *part, size_t count, void *all, const size_t *counts) {
-    const seat *s = self;
-    unsigned char copy[1 << 16];
-    size_t done = 0;
-    assert_true(count <= sizeof copy);
-    memcpy(copy, part, count); /* `part` may lie in `all` */
-    s->at->part[s->rank] = copy;
-    (void)pthread_barrier_wait(&s->at->barrier);
-    for (int r = 0; r < s->at->size; r++) {
-        memcpy((unsigned char *)all + done, s->at->part[r], counts[r]);
-        done += counts[r];
-    }
-    (void)pthread_barrier_wait(&s->at->barrier);
-    return 0;
-}
+enum { BLOCKS = 101, WIDTH = 5 };
 
 typedef struct work {
     seat seat;
@@ -112,11 +83,7 @@ static void other_sums(work *w) {
 
 static void *sit(void *user) {
     work *w = user;
-    const cst_collectives calls = {.self = &w->seat,
-                                   .rank = w->seat.rank,
-                                   .size = w->seat.at->size,
-                                   .host = "here",
-                                   .allgather = gather};
+    const cst_collectives calls = seat_calls(&w->seat);
     w->status = cst_context_set_collectives(w->context, &calls);
     if (w->status == CST_OK)
         w->run(w);

@@ -1,0 +1,375 @@
+/*
+ * Fetching rows from other ranks, and what ranks tell each other before: their addresses and a
+ * token. A thread that fetches takes a connection for itself and gives it back, so that there are
+ * as many to a rank as threads fetch from it at once. Paper: none.
+ */
+#define _DEFAULT_SOURCE
+#include "comm/rows.h"
+
+#include "base/context.h"
+#include "comm/serve.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { IDLE_MAX = 16, AHEAD = 4 };
+static const double CONNECT_SECONDS = 1.5; /* an address that does not answer */
+static const double SETUP_SECONDS = 4;     /* an answer of the rank itself */
+
+/* Another rank. */
+typedef struct peer {
+    const char *host;      /* for messages */
+    const char *addresses; /* "127.0.0.1 10.0.0.7" */
+    int port;
+    bool near;            /* the same machine */
+    pthread_mutex_t lock; /* over what follows */
+    int idle[IDLE_MAX];   /* connections that nobody uses */
+    int idle_count;
+    int good; /* the address that worked, from 1; 0: not known */
+} peer;
+
+struct cst_rows {
+    int rank;
+    int ranks;
+    size_t width;
+    cst_tokens tokens;
+    cst_server *server;
+    peer *peers; /* [ranks] */
+    char *hosts; /* what ranks said of themselves */
+    char *places;
+    cst_context *root;
+};
+
+/* ---- what ranks tell each other ---- */
+
+/* Every rank's text, one after another, each ended by a NUL. */
+static cst_status tell(cst_context *context, const char *text, char **all) {
+    size_t bytes = 0;
+    void *got = NULL;
+    cst_status status = text ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_ranks_gather(context, CST_OK, text, strlen(text) + 1, &got, &bytes));
+    *all = got;
+    return status;
+}
+
+static cst_status share_tokens(cst_context *context, cst_rows *rows) {
+    cst_tokens own = {{0}, {0}};
+    void *all = NULL;
+    size_t bytes = 0;
+    cst_status status = rows->rank == 0 ? cst_draw(context, &own, sizeof own) : CST_OK;
+    CST_TRY(
+        cst_ranks_gather(context, CST_OK, &own, rows->rank == 0 ? sizeof own : 0, &all, &bytes));
+    if (status == CST_OK && bytes != sizeof own)
+        status = cst_fail(context, CST_ERROR_INTERNAL, "rank 0 sent no token");
+    if (status == CST_OK)
+        memcpy(&rows->tokens, all, sizeof own);
+    cst_free(context, all);
+    return status;
+}
+
+/* Which ranks run on this machine: *near says whether all do. */
+static cst_status find_hosts(cst_context *context, cst_rows *rows, bool *near) {
+    char machine[512];
+    const char *host = context->ranks.calls.host;
+    cst_machine(machine, sizeof machine);
+    char *text = cst_format(context, "%s\n%s", host ? host : "another host", machine);
+    cst_status status = tell(context, text, &rows->hosts);
+    cst_free(context, text);
+    *near = true;
+    char *at = rows->hosts;
+    for (int r = 0; status == CST_OK && r < rows->ranks; r++) {
+        size_t length = strlen(at);
+        char *end = strchr(at, '\n');
+        rows->peers[r].host = at;
+        rows->peers[r].near = end && strcmp(end + 1, machine) == 0;
+        *near = *near && rows->peers[r].near;
+        if (end)
+            *end = '\0';
+        at += length + 1;
+    }
+    return status;
+}
+
+/* Where each rank can be called: its port and addresses. */
+static cst_status find_places(cst_context *context, cst_rows *rows, const char *addresses,
+                              int port) {
+    char *text = cst_format(context, "%d %s", port, addresses);
+    cst_status status = tell(context, text, &rows->places);
+    cst_free(context, text);
+    char *at = rows->places;
+    for (int r = 0; status == CST_OK && r < rows->ranks; r++) {
+        size_t length = strlen(at);
+        char *rest = NULL;
+        rows->peers[r].port = (int)strtol(at, &rest, 10);
+        rows->peers[r].addresses = rest;
+        at += length + 1;
+    }
+    return status;
+}
+
+cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cst_rows **out) {
+    int ranks = cst_context_ranks(context);
+    int listening = -1;
+    int port = 0;
+    bool near = false;
+    char *addresses = NULL;
+    cst_rows *rows = cst_alloc(context, 1, sizeof *rows);
+    *out = NULL;
+    if (rows) {
+        *rows = (cst_rows){.rank = cst_context_rank(context),
+                           .ranks = ranks,
+                           .width = served->width,
+                           .root = cst_context_root(context)};
+        rows->peers = cst_alloc(context, (size_t)ranks, sizeof *rows->peers);
+    }
+    if (!rows || !rows->peers) {
+        cst_free(context, rows);
+        return CST_ERROR_MEMORY; /* the others learn of it in their exchange */
+    }
+    for (int r = 0; r < ranks; r++)
+        (void)pthread_mutex_init(&rows->peers[r].lock, NULL);
+    cst_status status = share_tokens(context, rows);
+    CST_TRY(find_hosts(context, rows, &near));
+    CST_TRY(cst_addresses(context, near, &addresses));
+    CST_TRY(cst_listen(context, near, &listening, &port));
+    if (status == CST_OK)
+        status = cst_server_start(context, served, &rows->tokens, rows->rank, ranks, listening,
+                                  &rows->server);
+    CST_TRY(find_places(context, rows, addresses, port));
+    cst_free(context, addresses);
+    if (status != CST_OK) {
+        cst_rows_close(context, rows);
+        return status;
+    }
+    *out = rows;
+    return CST_OK;
+}
+
+void cst_rows_close(cst_context *context, cst_rows *rows) {
+    if (!rows)
+        return;
+    cst_server_stop(context, rows->server);
+    for (int r = 0; rows->peers && r < rows->ranks; r++) {
+        peer *p = &rows->peers[r];
+        for (int i = 0; i < p->idle_count; i++)
+            (void)close(p->idle[i]);
+        (void)pthread_mutex_destroy(&p->lock);
+    }
+    cst_free(context, rows->peers);
+    cst_free(context, rows->hosts);
+    cst_free(context, rows->places);
+    cst_free(context, rows);
+}
+
+/* ---- connections ---- */
+
+/* A connection for one thread. */
+typedef struct line {
+    int fd;
+    bool used; /* it worked before: if it does not now, a new one may */
+} line;
+
+/* Whether it is the rank that was meant, and it lets us in. */
+static bool shake_hands(cst_context *context, const cst_rows *rows, int rank, int fd,
+                        cst_status *status) {
+    cst_greeting hello;
+    if (!cst_receive_all(context, fd, &hello, sizeof hello, SETUP_SECONDS, status))
+        return false;
+    if (!cst_same_token(hello.token, rows->tokens.called) || hello.rank != rank) {
+        errno = ECONNREFUSED; /* somebody else has this address here */
+        return false;
+    }
+    hello = (cst_greeting){.rank = rows->rank, .version = CST_ROWS_VERSION};
+    memcpy(hello.token, rows->tokens.caller, sizeof hello.token);
+    return cst_send_all(context, fd, &hello, sizeof hello, SETUP_SECONDS, status);
+}
+
+/* Calls one address; -1 with errno. */
+static int try_address(cst_context *context, const cst_rows *rows, int rank, const char *address,
+                       cst_status *status) {
+    int fd = cst_connect(address, rows->peers[rank].port, CONNECT_SECONDS);
+    if (fd < 0)
+        return -1;
+    if (shake_hands(context, rows, rank, fd, status))
+        return fd;
+    int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
+/* The address number `wanted` of a rank, from 1: the loopback interface is the first where it is on
+ * this machine. False beyond the last. */
+static bool address_of(const peer *p, int wanted, char out[CST_ADDRESS_CHARS]) {
+    const char *at = p->addresses;
+    int number = 0;
+    if (p->near && ++number == wanted) {
+        (void)cst_snprintf(out, CST_ADDRESS_CHARS, "127.0.0.1");
+        return true;
+    }
+    for (;;) {
+        at += strspn(at, " ");
+        size_t length = strcspn(at, " ");
+        if (length == 0)
+            return false;
+        if (++number == wanted && length < CST_ADDRESS_CHARS) {
+            memcpy(out, at, length);
+            out[length] = '\0';
+            return true;
+        }
+        at += length;
+    }
+}
+
+/* A new connection to a rank, by whichever of its addresses works; -1 with errno. */
+static int dial(cst_context *context, const cst_rows *rows, int rank, cst_status *status) {
+    peer *p = &rows->peers[rank];
+    char address[CST_ADDRESS_CHARS];
+    double start = cst_seconds();
+    (void)pthread_mutex_lock(&p->lock);
+    int good = p->good;
+    (void)pthread_mutex_unlock(&p->lock);
+    int fd = good > 0 && address_of(p, good, address)
+                 ? try_address(context, rows, rank, address, status)
+                 : -1;
+    for (int a = 1; fd < 0 && *status == CST_OK && address_of(p, a, address); a++) {
+        if (a == good)
+            continue;
+        if (cst_seconds() - start > SETUP_SECONDS)
+            break;
+        fd = try_address(context, rows, rank, address, status);
+        good = fd >= 0 ? a : good;
+    }
+    if (fd >= 0) {
+        (void)pthread_mutex_lock(&p->lock);
+        p->good = good;
+        (void)pthread_mutex_unlock(&p->lock);
+    }
+    return fd;
+}
+
+static line take_line(peer *p) {
+    line l = {-1, false};
+    (void)pthread_mutex_lock(&p->lock);
+    if (p->idle_count > 0)
+        l = (line){p->idle[--p->idle_count], true};
+    (void)pthread_mutex_unlock(&p->lock);
+    return l;
+}
+
+static void give_line(peer *p, int fd) {
+    (void)pthread_mutex_lock(&p->lock);
+    bool kept = p->idle_count < IDLE_MAX;
+    if (kept)
+        p->idle[p->idle_count++] = fd;
+    (void)pthread_mutex_unlock(&p->lock);
+    if (!kept)
+        (void)close(fd);
+}
+
+/* ---- fetching ---- */
+
+typedef struct fetch {
+    const cst_rows *rows;
+    int rank;
+    int32_t member;
+    int64_t first;
+    int64_t count;
+    float *out;
+    int64_t piece; /* rows of a request */
+} fetch;
+
+static int64_t rows_of_piece(const fetch *f, int64_t at) {
+    return f->count - at < f->piece ? f->count - at : f->piece;
+}
+
+/* What the other rank says went wrong with its file. */
+static cst_status told(cst_context *context, const fetch *f, int fd, const cst_reply *reply) {
+    char text[2048];
+    cst_status status = CST_OK;
+    size_t bytes = reply->bytes < sizeof text ? reply->bytes : sizeof text - 1;
+    if (!cst_receive_all(context, fd, text, bytes, CST_PATIENCE, &status))
+        bytes = 0;
+    text[bytes] = '\0';
+    if (status == CST_OK)
+        status = cst_fail(context, (cst_status)reply->status, "from rank %d on %s: %s", f->rank,
+                          f->rows->peers[f->rank].host, text);
+    return status;
+}
+
+/* One reply into its place. False with *status CST_OK: the connection failed. */
+static bool take_reply(cst_context *context, const fetch *f, int fd, int64_t at,
+                       cst_status *status) {
+    cst_reply reply;
+    size_t bytes = (size_t)rows_of_piece(f, at) * f->rows->width * sizeof *f->out;
+    if (!cst_receive_all(context, fd, &reply, sizeof reply, CST_PATIENCE, status))
+        return false;
+    if (reply.status != CST_OK) {
+        *status = told(context, f, fd, &reply);
+        return false;
+    }
+    if (reply.bytes != bytes) {
+        *status =
+            cst_fail(context, CST_ERROR_INTERNAL, "rank %d sent rows of another size", f->rank);
+        return false;
+    }
+    return cst_receive_all(context, fd, f->out + (size_t)at * f->rows->width, bytes, CST_PATIENCE,
+                           status);
+}
+
+/* All pieces over one connection, some of them asked for ahead. *done: rows that have come. */
+static bool fetch_all(cst_context *context, const fetch *f, int fd, int64_t *done,
+                      cst_status *status) {
+    int64_t asked = *done;
+    while (*done < f->count) {
+        for (; asked < f->count && asked - *done < AHEAD * f->piece; asked += f->piece) {
+            const cst_request one = {f->first + asked, (int32_t)rows_of_piece(f, asked), f->member};
+            if (!cst_send_all(context, fd, &one, sizeof one, CST_PATIENCE, status))
+                return false;
+        }
+        if (!take_reply(context, f, fd, *done, status))
+            return false;
+        *done += rows_of_piece(f, *done);
+    }
+    return true;
+}
+
+static cst_status lost(cst_context *context, const cst_rows *rows, int rank) {
+    const char *why =
+        errno == ETIMEDOUT || errno == EAGAIN ? "it does not answer" : strerror(errno);
+    __atomic_store_n(&rows->root->ranks.lost, true, __ATOMIC_RELAXED);
+    return cst_fail(context, CST_ERROR_IO,
+                    "the rows of rank %d on %s cannot be fetched: %s; that rank has ended, or its "
+                    "host cannot be reached over TCP",
+                    rank, rows->peers[rank].host, why);
+}
+
+cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_t member,
+                          int64_t first, int64_t count, float *out) {
+    size_t row = rows->width * sizeof *out;
+    int64_t piece = (int64_t)(CST_PIECE_BYTES / row) > 1 ? (int64_t)(CST_PIECE_BYTES / row) : 1;
+    const fetch f = {rows, rank, member, first, count, out, piece};
+    peer *p = &rows->peers[rank];
+    int64_t done = 0;
+    cst_status status = CST_OK;
+    for (int attempt = 0; status == CST_OK && done < count; attempt++) {
+        line l = attempt == 0 ? take_line(p) : (line){-1, false};
+        if (l.fd < 0)
+            l.fd = dial(context, rows, rank, &status);
+        if (l.fd >= 0 && fetch_all(context, &f, l.fd, &done, &status)) {
+            give_line(p, l.fd);
+            break;
+        }
+        int why = errno;
+        if (l.fd >= 0)
+            (void)close(l.fd);
+        errno = why;
+        if (status == CST_OK && !l.used)
+            status = lost(context, rows, rank);
+    }
+    (void)__atomic_fetch_add(&rows->root->ranks.fetched, (uint64_t)done * row, __ATOMIC_RELAXED);
+    return status;
+}

@@ -1,0 +1,316 @@
+/*
+ * Serving rows to other ranks: one thread that waits for all connections at once and answers one
+ * request of each at a time. What it holds for answers that are not sent yet is limited. A
+ * connection that does not know the token is closed. Paper: none.
+ */
+#define _DEFAULT_SOURCE /* MSG_NOSIGNAL */
+#include "comm/serve.h"
+
+#include "base/context.h"
+#include "base/threads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CALLS_MAX = 4096,                  /* connections at a time */
+    UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of answers held beyond which no more are made */
+    HANDSHAKE_SECONDS = 5,
+    TEXT_MAX = 1024 /* bytes of a message */
+};
+static const size_t STACK_BYTES = (size_t)2 << 20;
+
+/* One connection. */
+typedef struct call {
+    int fd;
+    bool known;   /* it has shown the token */
+    double since; /* of the last byte, seconds */
+    unsigned char in[sizeof(cst_greeting)];
+    size_t have;
+    unsigned char *out; /* [out_bytes]: what is being sent; NULL: nothing */
+    size_t out_bytes;
+    size_t sent;
+} call;
+
+struct cst_server {
+    cst_rows_served served;
+    cst_tokens tokens;
+    int rank;
+    int ranks;
+    int listening;
+    int wake[2];          /* a pipe: anything that can be read from it ends the thread */
+    cst_context *context; /* the thread's own */
+    pthread_t thread;
+    unsigned generation; /* of the process that has the thread */
+    bool started;
+    call *calls; /* [room] */
+    struct pollfd *polls;
+    int count;
+    int room;
+    size_t unsent;
+};
+
+/* ---- answers ---- */
+
+static void drop_answer(cst_server *s, call *c) {
+    s->unsent -= c->out ? c->out_bytes : 0;
+    cst_free(s->context, c->out);
+    c->out = NULL;
+    c->out_bytes = 0;
+    c->sent = 0;
+}
+
+/* Room for an answer; NULL: there is no memory. */
+static unsigned char *begin_answer(cst_server *s, call *c, size_t bytes) {
+    c->out = cst_alloc(s->context, bytes, 1);
+    c->out_bytes = c->out ? bytes : 0;
+    s->unsent += c->out_bytes;
+    return c->out;
+}
+
+static bool answer_text(cst_server *s, call *c, cst_status status) {
+    size_t bytes = strlen(s->context->error);
+    bytes = bytes < TEXT_MAX ? bytes : TEXT_MAX;
+    const cst_reply reply = {(int32_t)status, (uint32_t)bytes};
+    drop_answer(s, c);
+    unsigned char *to = begin_answer(s, c, sizeof reply + bytes);
+    if (!to)
+        return false;
+    memcpy(to, &reply, sizeof reply);
+    memcpy(to + sizeof reply, s->context->error, bytes);
+    return true;
+}
+
+/* Whether the request is for rows that there are, and not for too many. */
+static bool is_sound(const cst_server *s, const cst_request *r) {
+    size_t row = s->served.width * sizeof(float);
+    return r->member >= 0 && r->member < s->served.members && r->count > 0 && r->first >= 0 &&
+           r->count <= s->served.rows && r->first <= s->served.rows - r->count &&
+           (r->count == 1 || (size_t)r->count <= CST_PIECE_BYTES / row);
+}
+
+/* Reads the rows of a request into an answer; false: the connection is of no more use. */
+static bool answer(cst_server *s, call *c) {
+    cst_request r;
+    memcpy(&r, c->in, sizeof r);
+    c->have = 0;
+    if (!is_sound(s, &r))
+        return false;
+    size_t bytes = (size_t)r.count * s->served.width * sizeof(float);
+    const cst_reply reply = {CST_OK, (uint32_t)bytes};
+    unsigned char *to = begin_answer(s, c, sizeof reply + bytes);
+    cst_status status = to ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        memcpy(to, &reply, sizeof reply);
+        status = s->served.read(s->context, s->served.user, r.member, r.first, r.count,
+                                (float *)(void *)(to + sizeof reply));
+    }
+    return status == CST_OK || answer_text(s, c, status);
+}
+
+/* ---- connections ---- */
+
+static void hang_up(cst_server *s, int i) {
+    drop_answer(s, &s->calls[i]);
+    (void)close(s->calls[i].fd);
+    s->calls[i] = s->calls[--s->count];
+}
+
+static bool make_room(cst_server *s) {
+    if (s->count < s->room)
+        return true;
+    int room = s->room ? 2 * s->room : 16;
+    call *calls = cst_grow(s->context, s->calls, (size_t)s->room, (size_t)room, sizeof *calls);
+    if (!calls)
+        return false;
+    s->calls = calls;
+    struct pollfd *polls =
+        cst_grow(s->context, s->polls, (size_t)s->room + 2, (size_t)room + 2, sizeof *polls);
+    if (!polls)
+        return false;
+    s->polls = polls;
+    s->room = room;
+    return true;
+}
+
+static void take_call(cst_server *s) {
+    int fd = accept(s->listening, NULL, NULL);
+    if (fd < 0)
+        return;
+    if (s->count >= CALLS_MAX || !make_room(s) || !cst_prepare(fd)) {
+        (void)close(fd);
+        return;
+    }
+    call *c = &s->calls[s->count++];
+    *c = (call){.fd = fd, .since = cst_seconds()};
+    cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
+    memcpy(hello.token, s->tokens.called, sizeof hello.token);
+    unsigned char *to = begin_answer(s, c, sizeof hello);
+    if (to)
+        memcpy(to, &hello, sizeof hello);
+    else
+        hang_up(s, s->count - 1);
+}
+
+static bool is_one_of_us(const cst_server *s, call *c) {
+    cst_greeting hello;
+    memcpy(&hello, c->in, sizeof hello);
+    c->have = 0;
+    c->known = cst_same_token(hello.token, s->tokens.caller) && hello.rank >= 0 &&
+               hello.rank < s->ranks && hello.version == CST_ROWS_VERSION;
+    return c->known;
+}
+
+/* Takes what has come; false: the connection is over. */
+static bool hear(cst_server *s, call *c) {
+    size_t wanted = c->known ? sizeof(cst_request) : sizeof(cst_greeting);
+    ssize_t got = recv(c->fd, c->in + c->have, wanted - c->have, 0);
+    if (got <= 0)
+        return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    c->since = cst_seconds();
+    c->have += (size_t)got;
+    if (c->have < wanted)
+        return true;
+    return c->known ? answer(s, c) : is_one_of_us(s, c);
+}
+
+/* Sends on; false: the connection is over. */
+static bool say(cst_server *s, call *c) {
+    ssize_t put = send(c->fd, c->out + c->sent, c->out_bytes - c->sent, MSG_NOSIGNAL);
+    if (put < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    c->since = cst_seconds();
+    c->sent += (size_t)put;
+    if (c->sent == c->out_bytes)
+        drop_answer(s, c);
+    return true;
+}
+
+static bool is_late(const call *c, double now) {
+    return c->out ? now - c->since > CST_PATIENCE : !c->known && now - c->since > HANDSHAKE_SECONDS;
+}
+
+/* One connection after a wait. */
+static bool attend(cst_server *s, call *c, short events, double now) {
+    if (events & (POLLERR | POLLNVAL))
+        return false;
+    if (c->out && (events & (POLLOUT | POLLHUP)))
+        return say(s, c);
+    if (!c->out && (events & (POLLIN | POLLHUP)) && !hear(s, c))
+        return false;
+    return (!c->out || say(s, c)) && !is_late(c, now);
+}
+
+/* ---- the thread ---- */
+
+static void *serve(void *user) {
+    cst_server *s = user;
+    for (;;) {
+        bool full = s->unsent >= UNSENT_MAX;
+        int before = s->count;
+        s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
+        s->polls[1] = (struct pollfd){.fd = s->listening, .events = POLLIN};
+        for (int i = 0; i < before; i++)
+            s->polls[i + 2] = (struct pollfd){.fd = s->calls[i].fd,
+                                              .events = s->calls[i].out ? POLLOUT
+                                                        : full          ? 0
+                                                                        : POLLIN};
+        int ready = poll(s->polls, (nfds_t)before + 2, 1000);
+        if (ready > 0 && s->polls[0].revents)
+            return NULL;
+        double now = cst_seconds();
+        for (int i = before - 1; i >= 0; i--) /* the last one takes the place of one that is over */
+            if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0, now))
+                hang_up(s, i);
+        if (ready > 0 && s->polls[1].revents)
+            take_call(s);
+    }
+}
+
+/* The program's signals are for its own threads; those that a thread causes itself stay its own. */
+static int create(cst_server *s) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    pthread_attr_t attributes;
+    sigset_t blocked;
+    sigset_t before;
+    int failed = pthread_attr_init(&attributes);
+    if (failed)
+        return failed;
+    (void)sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        (void)sigdelset(&blocked, own[i]);
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    failed = pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    if (!failed) {
+        failed = pthread_create(&s->thread, &attributes, serve, s);
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    (void)pthread_attr_destroy(&attributes);
+    return failed;
+}
+
+cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
+                            const cst_tokens *tokens, int rank, int ranks, int listening,
+                            cst_server **out) {
+    cst_server *s = cst_alloc(context, 1, sizeof *s);
+    *out = s;
+    if (!s) {
+        (void)close(listening);
+        return CST_ERROR_MEMORY;
+    }
+    *s = (cst_server){.served = *served,
+                      .tokens = *tokens,
+                      .rank = rank,
+                      .ranks = ranks,
+                      .listening = listening,
+                      .wake = {-1, -1},
+                      .generation = cst_process_generation()};
+    cst_status status = cst_context_child(&s->context, context, false);
+    if (status == CST_OK)
+        s->context->told = NULL; /* it asks nobody whether to stop */
+    if (status == CST_OK && !make_room(s))
+        status = cst_adopt_error(context, s->context, CST_ERROR_MEMORY);
+    if (status == CST_OK && (pipe(s->wake) != 0 || fcntl(s->wake[0], F_SETFD, FD_CLOEXEC) != 0 ||
+                             fcntl(s->wake[1], F_SETFD, FD_CLOEXEC) != 0))
+        status = cst_fail(context, CST_ERROR_IO, "rows cannot be served to other ranks: %s",
+                          strerror(errno));
+    int failed = status == CST_OK ? create(s) : 0;
+    if (failed)
+        status = cst_fail(context, CST_ERROR_IO,
+                          "rows cannot be served to other ranks: no thread can be started: %s",
+                          strerror(failed));
+    s->started = status == CST_OK;
+    if (status != CST_OK) {
+        cst_server_stop(context, s);
+        *out = NULL;
+    }
+    return status;
+}
+
+void cst_server_stop(cst_context *context, cst_server *server) {
+    if (!server)
+        return;
+    if (server->started && server->generation == cst_process_generation()) {
+        while (write(server->wake[1], "", 1) < 0 && errno == EINTR) {
+        }
+        (void)pthread_join(server->thread, NULL);
+    }
+    while (server->count > 0)
+        hang_up(server, server->count - 1);
+    for (int end = 0; end < 2; end++)
+        if (server->wake[end] >= 0)
+            (void)close(server->wake[end]);
+    (void)close(server->listening);
+    if (server->context) {
+        cst_free(server->context, server->calls);
+        cst_free(server->context, server->polls);
+        cst_context_free(server->context);
+    }
+    cst_free(context, server);
+}

@@ -1,0 +1,20 @@
+/*
+ * The thread that serves rows to other ranks. Part of the service of rows (rows.h). Paper: none.
+ */
+#ifndef CST_COMM_SERVE_H
+#define CST_COMM_SERVE_H
+
+#include "comm/rows.h"
+#include "comm/sockets.h"
+
+typedef struct cst_server cst_server;
+
+/* Starts the thread, which takes connections from `listening` (closed with it). ranks: how many
+ * there are, of which this is number `rank`. */
+cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
+                            const cst_tokens *tokens, int rank, int ranks, int listening,
+                            cst_server **out);
+/* NULL is accepted. */
+void cst_server_stop(cst_context *context, cst_server *server);
+
+#endif

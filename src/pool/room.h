@@ -1,0 +1,20 @@
+/*
+ * Which rows of a split's predictions may stay in memory. Beside loading.
+ * docs/architecture.md#memory.
+ */
+#ifndef CST_POOL_ROOM_H
+#define CST_POOL_ROOM_H
+
+#include "pool/state.h"
+
+/* Whether one of `parts` parts of the rows of `count` further members goes beyond the predictions'
+ * share of the memory budget. */
+bool cst_pool_is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
+                           int parts);
+
+/* Rows *first..*end-1, those that this rank works on, and some beyond: parts of the rows, as those
+ * of folds, are divided at about the same places. */
+void cst_pool_kept_rows(const cst_context *context, const cst_pool *pool, int32_t split,
+                        int64_t *first, int64_t *end);
+
+#endif

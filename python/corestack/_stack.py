@@ -1,10 +1,7 @@
 """The fitted stack."""
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import AbstractSet, Any, Literal, Optional, Union, overload
 
@@ -15,7 +12,7 @@ from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._guard import Guard, others
-from ._outputs import refuse_inputs
+from ._outputs import refuse_inputs, written_once
 from ._pools import allowed, config, filed, in_tables, of_all_ranks, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
@@ -645,10 +642,8 @@ class Stack:
         for name, share in shares.items():
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
-        with contextlib.ExitStack() as ends, Session(threads, memory, progress, comm=comm) as s:
+        with Session(threads, memory, progress, comm=comm) as s, written_once(s, sets) as to:
             s.same(command="bound", split=split, output=output, seed=seed, leakage=leakage, batch_split=batch_split, shift=shift, **shares)
-            if sets is not None and s.ranks is not None and s.ranks.comm.rank > 0:  # rank 0 writes the file
-                sets = os.path.join(ends.enter_context(tempfile.TemporaryDirectory(prefix="corestack-")), "sets.npy")
             pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
@@ -658,7 +653,7 @@ class Stack:
             batch = c.BoundBatch(
                 split=_values.text_or_none(batch_split, "batch_split"),
                 weights=kinds[shift],
-                sets=None if sets is None else _values.path(sets, "sets"),
+                sets=None if to is None else _values.path(to, "sets"),
             )
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 

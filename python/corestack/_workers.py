@@ -7,7 +7,7 @@ import pickle
 import platform
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,7 @@ class Post:
         self._places: dict[tuple[int, int], asyncio.Future[Any]] = {}  # by rank and number
         self._held = 0
         self._taken = asyncio.Event()
-        self._asking: Optional[asyncio.Future[Any]] = None
+        self._closing: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         worker.handlers[self.name] = self.give
 
     def _place(self, to: int, number: int) -> "asyncio.Future[Any]":
@@ -108,15 +108,13 @@ class Post:
         that rank is gone."""
         if self.over is not None:
             raise Stopped(self.over)
-        self._asking = asyncio.gather(*[self._ask(address, rank, number, missing) for address, number, missing in wanted])
-        try:
-            taken: list[list[Bytes]] = await self._asking
-        except asyncio.CancelledError:
-            if self.over is None:
-                raise
-            raise Stopped(self.over) from None
-        finally:
-            self._asking = None
+        asking = asyncio.gather(*[self._ask(address, rank, number, missing) for address, number, missing in wanted])
+        await asyncio.wait({asking, self._closing}, return_when=asyncio.FIRST_COMPLETED)
+        if not asking.done():
+            asking.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            asking.cancel()  # which may take long where a worker does not answer
+            raise Stopped(self.over)
+        taken: list[list[Bytes]] = asking.result()
         self.messages += len(taken)
         return taken
 
@@ -140,8 +138,8 @@ class Post:
             if not place.done():
                 place.set_result(None)
         self._taken.set()
-        if self._asking is not None:
-            self._asking.cancel()
+        if not self._closing.done():
+            self._closing.set_result(None)
 
     def ended(self, *_progress: object) -> bool:
         """Progress of the fit: raises where it is to end."""
@@ -249,7 +247,7 @@ class Communicator:
             step = len(parts)
             ours = parts[: self.size - step]
             parts += self._pass(ours, [(self.rank - step) % self.size], [(self.rank + step) % self.size])[0]
-        return [pickle.loads(parts[(rank - self.rank) % self.size]) for rank in range(self.size)]
+        return [pickle.loads(parts[(rank - self.rank) % self.size].data) for rank in range(self.size)]
 
     def Bcast(self, array: npt.NDArray[Any], root: int = 0) -> None:
         """The array of one rank to all, along a binomial tree."""
@@ -271,7 +269,7 @@ class Communicator:
         self._pass([_pickled(value)], [dest])
 
     def recv(self, source: int, tag: int = 0) -> Any:
-        return pickle.loads(self._pass((), (), [source])[0][0])
+        return pickle.loads(self._pass((), (), [source])[0][0].data)
 
 
 def run_rank(
@@ -283,7 +281,7 @@ def run_rank(
     preds: Any,
     per_row: dict[str, Any],
     arguments: dict[str, Any],
-) -> "Stack | Failure | None":
+) -> Union[Stack, Failure, None]:
     """The task of one worker. Rank 0 has the stack."""
     worker = get_worker()
     post = _POSTS.get((job, worker.address))

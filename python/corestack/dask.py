@@ -115,6 +115,7 @@ def predict(
     per_row = [] if domains is None else [_dask_array(domains, "domains")[:, None]]
     told = {"output": output, "missing": missing, "guard": guard}
     one = stack.task == "regression" and stack.n_classes == 1
+    shape: dict[str, Any] = {"drop_axis": 1} if one else {"chunks": (arrays[0].chunks[0], (stack.n_classes,))}
     return da.map_blocks(
         _predicted_block,
         *arrays,
@@ -124,7 +125,7 @@ def predict(
         arguments={name: value for name, value in told.items() if value is not None},
         dtype=np.float32,
         meta=np.empty((0,) * (1 if one else 2), np.float32),
-        **({"drop_axis": 1} if one else {"chunks": (arrays[0].chunks[0], (stack.n_classes,))}),
+        **shape,
     )
 
 
@@ -399,9 +400,9 @@ class _Cluster:
         self._running = []
         return [future.result() for future in futures]
 
-    def _failures(self, futures: Sequence[Any]) -> list[Any]:
+    def _failures(self, futures: Sequence[Any]) -> list["_workers.Failure"]:
         """What ranks failed of, after the first of which the others are ended; none where all came to their end."""
-        failures: list[Any] = []
+        failures: list[_workers.Failure] = []
         waiting, deadline = True, time.monotonic() + self.start_timeout
         try:
             for future in self._done(futures):
@@ -434,7 +435,7 @@ class _Cluster:
             gone = "the task of a rank was cancelled; did another program restart the cluster?"
         raise future.exception() if gone is None else FileError(gone)
 
-    def _origin(self, failures: Sequence[Any]) -> BaseException:
+    def _origin(self, failures: Sequence["_workers.Failure"]) -> BaseException:
         """The failure that the others come from, as an error that names its rank unless it is that of all."""
         own = sorted((failure for failure in failures if not failure.told), key=lambda failure: failure.rank)
         if not own:

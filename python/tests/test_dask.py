@@ -10,6 +10,7 @@ import time
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -97,7 +98,6 @@ class Dask(unittest.TestCase):
 
     def tearDown(self):
         """No test leaves anything on the workers."""
-        self.client.wait_for_workers(3, timeout=30)
         self.assertEqual(set(map(len, self.client.run(handlers).values())), {0})
         self.assertEqual(set(map(len, self.client.run(state).values())), {0})
         self.assertEqual(os.listdir(self.folder / "tmp"), [])
@@ -115,39 +115,60 @@ class Dask(unittest.TestCase):
         self.fail(self.client.processing())
 
     def test_rows_in_chunks_of_any_size(self):
+        beside = {"folds": self.folds, "sample_weight": da.from_array(self.weights, chunks=len(self.y))}
         one = corestack.fit(self.oof, self.y, folds=self.folds, sample_weight=self.weights, **QUICK)
-        lazy = {
-            "y": da.from_array(self.y, chunks=170),
-            "folds": self.folds,
-            "sample_weight": da.from_array(self.weights, chunks=len(self.y)),
-        }
-        found = corestack.dask.fit(self.client, self.lazy((3, 250, 500, 1), columns=4), **lazy, **QUICK)
+        y = da.from_array(self.y, chunks=170)
+        found = corestack.dask.fit(self.client, self.lazy((3, 250, 500, 1), columns=4), y, **beside, **QUICK)
         self.assertEqual(found.to_bytes(), one.to_bytes())
         self.assertEqual(found.members, list(MEMBERS))
-        two = corestack.dask.fit(self.client, list(self.lazy((900,)).values()), **lazy, names=MEMBERS, workers=self.workers[1:], **QUICK)
-        self.assertEqual(two.to_bytes(), one.to_bytes())
+
+    def test_two_workers(self):
+        names = ["cat", *"abcdefghi"]
+        domains = np.array(["here", "there"])[np.arange(len(self.y)) // 700]
+        given = {"classes": names, "domains": domains, "method": "average+temperature"}
+        one = corestack.fit(list(self.oof.values()), self.y, **given)
+        found = corestack.dask.fit(self.client, list(self.lazy((900,)).values()), self.y, workers=self.workers[1:], **given)
+        self.assertEqual(found.to_bytes(), one.to_bytes())
+        self.assertEqual(found.classes, names)
 
     def test_division_into_ranks(self):
         for chunks, ranks, expected in (
-            ((3, 250, 500, 1), 3, [0, 500, 754, 1197]),
-            ((400, 400, 397), 3, [0, 400, 800, 1197]),
+            ((3, 250, 500, 1, 443), 3, [0, 399, 798, 1197]),  # no chunk ends near an even division
+            ((400, 390, 407), 3, [0, 400, 790, 1197]),
             ((1197,), 2, [0, 598, 1197]),
+            ((1, 1), 5, [0, 1, 2]),
         ):
-            preds = {"a": da.zeros((1197, 10), chunks=(chunks + ((1197 - sum(chunks),) if sum(chunks) < 1197 else ()), 10))}
-            found = corestack.dask._Rows(preds, {}).bounds(ranks)
-            self.assertEqual((found[0], found[-1], len(found)), (0, 1197, ranks + 1))
-            self.assertLess(max(np.diff(found)) - min(np.diff(found)), 0.21 * 1197)
-            self.assertTrue(set(found) >= set(expected) or chunks == (3, 250, 500, 1), found)
-        self.assertEqual(corestack.dask._Rows({"a": da.zeros((2, 3))}, {}).bounds(5), [0, 1, 2])
+            preds = {"a": da.zeros((sum(chunks), 10), chunks=(chunks, 10))}
+            self.assertEqual(corestack.dask._Rows(preds, {}).bounds(ranks), expected)
 
     def test_files_and_predictions(self):
-        pool = DIGITS / "pool.json"
-        one = corestack.fit(pool, **QUICK)
-        self.assertEqual(corestack.dask.fit(self.client, str(pool), workers=self.workers[:2], **QUICK).to_bytes(), one.to_bytes())
-        lazy = {name: da.from_array(array, chunks=(77, 4)) for name, array in self.test.items()}
-        found = corestack.dask.predict(self.client, one, lazy)
-        self.assertEqual(found.shape, (len(self.test["lda"]), 10))
-        np.testing.assert_array_equal(self.client.compute(found).result(), one.predict(self.test))
+        given = ([str(DIGITS / f"{name}.oof.npy") for name in MEMBERS], str(DIGITS / "oof_labels.npy"))
+        one = corestack.fit(*given, method="average+temperature")
+        found = corestack.dask.fit(self.client, *given, workers=self.workers[:2], method="average+temperature")
+        self.assertEqual(found.to_bytes(), one.to_bytes())
+
+    def predicted(self, stack, given, chunks, **more):
+        """What is predicted block by block, which is to be what is predicted at once."""
+        lazy = {name: da.from_array(array, chunks=chunks) for name, array in given.items()}
+        domains = {"domains": da.from_array(more["domains"], chunks=chunks[0])} if "domains" in more else {}
+        found = corestack.dask.predict(self.client, stack, lazy, **domains)
+        expected = stack.predict(given, **more)
+        self.assertEqual((found.shape, found.dtype), (expected.shape, expected.dtype))
+        np.testing.assert_array_equal(self.client.compute(found).result(), expected)
+
+    def test_predictions(self):
+        domains = np.array(["here", "there"])[np.arange(len(self.y)) % 2]
+        stack = corestack.fit(self.oof, self.y, domains=domains, domain_aware=True, **QUICK)
+        self.predicted(stack, self.test, (177, 4))
+        self.predicted(stack, self.test, (500, 10), domains=np.array(["there", "here"])[np.arange(len(self.test["lda"])) // 500])
+        with self.assertRaisesRegex(corestack.MismatchError, "member '.*' is missing"):
+            corestack.dask.predict(self.client, stack, {"knn_5": da.from_array(self.test["knn_5"])})
+        random = np.random.default_rng(1)
+        values = {name: random.normal(size=300) for name in "abc"}
+        y = sum(values.values()) / 3
+        self.predicted(corestack.fit(values, y, task="regression", **QUICK), values, (120,))
+        two = {name: 1 / (1 + np.exp(-value)) for name, value in values.items()}
+        self.predicted(corestack.fit(two, (y > 0).astype(int), method="average"), two, (120,))
 
     def test_an_error_of_one_worker(self):
         self.client.run(break_arrays, True, workers=self.workers[1:2])
@@ -160,15 +181,6 @@ class Dask(unittest.TestCase):
     def test_an_error_of_all(self):
         with self.assertRaisesRegex(corestack.ArgumentError, "^[^:]*preset.*nonsense"):
             corestack.dask.fit(self.client, self.lazy((400,)), self.y, preset="nonsense")
-
-    def test_a_worker_is_killed(self):
-        victim = self.client.run(os.getpid)[self.workers[2]]
-        watch = Watch(self.client, lambda: os.kill(victim, signal.SIGKILL))
-        watch.start()
-        with self.assertRaisesRegex(corestack.FileError, "^rank 2 on .* ended or cannot be reached"):
-            corestack.dask.fit(self.client, self.lazy((400,)), self.y)
-        watch.join()
-        self.ended(watch.at)
 
     def test_stopped_by_the_user(self):
         watch = Watch(self.client, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -200,6 +212,17 @@ class Dask(unittest.TestCase):
         ):
             with self.subTest(text), self.assertRaisesRegex(corestack.Error, text):
                 corestack.dask.fit(self.client, **arguments)
+        with mock.patch("corestack.dask.version", "0"), self.assertRaisesRegex(corestack.MismatchError, "and the client 0; install"):
+            corestack.dask.fit(self.client, preds, self.y)
+
+    def test_worker_that_is_killed(self):  # the last test, since its worker may not come back
+        victim = self.client.run(os.getpid)[self.workers[2]]
+        watch = Watch(self.client, lambda: os.kill(victim, signal.SIGKILL))
+        watch.start()
+        with self.assertRaisesRegex(corestack.FileError, "^rank 2 on .* ended or cannot be reached"):
+            corestack.dask.fit(self.client, self.lazy((400,)), self.y)
+        watch.join()
+        self.ended(watch.at)
 
 
 class WithoutDask(unittest.TestCase):

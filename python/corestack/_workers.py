@@ -22,6 +22,7 @@ from ._stack import Stack
 Bytes = npt.NDArray[np.uint8]
 WAITING, RUNNING, ENDED = range(3)
 _FEW = 4  # ranks of which each sends to all others
+_LEFT = 60  # seconds after which what a client has left behind is removed
 _HELD = 1 << 27  # bytes that a rank keeps for others that have not come for them, before it waits for these
 
 
@@ -303,3 +304,5 @@ def run_rank(
         return failure
     finally:
         post.phase = ENDED
+        loop = worker.loop.asyncio_loop
+        loop.call_soon_threadsafe(loop.call_later, _LEFT, remove_post, job, worker)

@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _arrays, _functions
+from . import _arrays, _functions, _values
 from ._errors import ArgumentError, Error, FileError, InputError, MismatchError, OutOfMemoryError
 from ._library import version
 from ._stack import Stack
@@ -70,7 +70,7 @@ def fit(
     if getattr(client, "asynchronous", None) is not False:
         raise ArgumentError("client: give a distributed.Client that is not asynchronous")
     rows = _Rows(preds, {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight, "domains": domains})
-    cluster = _Cluster(client, _addresses(client, workers), float(start_timeout))
+    cluster = _Cluster(client, _addresses(client, workers), _values.real(start_timeout, "start_timeout"))
     bounds = rows.bounds(len(cluster.addresses))
     if bounds is not None:
         del cluster.addresses[len(bounds) - 1 :]
@@ -316,15 +316,18 @@ class _Cluster:
         try:
             try:
                 about = self.client.run(_workers.open_post, self.job, version, workers=self.addresses)
-            except ModuleNotFoundError as error:
+            except Exception as error:
+                if "No module named" not in str(error):
+                    raise
                 raise ImportError(f"a worker cannot import corestack ({error}); install it on all workers") from error
             self._about = [about[address] for address in self.addresses]
             self._hosts = [host for host, _, _ in self._about]
             self._running = [self._submit(rank, _workers.is_free) for rank in range(len(self.addresses))]
             deadline = time.monotonic() + self.start_timeout
             for _ in self._done(self._running):
-                if time.monotonic() > deadline:
-                    raise self._not_started(next(r for r, f in enumerate(self._running) if f.status == "pending"))
+                late = [rank for rank, future in enumerate(self._running) if future.status == "pending"]
+                if late and time.monotonic() > deadline:
+                    raise self._not_started(late[0])
             self._running = []
             yield
         except Exception as error:
@@ -376,8 +379,8 @@ class _Cluster:
             futures += computed
             local.append(found)
         for future in self._done(futures):
-            if future is not None and future.status == "error":
-                future.result()
+            if future is not None and future.status != "finished":
+                raise self._unfinished(future)
         return local
 
     def run(self, rows: _Rows, local: Sequence[list[Any]], arguments: dict[str, Any]) -> list[Any]:
@@ -406,7 +409,9 @@ class _Cluster:
         waiting, deadline = True, time.monotonic() + self.start_timeout
         try:
             for future in self._done(futures):
-                outcome = None if future is None else self._outcome(future)
+                if future is not None and future.status != "finished":
+                    raise self._unfinished(future)
+                outcome = None if future is None else future.result()
                 if isinstance(outcome, _workers.Failure):
                     if outcome.lost is not None:
                         self._lost.add(outcome.lost)
@@ -426,14 +431,15 @@ class _Cluster:
                 raise
         return failures
 
-    def _outcome(self, future: Any) -> Any:
-        """What a rank came to."""
-        if future.status == "finished":
-            return future.result()
-        gone = self._gone()  # with its worker go the rows there
-        if gone is None and future.status == "cancelled":
-            gone = "the task of a rank was cancelled; did another program restart the cluster?"
-        raise future.exception() if gone is None else FileError(gone)
+    def _unfinished(self, future: Any) -> BaseException:
+        """Why a task did not come to its end: it failed, or the rows that it needs went with a worker."""
+        gone = self._gone()
+        if gone is not None:
+            return FileError(gone)
+        if future.status == "error":
+            error: BaseException = future.exception()
+            return error.with_traceback(future.traceback())
+        return Error(f"the task {future.key} was cancelled; did another program restart the cluster?")
 
     def _origin(self, failures: Sequence["_workers.Failure"]) -> BaseException:
         """The failure that the others come from, as an error that names its rank unless it is that of all."""
@@ -446,7 +452,9 @@ class _Cluster:
             return error
         if isinstance(error, Error):
             return type(error)(text)
-        return OutOfMemoryError(text) if isinstance(error, MemoryError) else FileError(text) if isinstance(error, OSError) else Error(text)
+        if isinstance(error, MemoryError):
+            return OutOfMemoryError(text)
+        return FileError(text) if isinstance(error, OSError) else Error(text)
 
     def _for_rank(self, rank: int, arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments with the threads and memory of the rank's worker."""

@@ -70,6 +70,8 @@ class Watch(threading.Thread):
 
 @unittest.skipUnless(da, "needs dask and distributed: apt-get install python3-distributed")
 class Dask(unittest.TestCase):
+    """With one cluster for all."""
+
     @classmethod
     def setUpClass(cls):
         warnings.filterwarnings("ignore", message="make_current is deprecated")
@@ -177,6 +179,12 @@ class Dask(unittest.TestCase):
                 corestack.dask.fit(self.client, self.lazy((400,)), self.y, **QUICK)
         finally:
             self.client.run(break_arrays, False, workers=self.workers[1:2])
+
+    def test_an_error_where_rows_are_computed(self):
+        preds = self.lazy((400,))
+        preds["lda"] = preds["lda"].map_blocks(lambda block: block / {}[0], dtype=float, meta=np.empty((0, 0)))
+        with self.assertRaises(KeyError):
+            corestack.dask.fit(self.client, preds, self.y, **QUICK)
 
     def test_an_error_of_all(self):
         with self.assertRaisesRegex(corestack.ArgumentError, "^[^:]*preset.*nonsense"):

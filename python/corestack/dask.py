@@ -6,6 +6,7 @@
 """
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import time
@@ -34,7 +35,8 @@ except ImportError as error:
 __all__ = ["fit", "predict"]
 
 _SECONDS = 0.5  # between looks at the workers
-_ENDING = 10.0  # seconds that ranks have to end after a failure
+_ANSWER = 2.0  # seconds that a worker has to answer
+_ENDING = 8.0  # seconds that ranks have to end after a failure
 _LEAST_MEMORY = 64 << 20  # of a session
 
 
@@ -303,9 +305,9 @@ class _Cluster:
                 look = time.monotonic() + _SECONDS
             yield found
 
-    def _not_started(self, rank: int) -> Error:
+    def _not_started(self, address: str) -> Error:
         return Error(
-            f"the worker {self.addresses[rank]} did not start its rank within {self.start_timeout:g} s: it is busy with other tasks; "
+            f"the worker {address} did not start its rank within {self.start_timeout:g} s: it is busy with other tasks; "
             "wait for them, or leave it out with workers=[...]"
         )
 
@@ -325,7 +327,7 @@ class _Cluster:
             self._running = [self._submit(rank, _workers.is_free) for rank in range(len(self.addresses))]
             deadline = time.monotonic() + self.start_timeout
             for _ in self._done(self._running):
-                late = [rank for rank, future in enumerate(self._running) if future.status == "pending"]
+                late = [address for address, future in zip(self.addresses, self._running) if future.status == "pending"]
                 if late and time.monotonic() > deadline:
                     raise self._not_started(late[0])
             self._running = []
@@ -345,23 +347,36 @@ class _Cluster:
                 self._tell(_workers.close_post, why)
                 self.client.cancel(pending)
                 self._wait_for_the_end()
-            self._tell(_workers.remove_post)
+            if self._tell(_workers.remove_post) is None:
+                self._tell(_workers.remove_post)
         except (OSError, RuntimeError):  # the scheduler is gone; what has happened is told
             pass
 
     def _wait_for_the_end(self) -> None:
         """Until the ranks have ended, on workers that are there."""
         deadline = time.monotonic() + _ENDING
-        while _workers.RUNNING in self._tell(_workers.phase_of).values() and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            phases = self._tell(_workers.phase_of)
+            if phases is not None and _workers.RUNNING not in phases.values():
+                return
             time.sleep(0.05)
 
-    def _tell(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """What a function of our posts returns on each worker that is there."""
+    def _tell(self, function: Any, *arguments: Any) -> Optional[dict[str, Any]]:
+        """What a function of our posts returns on each worker that is there. None where one does not answer: it ended, and
+        the scheduler does not know yet; the others have run the function."""
         there = self._there()
         if not there:
             return {}
-        told: dict[str, Any] = self.client.run(function, self.job, *arguments, workers=there, on_error="ignore")
-        return told
+
+        async def told() -> Any:
+            run = self.client.run(function, self.job, *arguments, workers=there, on_error="ignore")
+            try:
+                return await asyncio.wait_for(run, _ANSWER)
+            except asyncio.TimeoutError:
+                return None
+
+        found: Optional[dict[str, Any]] = self.client.sync(told)
+        return found
 
     def placed(self, parts: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """The rows of each rank as results that are on its worker, or as they are."""
@@ -419,12 +434,12 @@ class _Cluster:
                         self._tell(_workers.close_post, outcome.text(self._hosts))
                         deadline = time.monotonic() + _ENDING
                     failures.append(outcome)
-                phases = self._tell(_workers.phase_of) if waiting and not failures else {}
-                late = [rank for rank, address in enumerate(self.addresses) if phases.get(address) == _workers.WAITING]
-                waiting = len(late) > 0
+                phases = self._tell(_workers.phase_of) if waiting and not failures else None
+                late = [address for address in self.addresses if phases and phases.get(address) == _workers.WAITING]
+                waiting = waiting and (phases is None or len(late) > 0)
                 if time.monotonic() > deadline and failures:
                     break
-                if time.monotonic() > deadline and waiting:
+                if time.monotonic() > deadline and late:
                     raise self._not_started(late[0])
         except FileError:
             if not failures:

@@ -201,15 +201,6 @@ static cst_status label_model(cst_context *context, const cst_evaluation *e,
     return status;
 }
 
-static cst_status hash(cst_context *context, cst_pool *pool, const char *split, uint64_t *out) {
-    cst_box_split files;
-    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (status == CST_OK)
-        *out = cst_box_split_hash(pool, &files);
-    cst_box_split_close(context, &files);
-    return status;
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
@@ -264,7 +255,7 @@ const cst_task_ops cst_detection_ops = {
     .run = run,
     .free_entry = free_entry,
     .label_model = label_model,
-    .hash = hash,
+    .hash = cst_box_pool_hash,
     .bootstrap = bootstrap,
     .tested = {"AP"},
     .open_model = cst_boxes_open_model,

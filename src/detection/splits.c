@@ -230,3 +230,13 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split) {
     }
     return cst_hash_mix(sum);
 }
+
+cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
+                             uint64_t *out) {
+    cst_box_split files;
+    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
+    if (status == CST_OK)
+        *out = cst_box_split_hash(pool, &files);
+    cst_box_split_close(context, &files);
+    return status;
+}

@@ -4,6 +4,7 @@
  */
 #include "evaluation/method.h"
 
+#include "io/checkpoint.h"
 #include "pipeline/balance.h"
 #include "pipeline/nested.h"
 
@@ -251,7 +252,9 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     } else if (status == CST_OK) {
         cst_method plain = out->method;
         plain.calibrator = CST_CALIBRATOR_NONE;
+        size_t before = cst_checkpoint_enter(context, "calibration");
         status = cst_method_nested(context, &plain, source, seed, own);
+        cst_checkpoint_leave(context, before);
     }
     CST_TRY(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
     cst_free(context, own);
@@ -404,7 +407,8 @@ cst_status cst_method_nested(cst_context *context, const cst_method *method,
                                   &method->settings, &table);
     cst_compact_attach(&shared.view, table);
     nested_job job = {method, &shared, seed, out};
-    CST_TRY(cst_nested_run(context, &shared, seed, nested_task, &job));
+    const cst_fold_result held = {out, (size_t)source->view.classes};
+    CST_TRY(cst_nested_run(context, &shared, seed, nested_task, &job, &held, 1));
     cst_logtable_unshare(context, table);
     return status;
 }

@@ -3,6 +3,8 @@
  */
 #include "pipeline/nested.h"
 
+#include "base/number.h"
+#include "io/checkpoint.h"
 #include "pool/folds.h"
 
 #include <string.h>
@@ -26,26 +28,98 @@ void cst_fold_rows_free(cst_context *context, cst_fold_rows *rows) {
     *rows = (cst_fold_rows){0};
 }
 
+/* ---- all folds ---- */
+
 typedef struct nested_job {
     const cst_training *source;
     uint64_t seed;
     cst_fold_fn fn;
     void *user;
+    const cst_fold_result *results;
+    int32_t count;
+    uint64_t of;   /* what the results of the folds depend on besides the pool and the options */
+    int32_t *left; /* folds to compute */
 } nested_job;
+
+/* A fold's rows of the results. */
+typedef struct fold_part {
+    const nested_job *job;
+    int32_t fold;
+} fold_part;
+
+static void pack_fold(cst_pack *pack, void *object) {
+    const fold_part *part = object;
+    const cst_training *source = part->job->source;
+    for (int32_t r = 0; r < part->job->count; r++) {
+        const cst_fold_result *result = &part->job->results[r];
+        for (int64_t i = 0; i < source->view.rows; i++)
+            if (source->folds[i] == part->fold)
+                cst_pack_raw(pack, result->rows + (size_t)i * result->width,
+                             result->width * sizeof *result->rows);
+    }
+}
+
+static cst_checkpoint_part part_of(fold_part *part, char *name, size_t room) {
+    (void)cst_snprintf(name, room, "rows of fold %d", (int)part->fold);
+    return (cst_checkpoint_part){
+        .name = name, .of = part->job->of, .pack = pack_fold, .object = part};
+}
 
 static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
     const nested_job *job = user;
+    char name[32];
     cst_fold_rows rows;
-    cst_status status = cst_fold_rows_make(worker, job->source, (int32_t)task, job->seed, &rows);
+    fold_part folded = {job, job->left[task]};
+    cst_checkpoint_part part = part_of(&folded, name, sizeof name);
+    part.start = cst_seconds();
+    size_t before = cst_checkpoint_enter(worker, "fold %d", (int)folded.fold);
+    cst_status status = cst_fold_rows_make(worker, job->source, folded.fold, job->seed, &rows);
     CST_TRY(job->fn(worker, job->user, &rows));
     cst_fold_rows_free(worker, &rows);
+    cst_checkpoint_leave(worker, before);
+    if (status == CST_OK && job->count > 0) {
+        cst_checkpoint_keep(worker, &part);
+        before = cst_checkpoint_enter(worker, "fold %d", (int)folded.fold);
+        cst_checkpoint_inside_done(worker);
+        cst_checkpoint_leave(worker, before);
+    }
+    return status;
+}
+
+/* Fills the results of the folds that are kept; *left are the others. */
+static cst_status take_folds(cst_context *context, nested_job *job, int64_t *left) {
+    const cst_training *source = job->source;
+    const int64_t shape[] = {source->view.rows, source->view.members, source->view.classes,
+                             source->fold_count, (int64_t)job->seed};
+    cst_status status = CST_OK;
+    *left = 0;
+    if (cst_checkpoint_on(context))
+        job->of = cst_checkpoint_of(cst_checkpoint_of(0, shape, sizeof shape), source->folds,
+                                    (size_t)source->view.rows * sizeof *source->folds);
+    for (int32_t f = 0; status == CST_OK && f < source->fold_count; f++) {
+        char name[32];
+        fold_part folded = {job, f};
+        cst_checkpoint_part part = part_of(&folded, name, sizeof name);
+        if (job->count > 0)
+            status = cst_checkpoint_take(context, &part);
+        if (!part.taken)
+            job->left[(*left)++] = f;
+    }
     return status;
 }
 
 cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
-                          cst_fold_fn fn, void *user) {
-    nested_job job = {source, seed, fn, user};
-    return cst_parallel_long(context, source->fold_count, nested_task, &job);
+                          cst_fold_fn fn, void *user, const cst_fold_result *results,
+                          int32_t count) {
+    int64_t left = 0;
+    nested_job job = {source, seed, fn, user, results, count, 0, NULL};
+    size_t before = cst_checkpoint_enter(context, "nested");
+    job.left = cst_alloc(context, (size_t)source->fold_count, sizeof *job.left);
+    cst_status status = job.left ? take_folds(context, &job, &left) : CST_ERROR_MEMORY;
+    CST_TRY(cst_parallel_long(context, left, nested_task, &job));
+    cst_free(context, job.left);
+    cst_checkpoint_leave(context, before);
+    return status;
 }
 
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,

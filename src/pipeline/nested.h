@@ -21,10 +21,19 @@ cst_status cst_fold_rows_make(cst_context *context, const cst_training *source, 
                               uint64_t seed, cst_fold_rows *out);
 void cst_fold_rows_free(cst_context *context, cst_fold_rows *rows);
 
-/* Calls `fn` for every fold, folds in parallel. */
+/* What a function writes for each held row of a fold. */
+typedef struct cst_fold_result {
+    float *rows; /* [rows of the source][width] */
+    size_t width;
+} cst_fold_result;
+
+/* Calls `fn` for every fold, folds in parallel. With checkpoints (io/checkpoint.h) folds whose
+ * results [count] are kept are not computed again; without results, what `fn` itself keeps is.
+ * results: all that `fn` writes, or none. */
 typedef cst_status (*cst_fold_fn)(cst_context *worker, void *user, const cst_fold_rows *rows);
 cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
-                          cst_fold_fn fn, void *user);
+                          cst_fold_fn fn, void *user, const cst_fold_result *results,
+                          int32_t count);
 
 /* Puts the rows of a fold, from [held rows][width], at their places in to [rows][width]. */
 void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,

@@ -4,6 +4,7 @@
  */
 #include "pipeline/stages.h"
 
+#include "io/checkpoint.h"
 #include "pipeline/nested.h"
 
 #include "pipeline/balance.h"
@@ -601,7 +602,9 @@ static cst_status nested_rows(cst_context *context, const cst_view *view, const 
     memcpy(own, folds, (size_t)view->rows * sizeof *own);
     const cst_training source = {.view = *view, .folds = own, .fold_count = fold_count};
     nested_job job = {view, folds, costs, settings, out};
-    cst_status status = cst_nested_run(context, &source, settings->seed, nested_task, &job);
+    const cst_fold_result held = {out, (size_t)view->classes};
+    cst_status status =
+        cst_nested_run(context, &source, settings->seed, nested_task, &job, &held, 1);
     cst_free(context, own);
     return status;
 }
@@ -620,7 +623,9 @@ static cst_status add_domains(cst_context *context, const cst_view *view, const 
         return cst_fail(context, CST_ERROR_LIMIT, "the held-out predictions overflow");
     float *held = cst_alloc(context, cells, sizeof *held);
     cst_status status = held ? cst_stage(context, "domains") : CST_ERROR_MEMORY;
+    size_t before = cst_checkpoint_enter(context, "domains");
     CST_TRY(nested_rows(context, view, folds, fold_count, costs, &plain, held));
+    cst_checkpoint_leave(context, before);
     CST_TRY(cst_domain_layer_fit(context, view, folds, fold_count, settings, held, &out->domain));
     if (status == CST_OK && out->domain.used)
         out->fit.model->domains = out->domain.map;

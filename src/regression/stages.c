@@ -365,5 +365,10 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
 cst_status cst_value_stages_nested(cst_context *context, const cst_training *source,
                                    const cst_settings *settings, cst_value_result *out) {
     nested_job job = {source, settings, out};
-    return cst_nested_run(context, source, settings->seed, nested_task, &job);
+    size_t width = (size_t)source->view.classes;
+    cst_fold_result held[2 + CST_COVERAGE_LEVELS] = {{out->mean, width}, {out->variance, width}};
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+        held[2 + l] = (cst_fold_result){out->half[l], width};
+    return cst_nested_run(context, source, settings->seed, nested_task, &job, held,
+                          2 + CST_COVERAGE_LEVELS);
 }

@@ -166,7 +166,7 @@ cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting,
                                   &nesting->method->settings, &table);
     cst_compact_attach(&shared.view, table);
     fold_job job = {nesting, &shared, out};
-    CST_TRY(cst_nested_run(context, &shared, nesting->settings->seed, fit_fold, &job));
+    CST_TRY(cst_nested_run(context, &shared, nesting->settings->seed, fit_fold, &job, NULL, 0));
     cst_logtable_unshare(context, table);
     for (size_t f = 0; status == CST_OK && f < folds; f++)
         out->places[f] = &out->fits[f];

@@ -1,0 +1,313 @@
+/*
+ * The folder of checkpoints. See the header.
+ */
+#define _DEFAULT_SOURCE /* flock, realpath */
+#include "io/checkpoint_folder.h"
+
+#include "base/buffer.h"
+#include "base/retry.h"
+#include "io/output.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+static const char LOCK[] = "lock";
+static const char RUN[] = "run";
+static const char PART[] = ".part";
+static const char TITLE[] = "corestack checkpoint 1\n";
+static const char MADE[] = "folder made by the run\n"; /* the last line, where it was */
+enum { RUN_BYTES_MAX = 16 << 20, HOST_CHARS = 256, SHOWN = 100 };
+
+static cst_status failed(cst_context *context, const char *path, const char *what) {
+    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: %s failed: %s", path, what,
+                    strerror(errno));
+}
+
+/* ---- names ---- */
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name);
+    size_t tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* Whether a run may have put it there: also what a killed one has left of a file. */
+static bool is_ours(const char *name) {
+    return strcmp(name, LOCK) == 0 || strcmp(name, RUN) == 0 || ends_with(name, PART) ||
+           strncmp(name, "run.tmp.", 8) == 0 || strstr(name, ".part.tmp.");
+}
+
+static bool is_self(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* A name as a file's: letters, digits, '-' and '.', which stands for '/'. */
+static void plain_name(char *name) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+    for (; *name; name++)
+        if (*name == '/')
+            *name = '.';
+        else if (!strchr(letters, *name))
+            *name = '-';
+}
+
+char *cst_checkpoint_path(cst_context *context, const cst_checkpoint_folder *folder,
+                          const char *name) {
+    char *path = cst_format(context, "%s/%s%s", folder->path, name, PART);
+    if (path)
+        plain_name(path + strlen(folder->path) + 1);
+    return path;
+}
+
+/* ---- who is in it ---- */
+
+/* Says which process has the folder, as far as it has said so. */
+static cst_status fail_busy(cst_context *context, const cst_checkpoint_folder *folder) {
+    char text[HOST_CHARS + 32] = "";
+    ssize_t got = cst_pread(folder->lock, text, sizeof text - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "checkpoint folder %s: another run is using it%s%s; wait for it to end, or "
+                    "give another folder",
+                    folder->path, *text ? ": " : "", text);
+}
+
+/* The lock is held until it is closed, so also by nobody when the process has been killed. Where
+ * the file system knows no locks, whole files that are renamed still keep runs apart. */
+static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder) {
+    enum { TRIES = 10 };
+    for (int i = 0; i < TRIES; i++) {
+        struct stat info;
+        char host[HOST_CHARS] = "?";
+        char text[HOST_CHARS + 32];
+        folder->lock =
+            cst_open_at(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (folder->lock < 0)
+            return failed(context, folder->path, "opening its lock");
+        if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            return fail_busy(context, folder);
+        if (fstat(folder->lock, &info) == 0 && info.st_nlink > 0) {
+            (void)gethostname(host, sizeof host - 1);
+            (void)cst_snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+            if (ftruncate(folder->lock, 0) == 0)
+                (void)!write(folder->lock, text, strlen(text)); /* only for a message */
+            return CST_OK;
+        }
+        (void)close(folder->lock); /* a run that ended has removed it in between */
+        folder->lock = -1;
+    }
+    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: its lock disappears again and "
+                    "again", folder->path);
+}
+
+/* ---- whose parts are in it ---- */
+
+/* Counts the parts; refuses files of something else where no run has written about itself. */
+static cst_status look_inside(cst_context *context, bool described, cst_checkpoint_folder *folder) {
+    DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
+    if (!entries)
+        return failed(context, folder->path, "listing it");
+    cst_status status = CST_OK;
+    for (const struct dirent *entry; (entry = cst_next_entry(entries)) != NULL;) {
+        if (is_self(entry->d_name))
+            continue;
+        folder->parts += ends_with(entry->d_name, PART);
+        if (!described && !is_ours(entry->d_name) && status == CST_OK)
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "checkpoint folder %s: it holds other files, such as '%.100s'; give "
+                              "a new or an empty folder",
+                              folder->path, entry->d_name);
+    }
+    (void)closedir(entries);
+    return status;
+}
+
+/* The text of `run`, for cst_free; NULL where there is none. */
+static cst_status read_run(cst_context *context, const cst_checkpoint_folder *folder, char **out) {
+    struct stat info;
+    *out = NULL;
+    int fd = cst_open_at(folder->at, RUN, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return errno == ENOENT ? CST_OK : failed(context, folder->path, "opening its file run");
+    cst_status status = CST_OK;
+    size_t done = 0;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < RUN_BYTES_MAX) {
+        size_t size = (size_t)info.st_size;
+        char *text = cst_alloc(context, size + 1, 1);
+        ssize_t got = 1;
+        while (text && got > 0 && done < size) {
+            got = cst_pread(fd, text + done, size - done, (off_t)done);
+            done += got > 0 ? (size_t)got : 0;
+        }
+        status = text ? CST_OK : CST_ERROR_MEMORY;
+        *out = text;
+    }
+    (void)close(fd);
+    return status;
+}
+
+/* The length of a line, and of what is before its '='. */
+static int line_length(const char *line) {
+    return (int)strcspn(line, "\n");
+}
+static int key_length(const char *line) {
+    int key = (int)strcspn(line, "=\n");
+    return key < SHOWN ? key : SHOWN;
+}
+static const char *value_of(const char *line) {
+    line += strcspn(line, "=\n");
+    return *line == '=' ? line + 1 : line;
+}
+static int value_length(const char *line) {
+    int length = line_length(value_of(line));
+    return length < SHOWN ? length : SHOWN;
+}
+
+/* The first line that is not the same says why parts of that run cannot be used. */
+static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *folder,
+                             const char *there, const char *here) {
+    while (line_length(there) == line_length(here) && *there && *here &&
+           strncmp(there, here, (size_t)line_length(there) + 1) == 0) {
+        there += line_length(there) + 1;
+        here += line_length(here) + 1;
+    }
+    const char *named = *here ? here : there;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "checkpoint folder %s: it holds parts of another fit: its %.*s is '%.*s', here "
+                    "it is '%.*s'; repeat the command of that fit to go on with it, or give "
+                    "another folder, or remove this one",
+                    folder->path, key_length(named), named, value_length(there), value_of(there),
+                    value_length(here), value_of(here));
+}
+
+/* Whether a text is one of ours that is complete; `made` of the folder from its last line, which is
+ * cut off. */
+static bool understand(char *text, cst_checkpoint_folder *folder) {
+    size_t title = sizeof TITLE - 1;
+    if (!text || strncmp(text, TITLE, title) != 0)
+        return false;
+    folder->made = folder->made || ends_with(text, MADE);
+    if (ends_with(text, MADE))
+        text[strlen(text) - (sizeof MADE - 1)] = '\0';
+    return ends_with(text, "\n");
+}
+
+static cst_status write_run(cst_context *context, const cst_checkpoint_folder *folder,
+                            const char *run) {
+    cst_output_file *output = NULL;
+    char *path = cst_format(context, "%s/%s", folder->path, RUN);
+    cst_status status = path ? cst_output_open(context, &output, path) : CST_ERROR_MEMORY;
+    CST_TRY(cst_output_write(context, output, TITLE, sizeof TITLE - 1));
+    CST_TRY(cst_output_write(context, output, run, strlen(run)));
+    if (folder->made)
+        CST_TRY(cst_output_write(context, output, MADE, sizeof MADE - 1));
+    if (status == CST_OK)
+        status = cst_output_commit(context, output);
+    else
+        cst_output_abort(context, output);
+    cst_free(context, path);
+    return status;
+}
+
+/* Compares what `run` says with what is there, and writes it where nothing is. */
+static cst_status settle_run(cst_context *context, cst_checkpoint_folder *folder, const char *run) {
+    char *text = NULL;
+    cst_status status = read_run(context, folder, &text);
+    bool described = status == CST_OK && understand(text, folder);
+    CST_TRY(look_inside(context, text != NULL, folder));
+    if (status == CST_OK && described && strcmp(text + sizeof TITLE - 1, run) != 0)
+        status = fail_other(context, folder, text + sizeof TITLE - 1, run);
+    if (status == CST_OK && !described)
+        status = write_run(context, folder, run);
+    cst_free(context, text);
+    return status;
+}
+
+/* ---- opening and closing ---- */
+
+static cst_status open_there(cst_context *context, const char *path, cst_checkpoint_folder *out) {
+    char *real = realpath(path, NULL);
+    if (!real)
+        return failed(context, path, "opening it");
+    out->path = cst_strdup(context, real);
+    free(real);
+    if (!out->path)
+        return CST_ERROR_MEMORY;
+    out->at = cst_open_file(out->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (out->at >= 0)
+        return CST_OK;
+    if (errno == ENOTDIR)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "checkpoint folder %s: it is not a folder; give another", path);
+    return failed(context, path, "opening it");
+}
+
+cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
+                                      cst_checkpoint_folder *out) {
+    *out = (cst_checkpoint_folder){.at = -1, .lock = -1};
+    bool made = cst_make_folder(path, 0777) == 0;
+    if (!made && errno == ENOENT)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "checkpoint folder %s: the folder that it is to be in does not exist; "
+                        "create it first",
+                        path);
+    if (!made && errno != EEXIST)
+        return failed(context, path, "creating it");
+    cst_status status = open_there(context, path, out);
+    out->made = made;
+    bool locked = status == CST_OK && faccessat(out->at, LOCK, F_OK, 0) == 0;
+    CST_TRY(take_lock(context, out));
+    locked = locked || status != CST_OK;
+    CST_TRY(settle_run(context, out, run));
+    if (status == CST_OK)
+        return CST_OK;
+    if (!locked) /* the lock is new, and nothing else of a run may be there */
+        (void)cst_remove_at(out->at, LOCK, 0);
+    if (made)
+        (void)cst_remove_folder(path);
+    cst_checkpoint_folder_close(context, out);
+    return status;
+}
+
+void cst_checkpoint_folder_close(cst_context *context, cst_checkpoint_folder *folder) {
+    if (!folder->path)
+        return;
+    if (folder->lock >= 0)
+        (void)close(folder->lock);
+    if (folder->at >= 0)
+        (void)close(folder->at);
+    cst_free(context, folder->path);
+    *folder = (cst_checkpoint_folder){.at = -1, .lock = -1};
+}
+
+/* Twice, as entries may be passed over while others go. */
+void cst_checkpoint_folder_remove(const cst_checkpoint_folder *folder, const char *scope) {
+    char start[256];
+    (void)cst_snprintf(start, sizeof start, "%s", scope);
+    plain_name(start);
+    DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
+    for (int turn = 0; entries && turn < 2; turn++) {
+        rewinddir(entries);
+        for (const struct dirent *entry; (entry = cst_next_entry(entries)) != NULL;)
+            if (strncmp(entry->d_name, start, strlen(start)) == 0 &&
+                (ends_with(entry->d_name, PART) || strstr(entry->d_name, ".part.tmp.")))
+                (void)cst_remove_at(folder->at, entry->d_name, 0);
+    }
+    if (entries)
+        (void)closedir(entries);
+}
+
+void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *folder) {
+    if (!folder->path)
+        return;
+    cst_checkpoint_folder_remove(folder, "");
+    (void)cst_remove_at(folder->at, RUN, 0);
+    (void)cst_remove_at(folder->at, LOCK, 0);
+    if (folder->made)
+        (void)cst_remove_folder(folder->path); /* where nothing else is in it */
+    cst_checkpoint_folder_close(context, folder);
+}

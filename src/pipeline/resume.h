@@ -1,0 +1,24 @@
+/*
+ * Where a fit goes on from what was kept of it: what its parts depend on, as a text that is
+ * compared with that of the run before. Between loading and fitting. io/checkpoint.h.
+ */
+#ifndef CST_PIPELINE_RESUME_H
+#define CST_PIPELINE_RESUME_H
+
+#include "pipeline/training.h"
+
+/* A fit, as its caller named it. */
+typedef struct cst_resume {
+    cst_pool *pool; /* with the split loaded */
+    const char *split;
+    const char *method; /* NULL: the preset of the options */
+    const cst_options *options;
+    /* One number for what is in a split. */
+    cst_status (*hash)(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
+} cst_resume;
+
+/* From here on parts are kept, where the context has a folder for them, until cst_checkpoint_stop.
+ * A fit inside another one is part of that. */
+cst_status cst_fit_resume(cst_context *context, const cst_resume *fit);
+
+#endif

@@ -4,7 +4,9 @@
 #include "pipeline/nested.h"
 
 #include "base/number.h"
+#include "base/ranks.h"
 #include "io/checkpoint.h"
+#include "learners/compact.h"
 #include "pool/folds.h"
 
 #include <string.h>
@@ -39,6 +41,7 @@ typedef struct nested_job {
     int32_t count;
     uint64_t of;   /* what the results of the folds depend on besides the pool and the options */
     int32_t *left; /* folds to compute */
+    bool by_ranks; /* each by one rank: kept when all ranks have its results */
 } nested_job;
 
 /* A fold's rows of the results. */
@@ -65,24 +68,29 @@ static cst_checkpoint_part part_of(fold_part *part, char *name, size_t room) {
         .name = name, .of = part->job->of, .pack = pack_fold, .object = part};
 }
 
+static void keep_fold(cst_context *worker, const nested_job *job, int32_t fold, double start) {
+    char name[32];
+    fold_part folded = {job, fold};
+    cst_checkpoint_part part = part_of(&folded, name, sizeof name);
+    part.start = start;
+    cst_checkpoint_keep(worker, &part);
+    size_t before = cst_checkpoint_enter(worker, "fold %d", (int)fold);
+    cst_checkpoint_inside_done(worker);
+    cst_checkpoint_leave(worker, before);
+}
+
 static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
     const nested_job *job = user;
-    char name[32];
+    int32_t fold = job->left[task];
+    double start = cst_seconds();
     cst_fold_rows rows;
-    fold_part folded = {job, job->left[task]};
-    cst_checkpoint_part part = part_of(&folded, name, sizeof name);
-    part.start = cst_seconds();
-    size_t before = cst_checkpoint_enter(worker, "fold %d", (int)folded.fold);
-    cst_status status = cst_fold_rows_make(worker, job->source, folded.fold, job->seed, &rows);
+    size_t before = cst_checkpoint_enter(worker, "fold %d", (int)fold);
+    cst_status status = cst_fold_rows_make(worker, job->source, fold, job->seed, &rows);
     CST_TRY(job->fn(worker, job->user, &rows));
     cst_fold_rows_free(worker, &rows);
     cst_checkpoint_leave(worker, before);
-    if (status == CST_OK && job->count > 0) {
-        cst_checkpoint_keep(worker, &part);
-        before = cst_checkpoint_enter(worker, "fold %d", (int)folded.fold);
-        cst_checkpoint_inside_done(worker);
-        cst_checkpoint_leave(worker, before);
-    }
+    if (status == CST_OK && job->count > 0 && !job->by_ranks)
+        keep_fold(worker, job, fold, start);
     return status;
 }
 
@@ -108,15 +116,94 @@ static cst_status take_folds(cst_context *context, nested_job *job, int64_t *lef
     return status;
 }
 
+/* ---- each fold by one rank ---- */
+
+/* Whether each rank should take folds of its own: where passes over the rows are not worth dividing
+ * or, of a regression, are not divided. Its rank then needs all rows of the table. */
+static bool folds_by_ranks(const cst_context *context, const nested_job *job, int64_t left) {
+    const cst_view *view = &job->source->view;
+    const cst_compact *table = cst_compact_of(view);
+    double numbers = (double)view->rows * (double)view->members * (double)view->classes;
+    bool whole = !table || table->last - table->first == cst_block_count(table->rows);
+    return cst_ranks_share(context) && left > 1 && job->count > 0 && whole &&
+           (view->targets || !cst_ranks_worth(context, numbers));
+}
+
+/* Gives every rank a fold's rows of the results, which `owner` has. */
+static cst_status share_fold(cst_context *context, cst_status status, const nested_job *job,
+                             int32_t fold, int owner) {
+    const cst_training *source = job->source;
+    int ranks = cst_context_ranks(context);
+    int64_t rows = 0;
+    size_t width = 0;
+    for (int64_t i = 0; i < source->view.rows; i++)
+        rows += source->folds[i] == fold;
+    for (int32_t r = 0; r < job->count; r++)
+        width += job->results[r].width;
+    int64_t *bounds = cst_alloc(context, (size_t)ranks + 1, sizeof *bounds);
+    float *all = cst_alloc_counted(context, (size_t)rows * width, sizeof *all);
+    if (status == CST_OK && (!bounds || !all))
+        status = CST_ERROR_MEMORY;
+    for (int r = 0; bounds && r <= ranks; r++)
+        bounds[r] = r > owner ? rows : 0;
+    float *part = all;
+    for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
+        size_t bytes = job->results[r].width * sizeof *part;
+        for (int64_t i = 0; cst_context_rank(context) == owner && i < source->view.rows; i++) {
+            if (source->folds[i] != fold)
+                continue;
+            memcpy(part, job->results[r].rows + (size_t)i * job->results[r].width, bytes);
+            part += job->results[r].width;
+        }
+    }
+    status = cst_ranks_fill_parts(context, status, all, width * sizeof *all, bounds);
+    part = all;
+    for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
+        cst_fold_scatter(source->folds, source->view.rows, fold, job->results[r].width, part,
+                         job->results[r].rows);
+        part += (size_t)rows * job->results[r].width;
+    }
+    cst_free(context, all);
+    cst_free(context, bounds);
+    return status;
+}
+
+/* As many folds at a time as there are ranks. */
+static cst_status run_by_ranks(cst_context *context, nested_job *job, int64_t left) {
+    int ranks = cst_context_ranks(context);
+    int rank = cst_context_rank(context);
+    cst_status status = cst_stage(context, "nested evaluation, each fold by one rank");
+    job->by_ranks = true;
+    for (int64_t at = 0; status == CST_OK && at < left; at += ranks) {
+        int64_t wave = left - at < ranks ? left - at : ranks;
+        double start = cst_seconds();
+        cst_mute(context, true);
+        cst_ranks_alone(context, true);
+        if (rank < wave)
+            status = nested_task(context, job, at + rank);
+        cst_ranks_alone(context, false);
+        cst_mute(context, false);
+        status = share_fold(context, status, job, job->left[at], 0);
+        for (int r = 1; status == CST_OK && r < wave; r++)
+            status = share_fold(context, status, job, job->left[at + r], r);
+        for (int r = 0; status == CST_OK && r < wave; r++)
+            keep_fold(context, job, job->left[at + r], start);
+    }
+    return status;
+}
+
 cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
                           cst_fold_fn fn, void *user, const cst_fold_result *results,
                           int32_t count) {
     int64_t left = 0;
-    nested_job job = {source, seed, fn, user, results, count, 0, NULL};
+    nested_job job = {
+        .source = source, .seed = seed, .fn = fn, .user = user, .results = results, .count = count};
     size_t before = cst_checkpoint_enter(context, "nested");
     job.left = cst_alloc(context, (size_t)source->fold_count, sizeof *job.left);
     cst_status status = job.left ? take_folds(context, &job, &left) : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_long(context, left, nested_task, &job));
+    CST_TRY(folds_by_ranks(context, &job, left)
+                ? run_by_ranks(context, &job, left)
+                : cst_parallel_long(context, left, nested_task, &job));
     cst_free(context, job.left);
     cst_checkpoint_leave(context, before);
     return status;

@@ -252,11 +252,12 @@ static cst_status exchange(cst_context *context, cst_status status, exchange_kin
         return status != CST_OK ? status : cst_fail(context, CST_ERROR_IO, "%s", context->error);
     if (status != CST_OK)
         bytes = fail_message(message, status, calls->rank, calls->host, context->error);
-    ranks->rounds++;
-    ranks->bytes += bytes;
+    double start = cst_seconds();
+    size_t sent = bytes;
     int failed = calls->allreduce
                      ? calls->allreduce(calls->self, message, &bytes, capacity, merge, m)
                      : reduce_gathered(context, message, &bytes, capacity, m);
+    cst_traffic_round(&ranks->traffic, sent, failed ? 0 : bytes, cst_seconds() - start);
     if (failed)
         return broken(context);
     *count = bytes - sizeof *message;
@@ -286,9 +287,13 @@ static cst_status agree(cst_context *context, cst_status status, exchange_kind k
 static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
     cst_ranks *ranks = &context->ranks;
     const cst_collectives *calls = &ranks->calls;
-    ranks->rounds++;
-    ranks->bytes += counts[calls->rank];
+    double start = cst_seconds();
+    uint64_t total = 0;
+    for (int r = 0; r < calls->size; r++)
+        total += counts[r];
     int failed = calls->allgather(calls->self, part, counts[calls->rank], all, counts);
+    cst_traffic_round(&ranks->traffic, counts[calls->rank], failed ? 0 : total,
+                      cst_seconds() - start);
     return failed ? broken(context) : CST_OK;
 }
 
@@ -530,8 +535,31 @@ int cst_context_ranks(const cst_context *context) {
 void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
+    const cst_traffic *traffic = &context->ranks.traffic;
+    uint64_t sum[2] = {0, 0};
+    for (int32_t i = 0; i < traffic->count; i++) {
+        sum[0] += traffic->part[i].sent;
+        sum[1] += traffic->part[i].rounds;
+    }
     if (bytes)
-        *bytes = context->ranks.bytes;
+        *bytes = sum[0];
     if (rounds)
-        *rounds = context->ranks.rounds;
+        *rounds = sum[1];
+}
+
+int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity) {
+    if (!CST_ALIVE(context, CONTEXT) || context->ranks.calls.size < 1)
+        return 0;
+    cst_traffic *traffic = &context->ranks.traffic;
+    cst_traffic_settle(traffic);
+    for (int32_t i = 0; out && i < traffic->count && i < capacity; i++) {
+        const cst_traffic_part *part = &traffic->part[i];
+        out[i] = (cst_stage_traffic){.stage = part->stage,
+                                     .sent = part->sent,
+                                     .received = part->received,
+                                     .rounds = part->rounds,
+                                     .seconds = part->seconds,
+                                     .waiting = part->waiting};
+    }
+    return traffic->count;
 }

@@ -3,8 +3,8 @@
  */
 #include "pipeline/whole.h"
 
-#include "base/ranks.h"
 #include "pipeline/refits.h"
+#include "pipeline/scaled.h"
 
 #include <string.h>
 
@@ -161,133 +161,15 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
 
 /* ---- the log-linear pool of scaled members ---- */
 
-/* Copies of the members after scaling, and the view of them. */
-typedef struct scaled_view {
-    cst_view view;
-    float *all;     /* [members][rows * classes] */
-    float **copies; /* [members]: into `all` */
-    int32_t *labels;
-    double *weights;
-} scaled_view;
-
-static void free_scaled(cst_context *context, scaled_view *s) {
-    cst_free(context, s->all);
-    cst_free(context, s->copies);
-    cst_free(context, s->labels);
-    cst_free(context, s->weights);
-}
-
-typedef struct scale_job {
-    const cst_view *view;
-    const cst_meta_spec *spec;
-    const cst_calibrator *near; /* [members], or NULL */
-    scaled_view *scaled;
-    cst_calibrator *scaling;
-    double *numbers; /* [members][numbers_of]: of `scaling`, for the other ranks; or NULL */
-} scale_job;
-
-static size_t numbers_of(const cst_view *view) {
-    return 1 + 2 * (size_t)view->classes;
-}
-
-/* Replaces p by softmax(factor p), whose logarithm is factor p but for a constant of the row. */
-static cst_status exponentiate(cst_context *context, double factor, int64_t rows, int32_t classes,
-                               float *p) {
-    int64_t piece = rows < CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
-    double *wide = cst_alloc(context, (size_t)piece * (size_t)classes, sizeof *wide);
-    if (!wide)
-        return CST_ERROR_MEMORY;
-    for (int64_t first = 0; first < rows; first += piece) {
-        int64_t count = rows - first < piece ? rows - first : piece;
-        float *from = p + first * classes;
-        for (int64_t j = 0; j < count * classes; j++)
-            wide[j] = factor * (double)from[j];
-        cst_softmax_rows(count, classes, wide);
-        for (int64_t j = 0; j < count * classes; j++)
-            from[j] = (float)wide[j];
-    }
-    cst_free(context, wide);
-    return CST_OK;
-}
-
-static cst_status scale_task(cst_context *context, void *user, int64_t task) {
-    const scale_job *job = user;
-    const cst_view *view = job->view;
-    float *copy = job->scaled->copies[task];
-    cst_status status = cst_view_copy(context, view, (int32_t)task, copy);
-    if (status == CST_OK && job->spec->linear > 0)
-        return exponentiate(context, job->spec->linear, view->rows, view->classes, copy);
-    CST_TRY(cst_calibrator_fit_shrunk(context, job->spec->scaling, view, copy,
-                                      job->near ? &job->near[task] : NULL, &job->scaling[task]));
-    CST_TRY(cst_calibrator_apply(context, &job->scaling[task], copy, view->rows));
-    if (status == CST_OK && job->numbers)
-        cst_calibrator_pack(&job->scaling[task], job->numbers + (size_t)task * numbers_of(view));
-    return status;
-}
-
-/* Scales every member; ranks take some of the members each. */
-static cst_status scale_members(cst_context *context, scale_job *job) {
-    const cst_view *view = job->view;
-    bool fitted = job->spec->linear <= 0;
-    size_t members = (size_t)view->members;
-    size_t cells = (size_t)view->rows * (size_t)view->classes * sizeof(float);
-    cst_status status = CST_OK;
-    if (fitted && cst_ranks_share(context)) {
-        job->numbers = cst_alloc(context, members * numbers_of(view), sizeof *job->numbers);
-        status = job->numbers ? CST_OK : CST_ERROR_MEMORY;
-    }
-    const cst_share filled[] = {
-        cst_share_tasks(job->scaled->all, view->members, cells),
-        cst_share_tasks(job->numbers, view->members, numbers_of(view) * sizeof *job->numbers)};
-    CST_TRY(
-        cst_parallel_fill(context, view->members, scale_task, job, filled, job->numbers ? 2 : 1));
-    for (int32_t k = 0; status == CST_OK && job->numbers && k < view->members; k++)
-        if (job->scaling[k].classes == 0) /* another rank's */
-            status = cst_calibrator_unpack(context, job->spec->scaling, view->classes,
-                                           job->numbers + (size_t)k * numbers_of(view),
-                                           &job->scaling[k]);
-    cst_free(context, job->numbers);
-    return status;
-}
-
-static cst_status make_scaled(cst_context *context, const cst_view *view, const cst_meta_spec *spec,
-                              const cst_calibrator *near, cst_calibrator *scaling,
-                              scaled_view *out) {
-    size_t rows = (size_t)view->rows;
-    *out = (scaled_view){0};
-    size_t cells = rows * (size_t)view->classes;
-    out->all = cst_alloc(context, (size_t)view->members, cells * sizeof *out->all);
-    out->copies = cst_alloc(context, (size_t)view->members, sizeof *out->copies);
-    out->labels = cst_alloc(context, rows, sizeof *out->labels);
-    out->weights = cst_alloc(context, view->weights ? rows : 0, sizeof *out->weights);
-    if (!out->all || !out->copies || !out->labels || !out->weights)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++) {
-        out->labels[i] = cst_view_label(view, i);
-        if (view->weights)
-            out->weights[i] = cst_view_weight(view, i);
-    }
-    for (int32_t k = 0; k < view->members; k++)
-        out->copies[k] = out->all + (size_t)k * cells;
-    scale_job job = {.view = view, .spec = spec, .near = near, .scaled = out, .scaling = scaling};
-    cst_status status = scale_members(context, &job);
-    out->view = (cst_view){.rows = view->rows,
-                           .classes = view->classes,
-                           .members = view->members,
-                           .data = (const float *const *)out->copies,
-                           .labels = out->labels,
-                           .weights = view->weights ? out->weights : NULL,
-                           .weight_scale = 1};
-    return status;
-}
-
 static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
                              int32_t fold_count, const cst_settings *settings,
                              const cst_learner *near, cst_refits *refits, int32_t at,
                              cst_learner *out) {
     const cst_view *view = &part->view;
     size_t members = (size_t)view->members;
-    scaled_view scaled = {0};
+    cst_scaled scaled = {0};
+    const cst_scaled_spec scaling = {
+        .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
     cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
@@ -310,15 +192,14 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
         options.prior_weights = LINEAR_PRIOR;
     if (near)
         options.tolerance = 1e-4;
-    CST_TRY(
-        make_scaled(context, view, spec, near ? near->own->scaling : NULL, own->scaling, &scaled));
+    CST_TRY(cst_scaled_make(context, view, &scaling, own->scaling, &scaled));
     CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
                                own->mix, &pool, NULL));
     CST_TRY(cst_loglinear_learner(context, &pool, out));
     if (status == CST_OK && refits)
         status = cst_refits_add_loglinear(context, refits, &pool, &options, at);
     cst_loglinear_free(context, &pool);
-    free_scaled(context, &scaled);
+    cst_scaled_free(context, &scaled);
     return status;
 }
 

@@ -541,21 +541,12 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
     return bytes > share;
 }
 
-/* The rows that this rank works on, and some beyond: parts of the rows, as those of folds, are
- * divided at about the same places. */
+/* The rows that this rank keeps, of all conditions. */
 static void own_rows(const cst_context *context, const cst_pool *pool, int32_t split,
                      load_job *job) {
-    const int64_t beyond = 16;
     int32_t conditions = pool->manifest->splits[split].condition_count;
-    int64_t rows = pool->splits[split].rows * (conditions > 0 ? conditions : 1);
-    int64_t blocks = cst_block_count(rows);
-    int64_t first = 0;
-    int64_t last = 0;
-    cst_ranks_part(context, blocks, 1, &first, &last);
-    first = first > beyond ? first - beyond : 0;
-    last = last + beyond < blocks ? last + beyond : blocks;
-    job->kept_first = first * CST_BLOCK_ROWS;
-    job->kept_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
+    cst_store_near(context, pool->splits[split].rows * (conditions > 0 ? conditions : 1),
+                   &job->kept_first, &job->kept_end);
 }
 
 /* A few bytes at the beginning and at the end of a file, and its size. */

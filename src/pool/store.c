@@ -3,11 +3,16 @@
  */
 #include "pool/store.h"
 
+#include "base/ranks.h"
+
 #include <string.h>
 
 /* Rows between two wanted ones that are read along rather than skipped: a read has a cost of its
  * own. In bytes of float32. */
 enum { GAP_BYTES = 1 << 15, PIECE_FLOATS = 1 << 18 };
+
+/* Blocks beyond those of this rank that are kept on either side: an eighth, within these limits. */
+enum { NEAR_LEAST = 4, NEAR_MOST = 16 };
 
 cst_status cst_store_create(cst_context *context, int32_t count, int32_t classes, cst_store **out) {
     cst_store *store = cst_alloc(context, 1, sizeof *store);
@@ -58,11 +63,22 @@ cst_status cst_store_read(cst_context *context, const cst_store *store, int32_t 
     return entry->read(context, entry->source, first, count, out);
 }
 
+void cst_store_near(const cst_context *context, int64_t rows, int64_t *first, int64_t *end) {
+    int64_t blocks = cst_block_count(rows);
+    int64_t last = 0;
+    cst_ranks_part(context, blocks, 1, first, &last);
+    int64_t beyond = (last - *first) / 8;
+    beyond = beyond < NEAR_LEAST ? NEAR_LEAST : beyond > NEAR_MOST ? NEAR_MOST : beyond;
+    *first = (*first > beyond ? *first - beyond : 0) * CST_BLOCK_ROWS;
+    last = last + beyond < blocks ? last + beyond : blocks;
+    *end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
+}
+
 cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member, int64_t first,
                           int64_t end) {
     cst_store_entry *entry = &store->entries[member];
     size_t cells = (size_t)(end - first) * (size_t)store->classes;
-    float *kept = end > first ? cst_alloc(context, cells, sizeof *kept) : NULL;
+    float *kept = end > first ? cst_alloc_counted(context, cells, sizeof *kept) : NULL;
     if (end <= first)
         return CST_OK;
     cst_status status =

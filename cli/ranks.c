@@ -60,8 +60,8 @@ static void say_stages(const cli_call *call) {
     for (int i = 0; i < count && i < STAGES_MAX; i++) {
         const cst_stage_traffic *s = &stage[i];
         (void)snprintf(line, sizeof line, "  %-34.63s %9.3f %9.3f %8llu %12.1f %12.1f\n", s->stage,
-                       s->seconds, s->waiting, (unsigned long long)s->rounds,
-                       (double)s->sent / 1e3, (double)s->received / 1e3);
+                       s->seconds, s->waiting, (unsigned long long)s->rounds, (double)s->sent / 1e3,
+                       (double)s->received / 1e3);
         cli_say(line);
     }
 }

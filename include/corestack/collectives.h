@@ -74,9 +74,9 @@ CST_API cst_status cst_context_broadcast(cst_context *context, void *bytes, size
 /* What this rank has sent so far, and how many rounds of communication there were. */
 CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds);
 
-/* The same for one stage of the work, by the name that progress callbacks are told, with the time it
- * took. Stages of the fits of a nested evaluation are part of that. "other" is what belongs to no
- * stage. */
+/* The same for one stage of the work, by the name that progress callbacks are told, with the time
+ * it took. Stages of the fits of a nested evaluation are part of that. "other" is what belongs to
+ * no stage. */
 typedef struct cst_stage_traffic {
     const char *stage; /* valid until the collectives are set again */
     uint64_t sent;     /* bytes that this rank gave to the functions above */

@@ -121,16 +121,39 @@ static void unpack(cst_context *context, cst_tree *tree, const unsigned char *by
     }
 }
 
+/* Numbers of a sum in a message. */
+static size_t packed_width(const cst_tree *tree) {
+    size_t square = tree->square;
+    return tree->width - square * square + square * (square + 1) / 2;
+}
+
 static size_t pack(const cst_tree *tree, unsigned char *bytes) {
     size_t at = 0;
+    size_t square = tree->square;
+    size_t before = tree->width - square * square;
     for (int32_t i = 0; i < tree->count; i++) {
         packed_node node = {tree->node[i].index, tree->node[i].level};
+        const double *sum = tree->node[i].sum;
         memcpy(bytes + at, &node, sizeof node);
         at += sizeof node;
-        memmove(bytes + at, tree->node[i].sum, tree->width * sizeof(double));
-        at += tree->width * sizeof(double);
+        memmove(bytes + at, sum, before * sizeof *sum);
+        at += before * sizeof *sum;
+        for (size_t row = 0; row < square; row++) {
+            memcpy(bytes + at, sum + before + row * square, (row + 1) * sizeof *sum);
+            at += (row + 1) * sizeof *sum;
+        }
     }
     return at;
+}
+
+/* A packed sum to one with a square matrix, in place. */
+static void spread(const cst_tree *tree, double *sum) {
+    size_t square = tree->square;
+    double *matrix = sum + tree->width - square * square;
+    for (size_t row = square; row-- > 0;) {
+        memmove(matrix + row * square, matrix + row * (row + 1) / 2, (row + 1) * sizeof *sum);
+        memset(matrix + row * square + row + 1, 0, (square - row - 1) * sizeof *sum);
+    }
 }
 
 /* Sums of neighbouring terms are added up in the left message; the others of the right one, which
@@ -328,20 +351,22 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
         nodes += 2;
     if (nodes > (size_t)terms)
         nodes = (size_t)terms;
-    if (!cst_size_mul(node_bytes(tree->width), nodes, &capacity) ||
+    size_t width = packed_width(tree);
+    if (!cst_size_mul(node_bytes(width), nodes, &capacity) ||
         !cst_size_add(capacity, LEAST, &capacity))
         return agree(context, cst_fail(context, CST_ERROR_LIMIT, "a sum is too wide"), EXCHANGE_SUM,
-                     tree->width);
+                     width);
     head *message = room_for(context, capacity);
     if (!message)
-        return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, tree->width);
+        return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, width);
     merging m = {.context = context};
     size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
-    status = exchange(context, status, EXCHANGE_SUM, tree->width, message, capacity, &count, &m);
+    status = exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count, &m);
     if (status == CST_OK) {
-        cst_tree whole = {.width = tree->width};
+        cst_tree whole = {.width = width};
         unpack(context, &whole, (unsigned char *)(message + 1), count);
         cst_tree_total(&whole, total);
+        spread(tree, total);
     }
     return status;
 }

@@ -44,8 +44,14 @@ void cst_ranks_alone(cst_context *context, bool on) {
     context->ranks.alone += on ? 1 : -1;
 }
 
+/* Parts of many grains begin at a multiple of a power of two of them, so that few nodes of a sum's
+ * tree are left of each; a part has at least so many of these. */
+enum { GRAINS_LEAST = 64 };
+
 static int64_t boundary(int64_t count, int64_t grain, int rank, int size) {
     int64_t grains = (count + grain - 1) / grain;
+    for (; grains / 2 >= (int64_t)GRAINS_LEAST * size; grain *= 2)
+        grains = (grains + 1) / 2;
     int64_t at = (grains / size * rank + grains % size * rank / size) * grain;
     return at < count ? at : count;
 }
@@ -156,14 +162,30 @@ static void spread(const cst_tree *tree, double *sum) {
     }
 }
 
+/* All nodes of a sum, in a message, become one. */
+static size_t add_nodes(size_t width, unsigned char *bytes, size_t count) {
+    size_t node = node_bytes(width);
+    for (size_t at = count; at > node; at -= node) {
+        const double *from =
+            (const double *)(const void *)(bytes + at - node + sizeof(packed_node));
+        double *to = (double *)(void *)(bytes + at - 2 * node + sizeof(packed_node));
+        for (size_t j = 0; j < width; j++)
+            to[j] += from[j];
+    }
+    return node;
+}
+
 /* Sums of neighbouring terms are added up in the left message; the others of the right one, which
- * is not written to, are put behind them. */
+ * is not written to, are put behind them. whole: these are the sums of all ranks. */
 static size_t merge_sums(const merging *m, size_t width, unsigned char *left, size_t left_count,
-                         size_t room, const unsigned char *right, size_t right_count) {
+                         size_t room, const unsigned char *right, size_t right_count, bool whole) {
     cst_tree tree = {.width = width};
     unpack(m->context, &tree, left, left_count);
     unpack(m->context, &tree, right, right_count);
-    return (size_t)tree.count * node_bytes(width) <= room ? pack(&tree, left) : SIZE_MAX;
+    if ((size_t)tree.count * node_bytes(width) > room)
+        return SIZE_MAX;
+    size_t count = pack(&tree, left);
+    return whole && count > 0 ? add_nodes(width, left, count) : count;
 }
 
 static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capacity,
@@ -195,7 +217,8 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
         return fail_different(left, right);
     left->last = right->last;
     if (left->kind == EXCHANGE_SUM) {
-        size_t sums = merge_sums(m, (size_t)left->what, to, have, room, from, more);
+        bool whole = left->first == 0 && left->last == m->context->ranks.calls.size - 1;
+        size_t sums = merge_sums(m, (size_t)left->what, to, have, room, from, more, whole);
         return sums == SIZE_MAX ? fail_different(left, right) : sizeof *left + sums;
     }
     if (more > room - have)

@@ -322,7 +322,7 @@ static cst_status over_packed(cst_context *context, const cka_job *job, cst_pack
     if (status == CST_OK && sampled)
         status = cst_pairs_create(context, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
                                   some ? rounds_most(packed, out->rows) : 0, &pairs);
-    CST_TRY(cst_packed_fill(context, packed, drawn, out->rows));
+    CST_TRY(cst_packed_fill(context, packed, drawn, out->rows, true));
     CST_TRY(
         cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic, hsic));
     out->partners = sampled ? pairs.partners : view->rows - 1;

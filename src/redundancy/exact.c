@@ -34,7 +34,7 @@ typedef struct places {
  * other side of one tile, and its row sums have one writer at a time, in an order of their own. */
 typedef struct exact_job {
     const cst_kernels *kernels;
-    const cst_packed *packed;   /* tiles in single precision; NULL: in double, from the view */
+    cst_packed *packed;         /* tiles in single precision; NULL: in double, from the view */
     const cst_touched *touched; /* tiles of sparse members; NULL: of any */
     places *places;             /* of `touched` */
     cst_pairs *pairs;           /* what some rounds or rows tell of the rest; NULL: all pairs */
@@ -334,7 +334,9 @@ static cst_status all_rounds(cst_context *context, exact_job *job, cst_cka_stati
         job->round = (done + 1) % rounds;
         /* Half-way round an even circle the pairs would come twice. */
         int64_t tasks = job->round > 0 && 2 * job->round == job->strips ? job->round : job->strips;
-        status = cst_reduce_blocks(context, tasks, (size_t)width, add_tile, job, round);
+        if (job->packed)
+            status = cst_packed_reach(context, job->packed, tasks, job->round);
+        CST_TRY(cst_reduce_blocks(context, tasks, (size_t)width, add_tile, job, round));
         for (int64_t x = 0; status == CST_OK && x < width; x++)
             sums[x] += round[x];
         if (pairs)
@@ -384,7 +386,7 @@ cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
     return sum_over_pairs(context, &job, statistic, hsic);
 }
 
-cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_pairs *pairs,
+cst_status cst_hsic_packed(cst_context *context, cst_packed *packed, cst_pairs *pairs,
                            cst_cka_statistic statistic, double *hsic) {
     exact_job job = {.kernels = packed->kernels,
                      .packed = packed,

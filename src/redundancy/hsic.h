@@ -35,7 +35,7 @@ static inline double cst_on_grid(double x) {
     return (x + middle) - middle;
 }
 
-cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_pairs *pairs,
+cst_status cst_hsic_packed(cst_context *context, cst_packed *packed, cst_pairs *pairs,
                            cst_cka_statistic statistic, double *hsic);
 
 /* Nystrom features of one member: phi(x) = k(x, landmarks) projection - mean, with phi phi' close

@@ -365,7 +365,7 @@ static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsi
                                           CST_STREAM_LANDMARKS, 3, sample)
                         : CST_ERROR_MEMORY;
     }
-    CST_TRY(cst_packed_fill(context, &packed, sample, out->rows));
+    CST_TRY(cst_packed_fill(context, &packed, sample, out->rows, false));
     CST_TRY(cst_hsic_blocks(context, &packed, &job->blocks, job->options->statistic, hsic));
 
 cleanup:

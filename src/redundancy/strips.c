@@ -9,6 +9,7 @@
  */
 #include "redundancy/strips.h"
 
+#include "base/ranks.h"
 #include "la/la.h"
 #include "la/wide.h"
 #include "redundancy/hsic.h"
@@ -522,50 +523,6 @@ static cst_status find_levels(cst_context *worker, const cst_kernels *kernels,
     return CST_OK;
 }
 
-/* Packs the rows of one member; *fit is false where an entry turned up that a sparse strip may not
- * hold. */
-static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int32_t member,
-                              bool *fit) {
-    cst_packed_member *m = &packed->member[member];
-    const cst_kernels *kernels = packed->kernels;
-    size_t classes = (size_t)kernels->view->classes;
-    size_t block = CST_BLOCK_ROWS * classes;
-    float means[CST_REFERENCE_ROWS];
-    double mean = 0;
-    float *scratch = cst_alloc(worker, block, sizeof *scratch);
-    float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
-    m->exponents = cst_alloc_counted(worker, (size_t)packed->rows, sizeof *m->exponents);
-    cst_status status = scratch && tile && m->exponents ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && m->packing == CST_PACKED_DENSE) {
-        m->dense = cst_alloc_counted(worker, (size_t)packed->rows, classes * sizeof *m->dense);
-        status = m->dense ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
-    for (int64_t i = 0; status == CST_OK && i < m->sample.rows; i++)
-        mean += (double)means[i] / (double)m->sample.rows;
-    for (int64_t b = 0; status == CST_OK && *fit && b < cst_block_count(packed->rows); b++) {
-        const float *rows = NULL;
-        int64_t first = cst_block_first(b);
-        int64_t count = cst_block_size(packed->rows, b);
-        status = read_rows(worker, packed, member, first, count, scratch, &rows);
-        for (int64_t at = 0; status == CST_OK && *fit && at < count; at += CST_STRIP_ROWS) {
-            int64_t part = count - at < CST_STRIP_ROWS ? count - at : CST_STRIP_ROWS;
-            cst_trim(worker);
-            cst_strip *strip = &m->strips[(first + at) / CST_STRIP_ROWS];
-            strip->exponents = m->exponents + first + at;
-            strip->dense = m->dense ? m->dense + (size_t)(first + at) * classes : NULL;
-            status = pack_strip(worker, kernels, member, m, rows + at * kernels->view->classes,
-                                part, strip, fit);
-            if (status == CST_OK && *fit)
-                status =
-                    find_levels(worker, kernels, m, strip, mean / 2, tile, m->levels + first + at);
-        }
-    }
-    cst_free(worker, scratch);
-    cst_free(worker, tile);
-    return status;
-}
-
 static void free_strips(cst_context *context, const cst_packed *packed, cst_packed_member *m) {
     for (int64_t s = 0; m->strips && s < packed->strips; s++) {
         m->strips[s].exponents = NULL; /* parts of the member's */
@@ -578,51 +535,202 @@ static void free_strips(cst_context *context, const cst_packed *packed, cst_pack
     m->dense = NULL;
 }
 
-/* The reference rows again, for a member that turned out not to fit sparse strips. */
-static cst_status plan_again(cst_context *worker, const cst_packed *packed, int32_t member) {
+/* The arrays of a member, and the places of its strips in them. */
+static cst_status open_strips(cst_context *worker, const cst_packed *packed, cst_packed_member *m) {
+    size_t rows = (size_t)packed->rows;
+    size_t classes = (size_t)packed->kernels->view->classes;
+    bool dense = m->packing == CST_PACKED_DENSE;
+    if (!m->strips)
+        m->strips = cst_alloc(worker, (size_t)packed->strips, sizeof *m->strips);
+    if (!m->levels)
+        m->levels = cst_alloc_counted(worker, rows, sizeof *m->levels);
+    if (m->packing != CST_PACKED_NOT)
+        m->exponents = cst_alloc_counted(worker, rows, sizeof *m->exponents);
+    if (dense)
+        m->dense = cst_alloc_counted(worker, rows, classes * sizeof *m->dense);
+    if (!m->strips || !m->levels || (m->packing != CST_PACKED_NOT && !m->exponents) ||
+        (dense && !m->dense))
+        return CST_ERROR_MEMORY;
+    for (int64_t s = 0; s < packed->strips; s++) {
+        int64_t first = s * CST_STRIP_ROWS;
+        int64_t left = packed->rows - first;
+        m->strips[s].rows = left < CST_STRIP_ROWS ? left : CST_STRIP_ROWS;
+        m->strips[s].exponents = m->exponents ? m->exponents + first : NULL;
+        m->strips[s].dense = m->dense ? m->dense + (size_t)first * classes : NULL;
+    }
+    return CST_OK;
+}
+
+/* Strips that are to be packed, of every member. */
+typedef struct fill_job {
+    const cst_packed *packed;
+    const int64_t *strips; /* [count] */
+    int64_t count;
+    double *misfit; /* [K]: 1 where an entry turned up that a sparse strip may not hold */
+} fill_job;
+
+/* Strips that follow one another in the list and in the rows, as many as a block has. */
+static int64_t strips_together(const fill_job *job, int64_t at) {
+    int64_t n = 1;
+    while (at + n < job->count && n < CST_BLOCK_ROWS / CST_STRIP_ROWS &&
+           job->strips[at + n] == job->strips[at] + n)
+        n++;
+    return n;
+}
+
+/* Packs the strips of one member; *fit is false where an entry turned up that a sparse strip may
+ * not hold. */
+static cst_status fill_strips(cst_context *worker, const fill_job *job, int32_t member, bool *fit) {
+    const cst_packed *packed = job->packed;
     cst_packed_member *m = &packed->member[member];
-    trial t = {0};
-    bool good = false;
-    free_strips(worker, packed, m);
-    m->packing = CST_PACKED_DENSE;
-    cst_status status = start_trial(worker, packed->kernels, member, &t);
-    CST_TRY(try_packing(worker, packed->kernels, member, &t, m, &good));
-    if (!good)
-        m->packing = CST_PACKED_NOT;
-    free_trial(worker, &t);
+    const cst_kernels *kernels = packed->kernels;
+    int64_t classes = kernels->view->classes;
+    float means[CST_REFERENCE_ROWS];
+    double mean = 0;
+    float *scratch = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)classes * sizeof *scratch);
+    float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
+    cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
+    for (int64_t i = 0; status == CST_OK && i < m->sample.rows; i++)
+        mean += (double)means[i] / (double)m->sample.rows;
+    for (int64_t at = 0, n = 0; status == CST_OK && *fit && at < job->count; at += n) {
+        const float *rows = NULL;
+        int64_t first = job->strips[at] * CST_STRIP_ROWS;
+        n = strips_together(job, at);
+        int64_t count = (n - 1) * CST_STRIP_ROWS + m->strips[job->strips[at] + n - 1].rows;
+        status = read_rows(worker, packed, member, first, count, scratch, &rows);
+        for (int64_t s = 0; status == CST_OK && *fit && s < n; s++) {
+            cst_trim(worker);
+            cst_strip *strip = &m->strips[job->strips[at + s]];
+            status = pack_strip(worker, kernels, member, m, rows + s * CST_STRIP_ROWS * classes,
+                                strip->rows, strip, fit);
+            if (status == CST_OK && *fit)
+                status = find_levels(worker, kernels, m, strip, mean / 2, tile,
+                                     m->levels + first + s * CST_STRIP_ROWS);
+        }
+    }
+    cst_free(worker, scratch);
+    cst_free(worker, tile);
     return status;
 }
 
 static cst_status fill_member(cst_context *worker, void *user, int64_t task) {
-    const cst_packed *packed = user;
-    cst_packed_member *m = &packed->member[task];
+    const fill_job *job = user;
+    cst_packed_member *m = &job->packed->member[task];
     bool fit = true;
-    if (packed->kernels->constant[task])
+    if (job->packed->kernels->constant[task])
         return CST_OK;
-    m->strips = cst_alloc(worker, (size_t)packed->strips, sizeof *m->strips);
-    m->levels = cst_alloc_counted(worker, (size_t)packed->rows, sizeof *m->levels);
-    cst_status status = m->strips && m->levels ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = m->strips ? CST_OK : open_strips(worker, job->packed, m);
     if (status == CST_OK && m->packing != CST_PACKED_NOT)
-        status = fill_strips(worker, packed, (int32_t)task, &fit);
-    if (status == CST_OK && !fit)
-        status = plan_again(worker, packed, (int32_t)task);
-    bool again = !fit && m->packing != CST_PACKED_NOT;
-    fit = true;
-    if (status == CST_OK && again)
-        status = fill_strips(worker, packed, (int32_t)task, &fit);
-    for (int64_t s = 0; status == CST_OK && s < packed->strips; s++) {
-        int64_t left = packed->rows - s * CST_STRIP_ROWS;
-        m->strips[s].rows = left < CST_STRIP_ROWS ? left : CST_STRIP_ROWS;
+        status = fill_strips(worker, job, (int32_t)task, &fit);
+    job->misfit[task] = fit ? 0 : 1;
+    return status;
+}
+
+/* The reference rows again, and dense strips, for a member that turned out not to fit sparse ones.
+ */
+static cst_status fill_again(cst_context *worker, void *user, int64_t task) {
+    const fill_job *job = user;
+    const cst_packed *packed = job->packed;
+    cst_packed_member *m = &packed->member[task];
+    trial t = {0};
+    bool good = false;
+    bool fit = true;
+    if (!(job->misfit[task] > 0))
+        return CST_OK;
+    free_strips(worker, packed, m);
+    m->packing = CST_PACKED_DENSE;
+    cst_status status = start_trial(worker, packed->kernels, (int32_t)task, &t);
+    CST_TRY(try_packing(worker, packed->kernels, (int32_t)task, &t, m, &good));
+    if (!good)
+        m->packing = CST_PACKED_NOT;
+    free_trial(worker, &t);
+    CST_TRY(open_strips(worker, packed, m));
+    if (status == CST_OK && good)
+        status = fill_strips(worker, job, (int32_t)task, &fit);
+    return status;
+}
+
+/* The rows' exponents and levels of every rank, for what is summed over all rows. */
+static cst_status share_levels(cst_context *context, cst_status status, const cst_packed *packed) {
+    int32_t members = packed->kernels->view->members;
+    size_t all = (size_t)packed->rows * sizeof(float);
+    cst_share *filled = cst_alloc(context, 2 * (size_t)members, sizeof *filled);
+    int32_t arrays = 0;
+    if (status == CST_OK && !filled)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+        const cst_packed_member *m = &packed->member[k];
+        if (packed->kernels->constant[k] || m->packing == CST_PACKED_NOT)
+            continue;
+        filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all};
+        filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all};
     }
+    status = cst_ranks_fill(context, status, packed->strips, filled, arrays);
+    cst_free(context, filled);
     return status;
 }
 
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
-                           int64_t rows) {
+                           int64_t rows, bool own) {
+    int32_t members = packed->kernels->view->members;
     packed->sample = sample;
     packed->rows = rows;
     packed->strips = (rows + CST_STRIP_ROWS - 1) / CST_STRIP_ROWS;
-    return cst_parallel_for(context, packed->kernels->view->members, fill_member, packed);
+    packed->partial = own && cst_ranks_share(context);
+    int64_t first = 0;
+    int64_t last = packed->strips;
+    if (packed->partial)
+        cst_ranks_part(context, packed->strips, 1, &first, &last);
+    int64_t *strips = cst_alloc(context, (size_t)(last - first), sizeof *strips);
+    double *misfit = cst_alloc(context, (size_t)members, sizeof *misfit);
+    packed->there = cst_alloc(context, (size_t)packed->strips, sizeof *packed->there);
+    cst_status status = strips && misfit && packed->there ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t s = first; status == CST_OK && s < last; s++) {
+        strips[s - first] = s;
+        packed->there[s] = true;
+    }
+    fill_job job = {.packed = packed, .strips = strips, .count = last - first, .misfit = misfit};
+    CST_TRY(cst_parallel_for(context, members, fill_member, &job));
+    if (packed->partial)
+        status = cst_ranks_add(context, status, misfit, (size_t)members);
+    CST_TRY(cst_parallel_for(context, members, fill_again, &job));
+    if (packed->partial)
+        status = share_levels(context, status, packed);
+    cst_free(context, strips);
+    cst_free(context, misfit);
+    return status;
+}
+
+cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles,
+                            int64_t shift) {
+    int32_t members = packed->kernels->view->members;
+    int64_t first = 0;
+    int64_t last = 0;
+    int64_t count = 0;
+    if (!packed->partial)
+        return CST_OK;
+    cst_ranks_part(context, tiles, 1, &first, &last);
+    int64_t *strips = cst_alloc(context, 2 * (size_t)(last - first), sizeof *strips);
+    double *misfit = cst_alloc(context, (size_t)members, sizeof *misfit);
+    cst_status status = strips && misfit ? CST_OK : CST_ERROR_MEMORY;
+    for (int side = 0; status == CST_OK && side < 2; side++)
+        for (int64_t i = first; i < last; i++) {
+            int64_t s = (i + side * shift) % packed->strips;
+            if (!packed->there[s])
+                strips[count++] = s;
+            packed->there[s] = true;
+        }
+    fill_job job = {.packed = packed, .strips = strips, .count = count, .misfit = misfit};
+    if (status == CST_OK && count > 0)
+        status = cst_parallel_for(context, members, fill_member, &job);
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        if (misfit[k] > 0) /* its own rank packed the same rows */
+            status = cst_fail(context, CST_ERROR_INTERNAL,
+                              "rows read by two ranks differ; please report this");
+    cst_free(context, strips);
+    cst_free(context, misfit);
+    return status;
 }
 
 void cst_packed_free(cst_context *context, cst_packed *packed) {
@@ -634,5 +742,7 @@ void cst_packed_free(cst_context *context, cst_packed *packed) {
         cst_free(context, m->levels);
     }
     cst_free(context, packed->member);
+    cst_free(context, packed->there);
     packed->member = NULL;
+    packed->there = NULL;
 }

@@ -45,14 +45,19 @@ typedef struct cst_packed {
     int64_t rows;          /* n */
     int64_t strips;
     cst_packed_member *member; /* [K] */
+    bool partial;              /* ranks share the strips, and this one has not all of them */
+    bool *there;               /* [strips]: those that it has */
 } cst_packed;
 
 /* Chooses how to pack each member, on at most CST_REFERENCE_ROWS rows of it. */
 cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst_packed *out);
 
-/* One pass over the data: packs the sampled rows ([rows], ascending in each strip; NULL: all). */
+/* One pass over the data: packs the sampled rows ([rows], ascending in each strip; NULL: all).
+ * own: a rank packs its part of the strips only; exponents and levels it has of all of them. */
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
-                           int64_t rows);
+                           int64_t rows, bool own);
+/* Packs what this rank lacks for its part of `tiles` tiles, of strips i and i + shift. */
+cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles, int64_t shift);
 void cst_packed_free(cst_context *context, cst_packed *packed);
 
 /* k(a_i, b_j) - level_i - level_j for rows of strips i and j (at most CST_STRIP_ROWS), which the

@@ -70,6 +70,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     whole.front = report != NULL;
     CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &whole, &costs,
                            &stages));
+    CST_TRY(cst_stage(context, "reference for the guard"));
     CST_TRY(cst_fit_label_rows(context, pool, split, &source, options, NULL, stages.kept,
                                stages.fit.model));
     if (status == CST_OK && report)

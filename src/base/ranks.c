@@ -33,8 +33,10 @@ typedef struct head {
 enum { HOST_BYTES = 256, MESSAGE_BYTES = HOST_BYTES + CST_ERROR_CHARS };
 static const size_t LEAST = sizeof(head) + MESSAGE_BYTES;
 
-/* Up to so many bytes in all are sent with the head; more follow in a round of their own. */
+/* Up to so many bytes in all are sent with the head, and of many arrays; more follow in rounds of
+ * their own. */
 static const size_t SMALL = (size_t)1 << 16;
+static const size_t SMALL_OF_MANY = (size_t)1 << 22;
 
 bool cst_ranks_share(const cst_context *context) {
     return context->ranks.calls.size > 1 && context->ranks.alone == 0;
@@ -447,7 +449,7 @@ cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count
     size_t total = 0;
     for (int32_t a = 0; a < arrays; a++)
         total += filled[a].total;
-    if (total <= SMALL)
+    if (total <= (arrays > 2 ? SMALL_OF_MANY : SMALL))
         return fill_small(context, status, count, filled, arrays, total);
     size_t *counts = cst_alloc(context, (size_t)calls->size, sizeof *counts);
     status = agree(context, status == CST_OK && !counts ? CST_ERROR_MEMORY : status, EXCHANGE_FILL,

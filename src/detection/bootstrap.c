@@ -96,7 +96,8 @@ cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *m
     if (status == CST_OK)
         status = found && p ? cst_stage(context, "intervals") : CST_ERROR_MEMORY;
     CST_TRY(once(context, &j, draws.value));
-    CST_TRY(cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, draw_task, &j));
+    CST_TRY(cst_resample_all(context, resamples, CST_LANES, draw_task, &j, draws.drawn,
+                             (int64_t)methods * FIGURES));
     CST_TRY(cst_draws_summarise(context, &draws, reference, found, found + cells, p));
     for (size_t i = 0; status == CST_OK && i < cells; i++) {
         size_t at = i / FIGURES * SCORES + (size_t)place[i % FIGURES];

@@ -191,7 +191,8 @@ static cst_status resample(cst_context *context, bootstrap *job) {
     }
     scratch_free(context, &scratch);
     int64_t batch = (int64_t)BATCHES * CST_LANES;
-    CST_TRY(cst_parallel_for(context, (job->resamples + batch - 1) / batch, resample_task, job));
+    CST_TRY(cst_resample_all(context, job->resamples, batch, resample_task, job, job->drawn,
+                             (int64_t)job->methods * job->scores));
     return status;
 }
 
@@ -255,7 +256,7 @@ static cst_status classwise(cst_context *context, const bootstrap *job, int32_t 
         cst_class_bins_ece(&part.classes, &once, total, sums, ece);
         job->value[m * ALL + CLASSWISE] = ece[0];
         int64_t batch = (int64_t)BATCHES * CST_LANES;
-        status = cst_parallel_for(context, (job->resamples + batch - 1) / batch, class_task, &part);
+        status = cst_resample_all(context, job->resamples, batch, class_task, &part, to, 1);
     }
     cst_class_bins_free(context, &part.classes);
     cst_resample_free(context, &once);

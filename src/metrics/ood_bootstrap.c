@@ -80,8 +80,8 @@ cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int6
     if (status == CST_OK && resamples > 0)
         status = cst_stage(context, "intervals");
     if (status == CST_OK && resamples > 0)
-        status = cst_parallel_for(context, ((int64_t)resamples + CST_LANES - 1) / CST_LANES,
-                                  ood_task, &job);
+        status =
+            cst_resample_all(context, resamples, CST_LANES, ood_task, &job, job.drawn, VALUE_COUNT);
     if (status == CST_OK) {
         cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, &found);
         for (int v = 0; v < VALUE_COUNT; v++)

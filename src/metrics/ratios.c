@@ -129,7 +129,6 @@ cst_status cst_ratios_bootstrap(cst_context *context, const cst_ratio *ratios, i
         return CST_OK;
     cst_status status = cst_stage(context, "intervals");
     return status == CST_OK
-               ? cst_parallel_for(context, ((int64_t)resamples + CST_LANES - 1) / CST_LANES, task,
-                                  &job)
+               ? cst_resample_all(context, resamples, CST_LANES, task, &job, drawn, count)
                : status;
 }

@@ -279,7 +279,8 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
         if (differences)
             differences[m] = (cst_value_intervals){.resamples = resamples};
     }
-    CST_TRY(cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, lanes_task, &job));
+    CST_TRY(cst_resample_all(context, resamples, CST_LANES, lanes_task, &job, job.drawn,
+                             (int64_t)methods * SCORES));
     CST_TRY(cst_parallel_for(context, (int64_t)methods * SCORES, interval_task, &part));
     cst_free(context, job.table);
     cst_free(context, job.value);

@@ -137,3 +137,17 @@ void cst_resample_once(cst_resample *resample) {
     memset(resample->lane, 1, (size_t)resample->padded * CST_LANES);
     memset(resample->count, 1, (size_t)resample->padded * CST_LANES);
 }
+
+cst_status cst_resample_all(cst_context *context, int64_t resamples, int64_t batch,
+                            cst_task_fn task, void *user, double *drawn, int64_t columns) {
+    cst_share *filled = cst_alloc(context, (size_t)columns, sizeof *filled);
+    if (!filled)
+        return CST_ERROR_MEMORY;
+    for (int64_t c = 0; c < columns; c++)
+        filled[c] = (cst_share){drawn + c * resamples, (size_t)batch * sizeof *drawn,
+                                (size_t)resamples * sizeof *drawn};
+    cst_status status = cst_parallel_fill(context, (resamples + batch - 1) / batch, task, user,
+                                          filled, (int32_t)columns);
+    cst_free(context, filled);
+    return status;
+}

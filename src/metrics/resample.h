@@ -41,6 +41,11 @@ void cst_resample_free(cst_context *context, cst_resample *resample);
  * of the first `rows` words of stream (seed, CST_STREAM_BOOTSTRAP, r). */
 void cst_resample_draw(cst_resample *resample, uint64_t seed, uint32_t first);
 
+/* Runs `task` for each `batch` resamples, 0.., which writes its part of drawn [columns][resamples].
+ * Ranks divide the tasks among them. */
+cst_status cst_resample_all(cst_context *context, int64_t resamples, int64_t batch,
+                            cst_task_fn task, void *user, double *drawn, int64_t columns);
+
 /* Every row once in every lane: the samples themselves. */
 void cst_resample_once(cst_resample *resample);
 

@@ -4,6 +4,7 @@
 #include "segmentation/intervals.h"
 
 #include "metrics/percentile.h"
+#include "metrics/resample.h"
 
 #include <string.h>
 
@@ -84,7 +85,8 @@ cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *
     bootstrap b = {methods, seed, &draws};
     cst_status status = cst_draws_make(context, count, CST_MAP_SCORES, resamples, &draws);
     CST_TRY(cst_stage(context, "intervals"));
-    CST_TRY(cst_parallel_for(context, resamples, draw_resample, &b));
+    CST_TRY(cst_resample_all(context, resamples, 1, draw_resample, &b, draws.drawn,
+                             (int64_t)count * CST_MAP_SCORES));
     for (int32_t m = 0; status == CST_OK && m < count; m++)
         cst_map_score_values(methods[m], draws.value + (size_t)m * CST_MAP_SCORES);
     CST_TRY(

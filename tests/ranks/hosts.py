@@ -160,7 +160,8 @@ class Hosts:
             "OMPI_MCA_rmaps_base_mapping_policy": "node:OVERSUBSCRIBE",
             "OMPI_MCA_btl": "tcp,vader,self",
             "OMPI_MCA_mpi_yield_when_idle": "1",  # the hosts share the cores, with delayed_links too
-            # MPICH
+            # MPICH, which would find that the hosts share memory
+            "UCX_TLS": "tcp,self",
             "HYDRA_LAUNCHER": "ssh",
             "HYDRA_LAUNCHER_EXEC": agent,
             "HYDRA_HOST_FILE": self.write(os.path.join(self.folder, "hydra"), slots.replace(" slots=", ":")),

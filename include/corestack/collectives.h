@@ -46,10 +46,10 @@ typedef struct cst_collectives {
 
 /* Gives the context its ranks; NULL takes them away. The structure is copied; `self` and `host`
  * must stay valid. All ranks must call it before any other work. It compares the version of the
- * library and the machine's instruction set across ranks and takes the least memory limit of all
- * ranks. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO if communication fails. Predictions of
- * pools stay on disk, and each rank reads the rows that it needs: files must be readable by every
- * rank under the same names. */
+ * library and the machine's instruction set across ranks, takes the least memory limit of all
+ * ranks, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO
+ * if communication fails. Predictions of pools stay on disk, and each rank reads the rows that it
+ * needs: files must be readable by every rank under the same names. */
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 

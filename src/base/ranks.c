@@ -46,6 +46,16 @@ void cst_ranks_alone(cst_context *context, bool on) {
     context->ranks.alone += on ? 1 : -1;
 }
 
+/* A pass takes about 1 ns for a number, and an exchange some 20 us on one machine and 1 ms between
+ * two. */
+bool cst_ranks_worth(const cst_context *context, double numbers) {
+    const double seconds_of_one = 1e-9;
+    const double least = 1 << 20; /* numbers: other passes over so few end with exchanges too */
+    int size = context->ranks.calls.size;
+    double saved = seconds_of_one * numbers * (1 - 1.0 / (double)size);
+    return cst_ranks_share(context) && numbers >= least && saved > context->ranks.latency;
+}
+
 /* Parts of many grains begin at a multiple of a power of two of them, so that few nodes of a sum's
  * tree are left of each; a part has at least so many of these. */
 enum { GRAINS_LEAST = 64 };

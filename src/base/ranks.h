@@ -22,6 +22,7 @@ typedef struct cst_ranks {
     size_t room_bytes;
     uint64_t exchanges; /* so far; the same on every rank */
     cst_traffic traffic;
+    double latency; /* seconds that an exchange of a few bytes takes; the same on every rank */
 } cst_ranks;
 
 /* Takes the collectives away. */
@@ -31,6 +32,10 @@ void cst_ranks_clear(cst_context *context);
 bool cst_ranks_share(const cst_context *context);
 /* A task begins on the caller's own context, or ends. */
 void cst_ranks_alone(cst_context *context, bool on);
+
+/* Whether ranks should divide passes over `numbers` numbers, each of which ends with an exchange.
+ * Otherwise it is better if every rank makes the whole pass. The same on every rank. */
+bool cst_ranks_worth(const cst_context *context, double numbers);
 
 /* This rank's part of `count` tasks: *first to *last - 1, beginning and ending at a multiple of
  * `grain`. Everything where no work is shared. */

@@ -1,5 +1,6 @@
 /*
- * The ranks of a context: whether their machines compute alike, and the least memory of all.
+ * The ranks of a context: whether their machines compute alike, the least memory of all, and how
+ * long an exchange takes.
  * Before any work that is shared. Paper: none.
  */
 #include <corestack/collectives.h>
@@ -7,6 +8,7 @@
 #include "base/context.h"
 #include "la/la.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What must be the same on every rank: else the bytes of results would differ, or ranks would take
@@ -20,16 +22,37 @@ static cst_status check_alike(cst_context *context) {
     return status;
 }
 
-static cst_status take_least_memory(cst_context *context) {
+/* The shortest of a few exchanges, since others may wait for a rank that is late. */
+static double measure_latency(cst_context *context) {
+    enum { TRIALS = 8 };
+    double least = INFINITY;
+    for (int i = 0; i < TRIALS; i++) {
+        double start = cst_seconds();
+        if (cst_context_agree(context, CST_OK, NULL) != CST_OK)
+            return 0;
+        least = fmin(least, cst_seconds() - start);
+    }
+    return least;
+}
+
+/* What ranks have to know alike, since it decides who does what. */
+typedef struct machine {
+    uint64_t memory;
+    double latency;
+} machine;
+
+/* The least memory and the longest latency of all ranks. */
+static cst_status take_worst(cst_context *context) {
     void *all = NULL;
     size_t bytes = 0;
-    uint64_t own = cst_context_memory(context);
+    const machine own = {cst_context_memory(context), measure_latency(context)};
     cst_status status = cst_ranks_gather(context, CST_OK, &own, sizeof own, &all, &bytes);
     for (size_t at = 0; status == CST_OK && at < bytes; at += sizeof own) {
-        uint64_t other = 0;
+        machine other;
         memcpy(&other, (const unsigned char *)all + at, sizeof other);
-        if (other < context->memory)
-            context->memory = (size_t)other;
+        if (other.memory < context->memory)
+            context->memory = (size_t)other.memory;
+        context->ranks.latency = fmax(context->ranks.latency, other.latency);
     }
     cst_free(context, all);
     return status;
@@ -47,7 +70,7 @@ cst_status cst_context_set_collectives(cst_context *context, const cst_collectiv
                         collectives->rank, collectives->size);
     context->ranks.calls = *collectives;
     cst_status status = check_alike(context);
-    CST_TRY(take_least_memory(context));
+    CST_TRY(take_worst(context));
     if (status != CST_OK)
         cst_ranks_clear(context);
     return status;

@@ -21,6 +21,8 @@ enum { PIECE_FLOATS = 1 << 17 };
 /* Blocks that are built and laid together: as many as may take this part of the memory there may
  * be, at most so many. */
 enum { SEGMENT_SHARE = 8, SEGMENT_MOST = 16 };
+/* A table that every rank has takes at most this part of it. */
+enum { WHOLE_SHARE = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
 enum { LOGS_SHARE = 4 };
 
@@ -391,13 +393,14 @@ static int64_t blocks_together(const cst_context *context, const cst_view *view,
     return most < 1 ? 1 : most > SEGMENT_MOST ? SEGMENT_MOST : (int64_t)most;
 }
 
-/* Whether ranks should have a part of the table each. A pass takes about 1 ns for a number, and an
- * exchange some 20 us on one machine and 1 ms between two: where a pass takes less than a
- * millisecond, every rank has the whole table and nothing is sent. */
-static bool worth_sharing(const cst_view *view, int64_t rows, double cut) {
-    const double least = 1 << 20;
+/* Whether ranks should have a part of the table each; otherwise every rank has all of it, and
+ * nothing is sent. */
+static bool worth_sharing(const cst_context *context, const cst_view *view, int64_t rows,
+                          double cut) {
     double entries = cut > 0 ? fmin(view->classes, MOST_ENTRIES) : view->classes;
-    return entries * (double)view->members * (double)rows >= least;
+    double numbers = entries * (double)view->members * (double)rows;
+    double most = (double)cst_context_memory(context) / WHOLE_SHARE / sizeof(float);
+    return numbers > most || cst_ranks_worth(context, numbers);
 }
 
 cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
@@ -433,7 +436,7 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
     CST_TRY(look_at_rows(context, &job));
     out->last = (int64_t)blocks;
-    if (worth_sharing(view, rows, cut))
+    if (worth_sharing(context, view, rows, cut))
         cst_ranks_part(context, (int64_t)blocks, CST_COMPACT_GRAIN, &out->first, &out->last);
     for (job.first = out->first; status == CST_OK && job.first < out->last;) {
         int64_t last = segment_end(out, job.first);

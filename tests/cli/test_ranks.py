@@ -118,7 +118,7 @@ class SameBytes(RankCase):
 class Traffic(RankCase):
     """Bytes and rounds of every stage, as the document of a fit and -v have them."""
 
-    rows, members, classes = 8192, 6, 24
+    rows, members, classes = 8192, 6, 64  # ranks divide passes that take much longer than an exchange
     words = ("--set", "meta.learners=log-linear", "--set", "refit.drop=false", "--set", f"select.max_rows={rows}", *NOT_NESTED)
 
     def pool(self, rows):
@@ -139,7 +139,7 @@ class Traffic(RankCase):
     @slow
     def test_bytes_grow_with_rows_only_where_they_should(self):
         small = self.stages(2, self.pool(self.rows))
-        folder = self.pool(4 * self.rows)
+        folder = self.pool(2 * self.rows)
         large = self.stages(2, folder)
         for stage in ("selection", "meta-learners"):  # on a table of as many rows, whose sums are sent
             sent = [of[stage]["sent_bytes_most"] / of[stage]["rounds"] for of in (small, large)]
@@ -147,7 +147,7 @@ class Traffic(RankCase):
         step = 56 + 8 * (1 + self.members + self.members * (self.members + 1) // 2)  # a sum without biases
         self.assertGreater(large["selection"]["sent_bytes_most"], step * large["selection"]["rounds"] / 2)
         self.assertLess(large["meta-learners"]["sent_bytes"], 1.3 * small["meta-learners"]["sent_bytes"])
-        margins = 16 * self.members * 4 * self.rows  # of CKA: two numbers for each member and row
+        margins = 16 * self.members * 2 * self.rows  # of CKA: two numbers for each member and row
         self.assertGreater(large["redundancy"]["sent_bytes_most"], margins)
         self.assertLess(large["redundancy"]["sent_bytes_most"], 1.5 * margins)
         three = self.stages(3, folder)

@@ -86,7 +86,8 @@ static void newton(seat *rank, void *user) {
         mix[k] = 0.01;
     }
     options.evidence = false;
-    rank->context->ranks.latency = 0; /* so that ranks divide the passes, however busy the machine */
+    rank->context->ranks.latency =
+        0; /* so that ranks divide the passes, however busy the machine */
     cst_status status = rank->status;
     CST_TRY(cst_logtable_build(rank->context, w->view, mix, &table));
     CST_TRY(cst_stage(rank->context, "newton"));

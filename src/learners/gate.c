@@ -23,6 +23,73 @@ void cst_gate_free(cst_context *context, cst_gate *gate) {
     memset(gate, 0, sizeof *gate);
 }
 
+/* ---- as numbers ---- */
+
+enum { HEAD_NUMBERS = 9 };
+
+size_t cst_gate_numbers(int32_t inputs, int32_t hidden) {
+    return HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, hidden);
+}
+
+/* The four arrays and their lengths. */
+static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
+    size_t hidden = (size_t)gate->hidden;
+    const size_t lengths[4] = {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden,
+                               CST_AGGREGATORS};
+    memcpy(counts, lengths, sizeof lengths);
+    arrays[0] = &gate->w1;
+    arrays[1] = &gate->b1;
+    arrays[2] = &gate->w2;
+    arrays[3] = &gate->b2;
+}
+
+void cst_gate_pack(const cst_gate *gate, double *numbers) {
+    const double head[HEAD_NUMBERS] = {gate->mode,
+                                       gate->inputs,
+                                       gate->hidden,
+                                       gate->best,
+                                       gate->epochs,
+                                       gate->best_epoch,
+                                       (double)gate->train_rows,
+                                       gate->loss_start,
+                                       gate->loss_best};
+    cst_gate copy = *gate;
+    float **arrays[4];
+    size_t counts[4];
+    arrays_of(&copy, arrays, counts);
+    memcpy(numbers, head, sizeof head);
+    numbers += HEAD_NUMBERS;
+    for (int a = 0; a < 4; a++)
+        for (size_t i = 0; i < counts[a]; i++)
+            *numbers++ = (double)(*arrays[a])[i];
+}
+
+cst_status cst_gate_unpack(cst_context *context, const double *numbers, cst_gate *out) {
+    float **arrays[4];
+    size_t counts[4];
+    *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],
+                      .inputs = (int32_t)numbers[1],
+                      .hidden = (int32_t)numbers[2],
+                      .best = (int32_t)numbers[3],
+                      .epochs = (int32_t)numbers[4],
+                      .best_epoch = (int32_t)numbers[5],
+                      .train_rows = (int64_t)numbers[6],
+                      .loss_start = numbers[7],
+                      .loss_best = numbers[8]};
+    arrays_of(out, arrays, counts);
+    numbers += HEAD_NUMBERS;
+    for (int a = 0; a < 4; a++) {
+        *arrays[a] = cst_alloc(context, counts[a], sizeof **arrays[a]);
+        if (!*arrays[a]) {
+            cst_gate_free(context, out);
+            return CST_ERROR_MEMORY;
+        }
+        for (size_t i = 0; i < counts[a]; i++)
+            (*arrays[a])[i] = (float)*numbers++;
+    }
+    return CST_OK;
+}
+
 /* Floats: a tile of the inputs, of the hidden layer, and of the output for cst_gate_values. */
 size_t cst_gate_scratch(const cst_gate *gate) {
     return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;

@@ -5,6 +5,7 @@
  */
 #include "pipeline/learners.h"
 
+#include "base/ranks.h"
 #include "la/la.h"
 #include "learners/design.h"
 #include "learners/linear.h"
@@ -260,6 +261,8 @@ typedef struct crossfit {
      * each fold; NULL: the parts fit it */
     double *pool_loss;
     int32_t pool_at; /* its number among the learners of all rows */
+    double *gates;   /* [parts][gate_numbers]: those of every rank, while they are fitted */
+    size_t gate_numbers;
 } crossfit;
 
 /* An empty model of the view's shape. */
@@ -414,7 +417,35 @@ static cst_status lowest_risks(cst_context *context, crossfit *job) {
 static cst_status gate_task(cst_context *context, void *user, int64_t task) {
     const crossfit *job = user;
     part *p = &job->parts[task];
-    return cst_gate_fit(context, &p->view, p->best, &job->settings->gate, &p->fit.model->gate);
+    cst_gate *gate = &p->fit.model->gate;
+    cst_status status = cst_gate_fit(context, &p->view, p->best, &job->settings->gate, gate);
+    if (status == CST_OK && job->gates)
+        cst_gate_pack(gate, job->gates + (size_t)task * job->gate_numbers);
+    return status;
+}
+
+/* The gates of all parts. Ranks fit some of them each and give each other the weights. */
+static cst_status fit_gates(cst_context *context, crossfit *job) {
+    const cst_gate_options *options = &job->settings->gate;
+    int32_t members = job->view->members;
+    bool too_large = options->hidden < 1 || cst_gate_parameter_count(members, options->hidden) >
+                                                options->max_parameters; /* an error of the fit */
+    if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
+        return cst_parallel_for(context, job->count, gate_task, job);
+    job->gate_numbers = cst_gate_numbers(members, options->hidden);
+    job->gates = cst_alloc(context, (size_t)job->count, job->gate_numbers * sizeof *job->gates);
+    if (!job->gates)
+        return CST_ERROR_MEMORY;
+    const cst_share filled =
+        cst_share_tasks(job->gates, job->count, job->gate_numbers * sizeof *job->gates);
+    cst_status status = cst_parallel_fill(context, job->count, gate_task, job, &filled, 1);
+    for (int32_t i = 0; status == CST_OK && i < job->count; i++)
+        if (job->parts[i].fit.model->gate.mode != CST_GATE_LEARNED) /* another rank's */
+            status = cst_gate_unpack(context, job->gates + (size_t)i * job->gate_numbers,
+                                     &job->parts[i].fit.model->gate);
+    cst_free(context, job->gates);
+    job->gates = NULL;
+    return status;
 }
 
 static cst_status compute_designs(cst_context *context, const crossfit *job) {
@@ -447,7 +478,7 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
     cst_meta_fit *fit = &job->parts[0].fit;
     double start = cst_seconds();
     cst_status status = lowest_risks(context, job);
-    CST_TRY(cst_parallel_for(context, job->count, gate_task, job));
+    CST_TRY(fit_gates(context, job));
     fit->seconds_gate = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(compute_designs(context, job));

@@ -10,6 +10,7 @@
  */
 #include "redundancy/hsic.h"
 
+#include "base/ranks.h"
 #include "la/la.h"
 
 #include <string.h>
@@ -145,7 +146,8 @@ static int64_t chunk_blocks(const lowrank_job *job) {
     return blocks < 1 ? 1 : blocks < all ? blocks : all;
 }
 
-/* One pass over the rows for `pairs` pairs, their squared norms into hsic. */
+/* One pass over the rows for `pairs` pairs, their squared norms into hsic. Ranks take a part of the
+ * pairs each. */
 static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, double *hsic) {
     int64_t all = cst_block_count(job->kernels->view->rows);
     int64_t per_chunk = chunk_blocks(job);
@@ -155,20 +157,27 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
         int64_t left = all - job->first_block;
         job->blocks = left < per_chunk ? left : per_chunk;
         status = cst_parallel_for(context, job->blocks * job->members, fill_chunk, job);
-        CST_TRY(cst_parallel_for(context, pairs, add_cross, job));
+        CST_TRY(cst_parallel_own(context, pairs, 1, add_cross, job));
         CST_TRY(cst_progress(context, "cka", job->first_block + job->blocks, all));
     }
+    double *norms = cst_alloc(context, (size_t)pairs, sizeof *norms);
+    if (status == CST_OK && !norms)
+        status = CST_ERROR_MEMORY;
+    for (int64_t p = 0; status == CST_OK && p < pairs; p++) {
+        int64_t entries = job->features[job->pair_a[p]].rank * job->features[job->pair_b[p]].rank;
+        const double *gram = job->gram + job->gram_at[p];
+        for (int64_t i = 0; i < entries; i++)
+            norms[p] += gram[i] * gram[i];
+    }
+    const cst_share filled = cst_share_tasks(norms, pairs, sizeof *norms);
+    status = cst_ranks_fill(context, status, pairs, &filled, 1);
     for (int64_t p = 0; status == CST_OK && p < pairs; p++) {
         int64_t a = job->pair_a[p];
         int64_t b = job->pair_b[p];
-        int64_t entries = job->features[a].rank * job->features[b].rank;
-        const double *gram = job->gram + job->gram_at[p];
-        double sum = 0;
-        for (int64_t i = 0; i < entries; i++)
-            sum += gram[i] * gram[i];
-        hsic[a * job->members + b] = sum;
-        hsic[b * job->members + a] = sum;
+        hsic[a * job->members + b] = norms[p];
+        hsic[b * job->members + a] = norms[p];
     }
+    cst_free(context, norms);
     return status;
 }
 

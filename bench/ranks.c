@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t SIZES[] = {64, 4096, 32768, 262144, 1048576, 4194304};
+static const size_t SIZES[] = {64, 4096, 32768, 262144, 1048576};
 enum { COUNT = sizeof SIZES / sizeof *SIZES, TRIALS = 3, MOST = 20000 };
 
 static void need(int ok, const char *what) {

@@ -24,18 +24,18 @@ import hosts as namespaces  # noqa: E402
 RESULTS = ROOT / "bench" / "ranks.json"
 # Rows, classes, members: a small pool, and one that is larger in one respect each.
 BASE = (10000, 64, 8)
-LARGER = {"rows": (40000, 64, 8), "classes": (10000, 256, 8), "members": (10000, 64, 24)}
+LARGER = {"rows": (40000, 64, 8), "classes": (10000, 256, 8), "members": (10000, 64, 20)}
 # Rows of the sample on which members are selected and weights begin, here and by default.
 SAMPLE, SAMPLE_DEFAULT = 10000, 100000
-# Delay in ms, Mbit/s of a host's link.
-LINKS = [(1, 1000), (1, 100), (10, 1000), (10, 100)]
+# Delay in ms, Mbit/s of a host's link, numbers of hosts.
+LINKS = [(1, 1000, (2, 4)), (1, 100, (2,)), (10, 1000, (2, 4)), (10, 100, (2,))]
 LAUNCH = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
 def tiny():
     """Sizes that show only that the harness works."""
     global BASE, LARGER, SAMPLE, LINKS
-    BASE, SAMPLE, LINKS = (1500, 12, 3), 1000, [(1, 1000)]
+    BASE, SAMPLE, LINKS = (1500, 12, 3), 1000, [(1, 1000, (2,))]
     LARGER = {"rows": (3000, 12, 3), "classes": (1500, 24, 3), "members": (1500, 12, 5)}
 
 
@@ -91,10 +91,10 @@ def measure():
     reason = namespaces.why_not()
     if reason:
         say(f"bench: no delayed links: {reason}")
-    for delay, rate in LINKS if not reason else []:
-        for ranks in (2, 4):
+    for delay, rate, counts in LINKS if not reason else []:
+        for ranks in counts:
             with namespaces.Hosts(ranks, delay, rate) as hosts:
-                timed = rounds(ranks, 0.3, hosts)
+                timed = rounds(ranks, 0.2, hosts)
                 results["links"].append({"delay_ms": delay, "rate_mbit": rate, "rounds": timed, **fit(BASE, ranks, hosts)})
                 keep(results)
     return results

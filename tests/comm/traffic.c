@@ -6,6 +6,7 @@
 #include "learners/loglinear.h"
 #include "meeting.h"
 #include "redundancy/redundancy.h"
+#include "select/select.h"
 
 /* Bytes before the numbers of a message, and before those of a node of a sum's tree. */
 enum { HEAD = 40, NODE = 16 };
@@ -179,11 +180,59 @@ static void cka_sends_two_numbers_for_each_member_and_row(void **state) {
         }
 }
 
+/* On a sample of 4,096 of the rows: Newton steps and the losses of its rows, no more of more rows.
+ */
+static void select_members(seat *rank, void *user) {
+    enum { FOLDS = 2, SAMPLE = 4096 };
+    work *w = user;
+    cst_selection selection = {0};
+    cst_compact_options compact = cst_compact_defaults();
+    compact.cut = 0;
+    compact.max_rows = SAMPLE;
+    const cst_select_options options = {.direction = CST_SELECT_BACKWARD,
+                                        .rule = CST_SELECT_BEST,
+                                        .tolerance = 0.01,
+                                        .prior = 10,
+                                        .compact = compact};
+    int32_t *folds = calloc((size_t)w->view->rows, sizeof *folds);
+    assert_non_null(folds);
+    for (int64_t i = 0; i < w->view->rows; i++)
+        folds[i] = (int32_t)(i / 2 % FOLDS);
+    rank->context->ranks.latency = 0;
+    cst_status status = rank->status;
+    CST_TRY(cst_stage(rank->context, "selection"));
+    CST_TRY(cst_select(rank->context, w->view, folds, FOLDS, &options, &selection));
+    find_stage(rank->context, "selection", w);
+    cst_selection_free(rank->context, &selection);
+    free(folds);
+    w->status = status;
+}
+
+static void selection_sends_no_more_of_more_rows(void **state) {
+    double sent[2] = {0, 0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        predictions p;
+        work w[2] = {{0}};
+        make(i == 0 ? 4096 : 16384, &p);
+        w[0].view = w[1].view = &p.view;
+        meeting_hold(2, 1, select_members, w, sizeof *w);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(w[r].status, CST_OK);
+            assert_true(w[r].traffic.rounds > 10);
+        }
+        sent[i] = (double)w[0].traffic.sent / (double)w[0].traffic.rounds;
+        forget(&p);
+    }
+    assert_true(fabs(sent[1] / sent[0] - 1) < 0.1);
+}
+
 int suite_traffic(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_newton_step_sends_gradient_and_packed_hessian),
         cmocka_unit_test(rounds_do_not_depend_on_the_number_of_ranks),
         cmocka_unit_test(cka_sends_two_numbers_for_each_member_and_row),
+        cmocka_unit_test(selection_sends_no_more_of_more_rows),
     };
     cst_la_enter();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

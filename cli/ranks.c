@@ -91,6 +91,24 @@ int cli_name_rank(cli_call *call) {
     return done ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
 }
 
+/* A line a stage: what this rank did. */
+static void say_stages(const cli_call *call) {
+    enum { STAGES_MAX = 32 };
+    char line[160];
+    cst_stage_traffic stage[STAGES_MAX];
+    int count = cst_context_stage_traffic(call->context, stage, STAGES_MAX);
+    (void)snprintf(line, sizeof line, "  %-34s %9s %9s %8s %12s %12s\n", "stage", "seconds",
+                   "waiting", "rounds", "sent, kB", "received");
+    cli_say(line);
+    for (int i = 0; i < count && i < STAGES_MAX; i++) {
+        const cst_stage_traffic *s = &stage[i];
+        (void)snprintf(line, sizeof line, "  %-34.63s %9.3f %9.3f %8llu %12.1f %12.1f\n", s->stage,
+                       s->seconds, s->waiting, (unsigned long long)s->rounds, (double)s->sent / 1e3,
+                       (double)s->received / 1e3);
+        cli_say(line);
+    }
+}
+
 void cli_say_traffic(const cli_call *call) {
     char line[160];
     uint64_t bytes = 0;
@@ -107,6 +125,7 @@ void cli_say_traffic(const cli_call *call) {
                                  (double)cst_context_fetched(call->context) / 1e6);
     (void)snprintf(line + used, sizeof line - used, "\n");
     cli_say(line);
+    say_stages(call);
 }
 
 int cli_agree(cli_call *call, int code) {

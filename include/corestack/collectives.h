@@ -78,6 +78,21 @@ CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, ui
 /* Bytes of predictions that this rank has fetched so far from ranks with rows of their own
  * (cst_pool_config.own_rows). */
 CST_API uint64_t cst_context_fetched(const cst_context *context);
+/* The same for one stage of the work, by the name that progress callbacks are told, with the time
+ * it took. Stages of the fits of a nested evaluation are part of that. "other" is what belongs to
+ * no stage. */
+typedef struct cst_stage_traffic {
+    const char *stage; /* valid until the collectives are set again */
+    uint64_t sent;     /* bytes that this rank gave to the functions above */
+    uint64_t received; /* bytes that it got from them */
+    uint64_t rounds;   /* calls of these functions: the same on every rank */
+    double seconds;    /* in all */
+    double waiting;    /* of these: in these functions */
+} cst_stage_traffic;
+
+/* Returns how many stages there were so far, and fills in the first ones, in order, up to
+ * `capacity`. 0 without collectives. out: NULL for the number alone. */
+CST_API int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity);
 
 #ifdef __cplusplus
 }

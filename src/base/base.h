@@ -217,9 +217,11 @@ cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width,
 /* The same whose terms also fill arrays, as in cst_parallel_fill. */
 cst_status cst_reduce_fill(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
                            void *user, double *total, const cst_share *filled, int32_t arrays);
-/* cst_reduce_blocks where parts of ranks begin at a multiple of `grain` blocks. */
+/* cst_reduce_blocks where parts of ranks begin at a multiple of `grain` blocks. square: the last
+ * square x square of the numbers are a matrix of which only the lower triangle counts and is sent
+ * to other ranks; 0: they are none. */
 cst_status cst_reduce_grained(cst_context *context, int64_t blocks, int64_t grain, size_t width,
-                              cst_block_fn term, void *user, double *total);
+                              size_t square, cst_block_fn term, void *user, double *total);
 
 /* Number of blocks of CST_BLOCK_ROWS rows that cover `rows`, and the rows of one block. */
 static inline int64_t cst_block_count(int64_t rows) {

@@ -12,7 +12,7 @@
 #include "base/ranks.h"
 #include "base/seen.h"
 
-enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64, CST_SCOPE_CHARS = 128 };
+enum { CST_ERROR_CHARS = 2048, CST_SCOPE_CHARS = 128 };
 
 /* What another folder keeps with a context; freed with it. */
 typedef struct cst_attached {

@@ -253,14 +253,14 @@ static cst_status add_blocks(cst_context *context, int64_t first, int64_t last, 
 }
 
 cst_status cst_reduce_grained(cst_context *context, int64_t blocks, int64_t grain, size_t width,
-                              cst_block_fn term, void *user, double *total) {
+                              size_t square, cst_block_fn term, void *user, double *total) {
     memset(total, 0, width * sizeof *total);
     if (blocks <= 0)
         return CST_OK;
     int64_t first = 0;
     int64_t last = 0;
     wave w = {.term = term, .user = user, .width = width};
-    cst_tree tree = {.width = width};
+    cst_tree tree = {.width = width, .square = square};
     cst_ranks_part(context, blocks, grain, &first, &last);
     cst_status status = first < last ? add_blocks(context, first, last, &w, &tree) : CST_OK;
     status = cst_ranks_sum(context, status, blocks, &tree, total);
@@ -271,7 +271,7 @@ cst_status cst_reduce_grained(cst_context *context, int64_t blocks, int64_t grai
 
 cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
                              void *user, double *total) {
-    return cst_reduce_grained(context, blocks, 1, width, term, user, total);
+    return cst_reduce_grained(context, blocks, 1, width, 0, term, user, total);
 }
 
 cst_status cst_reduce_fill(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,

@@ -141,16 +141,39 @@ static void unpack(cst_context *context, cst_tree *tree, const unsigned char *by
     }
 }
 
+/* Numbers of a sum in a message. */
+static size_t packed_width(const cst_tree *tree) {
+    size_t square = tree->square;
+    return tree->width - square * square + square * (square + 1) / 2;
+}
+
 static size_t pack(const cst_tree *tree, unsigned char *bytes) {
     size_t at = 0;
+    size_t square = tree->square;
+    size_t before = tree->width - square * square;
     for (int32_t i = 0; i < tree->count; i++) {
         packed_node node = {tree->node[i].index, tree->node[i].level};
+        const double *sum = tree->node[i].sum;
         memcpy(bytes + at, &node, sizeof node);
         at += sizeof node;
-        memmove(bytes + at, tree->node[i].sum, tree->width * sizeof(double));
-        at += tree->width * sizeof(double);
+        memmove(bytes + at, sum, before * sizeof *sum);
+        at += before * sizeof *sum;
+        for (size_t row = 0; row < square; row++) {
+            memcpy(bytes + at, sum + before + row * square, (row + 1) * sizeof *sum);
+            at += (row + 1) * sizeof *sum;
+        }
     }
     return at;
+}
+
+/* A packed sum to one with a square matrix, in place. */
+static void spread(const cst_tree *tree, double *sum) {
+    size_t square = tree->square;
+    double *matrix = sum + tree->width - square * square;
+    for (size_t row = square; row-- > 0;) {
+        memmove(matrix + row * square, matrix + row * (row + 1) / 2, (row + 1) * sizeof *sum);
+        memset(matrix + row * square + row + 1, 0, (square - row - 1) * sizeof *sum);
+    }
 }
 
 /* All nodes of a sum, in a message, become one. */
@@ -291,11 +314,12 @@ static cst_status exchange(cst_context *context, cst_status status, exchange_kin
         bytes = fail_message(message, status, calls->rank, calls->host, context->error);
         message->follows = __atomic_exchange_n(&ranks->lost, false, __ATOMIC_RELAXED);
     }
-    ranks->rounds++;
-    ranks->bytes += bytes;
+    double start = cst_seconds();
+    size_t sent = bytes;
     int failed = calls->allreduce
                      ? calls->allreduce(calls->self, message, &bytes, capacity, merge, m)
                      : reduce_gathered(context, message, &bytes, capacity, m);
+    cst_traffic_round(&ranks->traffic, sent, failed ? 0 : bytes, cst_seconds() - start);
     if (failed)
         return broken(context);
     *count = bytes - sizeof *message;
@@ -325,9 +349,13 @@ static cst_status agree(cst_context *context, cst_status status, exchange_kind k
 static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
     cst_ranks *ranks = &context->ranks;
     const cst_collectives *calls = &ranks->calls;
-    ranks->rounds++;
-    ranks->bytes += counts[calls->rank];
+    double start = cst_seconds();
+    uint64_t total = 0;
+    for (int r = 0; r < calls->size; r++)
+        total += counts[r];
     int failed = calls->allgather(calls->self, part, counts[calls->rank], all, counts);
+    cst_traffic_round(&ranks->traffic, counts[calls->rank], failed ? 0 : total,
+                      cst_seconds() - start);
     return failed ? broken(context) : CST_OK;
 }
 
@@ -362,20 +390,22 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
         nodes += 2;
     if (nodes > (size_t)terms)
         nodes = (size_t)terms;
-    if (!cst_size_mul(node_bytes(tree->width), nodes, &capacity) ||
+    size_t width = packed_width(tree);
+    if (!cst_size_mul(node_bytes(width), nodes, &capacity) ||
         !cst_size_add(capacity, LEAST, &capacity))
         return agree(context, cst_fail(context, CST_ERROR_LIMIT, "a sum is too wide"), EXCHANGE_SUM,
-                     tree->width);
+                     width);
     head *message = room_for(context, capacity);
     if (!message)
-        return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, tree->width);
+        return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, width);
     merging m = {.context = context};
     size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
-    status = exchange(context, status, EXCHANGE_SUM, tree->width, message, capacity, &count, &m);
+    status = exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count, &m);
     if (status == CST_OK) {
-        cst_tree whole = {.width = tree->width};
+        cst_tree whole = {.width = width};
         unpack(context, &whole, (unsigned char *)(message + 1), count);
         cst_tree_total(&whole, total);
+        spread(tree, total);
     }
     return status;
 }
@@ -574,8 +604,31 @@ uint64_t cst_context_fetched(const cst_context *context) {
 void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
+    const cst_traffic *traffic = &context->ranks.traffic;
+    uint64_t sum[2] = {0, 0};
+    for (int32_t i = 0; i < traffic->count; i++) {
+        sum[0] += traffic->part[i].sent;
+        sum[1] += traffic->part[i].rounds;
+    }
     if (bytes)
-        *bytes = context->ranks.bytes;
+        *bytes = sum[0];
     if (rounds)
-        *rounds = context->ranks.rounds;
+        *rounds = sum[1];
+}
+
+int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity) {
+    if (!CST_ALIVE(context, CONTEXT) || context->ranks.calls.size < 1)
+        return 0;
+    cst_traffic *traffic = &context->ranks.traffic;
+    cst_traffic_settle(traffic);
+    for (int32_t i = 0; out && i < traffic->count && i < capacity; i++) {
+        const cst_traffic_part *part = &traffic->part[i];
+        out[i] = (cst_stage_traffic){.stage = part->stage,
+                                     .sent = part->sent,
+                                     .received = part->received,
+                                     .rounds = part->rounds,
+                                     .seconds = part->seconds,
+                                     .waiting = part->waiting};
+    }
+    return traffic->count;
 }

@@ -8,6 +8,7 @@
 #define CST_BASE_RANKS_H
 
 #include "base/base.h"
+#include "base/traffic.h"
 #include "base/tree.h"
 
 #include <corestack/collectives.h>
@@ -20,8 +21,7 @@ typedef struct cst_ranks {
     void *room;            /* [room_bytes]: of the message of a sum, kept for the next */
     size_t room_bytes;
     uint64_t exchanges; /* so far; the same on every rank */
-    uint64_t bytes;
-    uint64_t rounds;
+    cst_traffic traffic;
     double latency;   /* seconds that an exchange of a few bytes takes; the same on every rank */
     uint64_t fetched; /* bytes of rows that came from other ranks; written by any thread */
     bool lost;        /* another rank could not be reached: its own failure says why; any thread */

@@ -22,6 +22,8 @@ typedef struct cst_tree_node {
 /* Nodes of a contiguous range of terms, in order. */
 typedef struct cst_tree {
     size_t width;
+    size_t square; /* the last square x square numbers are a matrix of which only the lower triangle
+                      counts, and is sent to other ranks; 0: there is none */
     int32_t count;
     cst_tree_node node[CST_TREE_NODES];
 } cst_tree;

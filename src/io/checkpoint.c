@@ -188,15 +188,17 @@ const char *cst_context_checkpoint_note(const cst_context *context) {
         to += strlen(to);
     }
     if (s->broken > 0) {
-        (void)cst_snprintf(to, room, "%s%lld part%s in %.300s could not be read and %s computed "
-                           "again", *s->note ? "; " : "", (long long)s->broken,
-                           s->broken == 1 ? "" : "s", s->wanted, s->broken == 1 ? "was" : "were");
+        (void)cst_snprintf(to, room,
+                           "%s%lld part%s in %.300s could not be read and %s computed "
+                           "again",
+                           *s->note ? "; " : "", (long long)s->broken, s->broken == 1 ? "" : "s",
+                           s->wanted, s->broken == 1 ? "was" : "were");
         room -= strlen(to);
         to += strlen(to);
     }
     if (s->failed)
-        (void)cst_snprintf(to, room, "%sfurther parts were not kept: %.300s",
-                           *s->note ? "; " : "", s->failure);
+        (void)cst_snprintf(to, room, "%sfurther parts were not kept: %.300s", *s->note ? "; " : "",
+                           s->failure);
     return s->note;
 }
 

@@ -100,8 +100,10 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         (void)close(folder->lock); /* a run that ended has removed it in between */
         folder->lock = -1;
     }
-    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: its lock disappears again and "
-                    "again", folder->path);
+    return cst_fail(context, CST_ERROR_IO,
+                    "checkpoint folder %s: its lock disappears again and "
+                    "again",
+                    folder->path);
 }
 
 /* ---- whose parts are in it ---- */

@@ -41,13 +41,13 @@ static inline double cst_logtable_weight(const cst_logtable *table, int64_t row,
 }
 
 /* Sum over the blocks of the compact table, `together` of them at a time: `term` adds the table's
- * rows from..end-1, those of its blocks, to sum. per_row: [rows] that terms fill, or NULL. Ranks
- * share the work, each with the blocks that it has. */
+ * rows from..end-1, those of its blocks, to sum. square: as of cst_reduce_grained. per_row: [rows]
+ * that terms fill, or NULL. Ranks share the work, each with the blocks that it has. */
 typedef cst_status (*cst_logtable_fn)(cst_context *worker, const void *user, int64_t from,
                                       int64_t end, double *sum);
 cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int64_t together,
-                            size_t width, cst_logtable_fn term, const void *user, double *total,
-                            double *per_row);
+                            size_t width, size_t square, cst_logtable_fn term, const void *user,
+                            double *total, double *per_row);
 
 /* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
  * table is the view's where it has one, else a new one. Mixing is left at 0. folds: [view->rows] or

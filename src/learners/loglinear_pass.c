@@ -429,8 +429,9 @@ cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum)
     size_t d = (size_t)pass->parameters;
     size_t width = pass->derivatives ? 1 + d + d * d : 1;
     bool wide = pass->derivatives && d > WIDE_PARAMETERS;
-    cst_status status = cst_logtable_sum(context, pass->table, wide ? CST_COMPACT_GRAIN : 1, width,
-                                         pass_task, pass, sum, pass->per_row);
+    cst_status status =
+        cst_logtable_sum(context, pass->table, wide ? CST_COMPACT_GRAIN : 1, width,
+                         pass->derivatives ? d : 0, pass_task, pass, sum, pass->per_row);
     for (size_t i = 0; status == CST_OK && pass->table->weight != 1 && i < width; i++)
         sum[i] *= pass->table->weight;
     return status;

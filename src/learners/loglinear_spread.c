@@ -60,7 +60,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
         n *= table->weight;
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else if (status == CST_OK) {
-        status = cst_logtable_sum(context, table, 1, 2 * k + 1, spread_block, &job, sums, NULL);
+        status = cst_logtable_sum(context, table, 1, 2 * k + 1, 0, spread_block, &job, sums, NULL);
         n = sums[2 * k] * (double)table->classes;
     }
     if (status == CST_OK) {

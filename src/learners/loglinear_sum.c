@@ -55,8 +55,8 @@ static cst_status share_rows(cst_context *context, cst_status status, const cst_
 }
 
 cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int64_t together,
-                            size_t width, cst_logtable_fn term, const void *user, double *total,
-                            double *per_row) {
+                            size_t width, size_t square, cst_logtable_fn term, const void *user,
+                            double *total, double *per_row) {
     const cst_compact *compact = table->compact;
     sum_job job = {.table = table, .together = together, .term = term, .user = user};
     int64_t blocks = cst_block_count(compact->rows);
@@ -68,7 +68,7 @@ cst_status cst_logtable_sum(cst_context *context, const cst_logtable *table, int
     if (whole) /* of every rank: nothing to send */
         cst_ranks_alone(context, true);
     cst_status status = cst_reduce_grained(context, tasks, CST_COMPACT_GRAIN / together, width,
-                                           sum_task, &job, total);
+                                           square, sum_task, &job, total);
     if (!whole)
         return share_rows(context, status, table, per_row);
     cst_ranks_alone(context, false);

@@ -295,7 +295,7 @@ cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
     double *loss = cst_alloc(context, width, sizeof *loss);
     cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && own)
-        status = cst_logtable_sum(context, table, 1, width, table_mix_block, table, loss, NULL);
+        status = cst_logtable_sum(context, table, 1, width, 0, table_mix_block, table, loss, NULL);
     if (status == CST_OK && own)
         best_mix(loss, table->members, table->mix);
     for (int32_t k = 0; !own && k < table->members; k++)

@@ -78,6 +78,7 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
     cst_checkpoint_stop(context);
+    CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -126,6 +127,7 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
                                    model, report));
     }
     cst_checkpoint_stop(context);
+    CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, own);
     return finish(context, status, report);
 }

@@ -256,6 +256,8 @@ static void reports(void **state) {
     cst_context_traffic(c, NULL, NULL);
     assert_int_equal(cst_context_fetched(NULL), 0);
     assert_int_equal(cst_context_fetched(c), 0);
+    assert_int_equal(cst_context_stage_traffic(NULL, NULL, 0), 0);
+    assert_int_equal(cst_context_stage_traffic(c, NULL, 4), 0); /* no collectives */
     assert_int_equal(cst_context_rank(NULL), 0);
     assert_int_equal(cst_context_ranks(NULL), 1);
 }

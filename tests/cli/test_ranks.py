@@ -9,7 +9,9 @@ import tempfile
 import time
 import unittest
 
-from support import DIGITS, SOURCES, TOOL, run, slow
+import numpy as np
+
+from support import DIGITS, SOURCES, TOOL, run, sample, slow
 
 MPI_TOOL = TOOL + "-mpi"
 # So that the launchers of Open MPI and MPICH need no options: root, and more ranks than cores.
@@ -36,7 +38,7 @@ def launch(words, cwd=None, **more):
 
 def without_times(value):
     if isinstance(value, dict):
-        return {k: without_times(v) for k, v in value.items() if k not in TIMES and "seconds" not in k}
+        return {k: without_times(v) for k, v in value.items() if k not in TIMES and k != "ranks" and "seconds" not in k}
     if isinstance(value, list):
         return [without_times(v) for v in value]
     return value
@@ -111,6 +113,63 @@ class SameBytes(RankCase):
         self.check_commands("regression", (2,), ("compare", "-r", 50))
         self.check_commands("segmentation", (3,))
         self.check_commands("detection", (3,), ("compare", "-r", 20))
+
+
+class Traffic(RankCase):
+    """Bytes and rounds of every stage, as the document of a fit and -v have them."""
+
+    rows, members, classes = 8192, 6, 64  # ranks divide passes that take much longer than an exchange
+    words = ("--set", "meta.learners=log-linear", "--set", "refit.drop=false", "--set", f"select.max_rows={rows}", *NOT_NESTED)
+
+    def pool(self, rows):
+        labels, _ = sample(rows, self.classes, 1)
+        folder = self.path(f"pool-{rows}")
+        os.mkdir(folder)
+        np.save(f"{folder}/labels.npy", labels)
+        for k in range(self.members):
+            np.save(f"{folder}/m{k}.npy", sample(rows, self.classes, 2 + k, labels=labels)[1])
+        return folder
+
+    def stages(self, ranks, folder):
+        words = ("fit", "--labels", f"{folder}/labels.npy", *(f"{folder}/m{k}.npy" for k in range(self.members)))
+        document = json.loads(self.works(ranks, *words, "-o", "m", "--json", "--threads", 1, *self.words))["ranks"]
+        self.assertEqual(document["count"], ranks)
+        return {stage["stage"]: stage for stage in document["stages"]}
+
+    @slow
+    def test_bytes_grow_with_rows_only_where_they_should(self):
+        small = self.stages(2, self.pool(self.rows))
+        folder = self.pool(2 * self.rows)
+        large = self.stages(2, folder)
+        for stage in ("selection", "meta-learners"):  # on a table of as many rows, whose sums are sent
+            self.assertLessEqual(large[stage]["sent_bytes"], 1.3 * self.most(small, large, stage))
+        margins = 16 * self.members * 2 * self.rows  # of CKA: two numbers for each member and row, and what is packed of it
+        self.assertGreater(large["redundancy"]["sent_bytes_most"], margins)
+        self.assertLess(large["redundancy"]["sent_bytes_most"], 2 * margins)
+        three = self.stages(3, folder)
+        self.assertEqual(list(three), list(large))
+        for stage, of in three.items():
+            if self.divided(of) == self.divided(large[stage]):
+                self.assertEqual(of["rounds"], large[stage]["rounds"], stage)
+
+    @staticmethod
+    def divided(stage):
+        """Whether ranks divided passes over the table: a busy machine's exchanges may take too long for that."""
+        return stage["rounds"] > 0
+
+    def most(self, small, large, stage):
+        """Bytes that a stage may send of the larger pool: those of the smaller one, a round."""
+        if not self.divided(small[stage]):
+            return float("inf")
+        return small[stage]["sent_bytes"] / small[stage]["rounds"] * large[stage]["rounds"]
+
+    def test_the_table(self):
+        words = ("fit", DIGITS, "-o", "m", "-v", "--threads", 1, *NOT_NESTED)
+        with launch(command((1, (MPI_TOOL, *words))), cwd=self.folder) as process:
+            err = process.communicate(timeout=60)[1].decode()
+        names = [line[2:36].strip() for line in err[err.index("1 ranks;") :].splitlines()[1:]]
+        self.assertEqual(names[:3], ["stage", "other", "read"])
+        self.assertIn("meta-learners", names)
 
 
 class Failures(RankCase):

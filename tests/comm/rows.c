@@ -7,7 +7,7 @@
 #include "base/ranks.h"
 #include "check.h"
 #include "comm/serve.h"
-#include "seats.h"
+#include "meeting.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  * are those of one pool with all rows, whatever a rank alone would make of its part.
  */
 #include "check.h"
+#include "meeting.h"
 #include "pool/pool.h"
-#include "seats.h"
 #include "temporary.h"
 
 #include <corestack/corestack.h>

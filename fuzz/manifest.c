@@ -37,6 +37,11 @@ static void check_part(const cst_manifest *manifest, const char *path, size_t pa
 static void check_path(const cst_manifest *manifest, const char *path) {
     if (!path)
         return;
+    const cst_file_parts *parts = cst_manifest_parts(manifest, path);
+    for (int64_t k = 0; parts && k < parts->count; k++)
+        check_part(manifest, parts->paths[k], strlen(parts->paths[k]));
+    if (parts)
+        return;
     check_part(manifest, path, strlen(path));
     if (cst_path_member(path))
         check_part(manifest, path, cst_path_member(path));

@@ -180,6 +180,10 @@ def manifests():
     put("manifest", "regression.json", json.dumps({
         "corestack_pool": 1, "task": "regression", "outputs": ["x", "y"], "splits": {"oof": {"targets": "y.npy"}},
         "models": [{"name": "a", "predictions": {"oof": "a.npy"}}]}))
+    put("manifest", "parts.json", json.dumps({
+        "corestack_pool": 1, "splits": {"oof": {"labels": ["y0.npy", "in/y1.npy"], "ids": ["ids.csv"]}},
+        "models": [{"name": "a", "predictions": {"oof": ["a.npy", "b.safetensors#x"]}},
+                   {"name": "b", "predictions": {"oof": {"path": ["a.npy", "c.npy"], "ids": "in"}}}]}))
     put("manifest", "segmentation.json", json.dumps({
         "corestack_pool": 1, "task": "segmentation", "classes": 3, "layout": "channels-first", "ignore": 255,
         "splits": {"oof": {"labels": "masks/"}}, "models": [{"name": "a", "predictions": {"oof": "maps"}}]}))

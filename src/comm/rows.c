@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_MAX = 16, AHEAD = 4 };
+enum { IDLE_MAX = 16, AHEAD = 4, STREAK = 2 };
+/* Share of the memory budget for rows that are fetched ahead; and most bytes of one member. */
+enum { AHEAD_SHARE = 32, AHEAD_BYTES = 4 * CST_PIECE_BYTES };
 static const double CONNECT_SECONDS = 1.5; /* an address that does not answer */
 static const double SETUP_SECONDS = 4;     /* an answer of the rank itself */
 
@@ -24,6 +26,7 @@ typedef struct peer {
     const char *host;      /* for messages */
     const char *addresses; /* "127.0.0.1 10.0.0.7" */
     int port;
+    int64_t rows;         /* that it serves */
     bool near;            /* the same machine */
     pthread_mutex_t lock; /* over what follows */
     int idle[IDLE_MAX];   /* connections that nobody uses */
@@ -31,10 +34,27 @@ typedef struct peer {
     int good; /* the address that worked, from 1; 0: not known */
 } peer;
 
+/* Rows of one member that were fetched ahead. */
+typedef struct window {
+    pthread_mutex_t lock;
+    int rank;
+    int64_t first;
+    int64_t end;
+    float *rows;   /* [ahead]; NULL until they are wanted */
+    int64_t used;  /* rows that were taken out of it */
+    int last_rank; /* of the last request, and where it ended */
+    int64_t last_end;
+    int streak; /* requests so far that followed one another */
+    int needed; /* how many of them it takes to fetch ahead; more where that was in vain */
+} window;
+
 struct cst_rows {
     int rank;
     int ranks;
     size_t width;
+    int32_t members;
+    int64_t ahead;   /* rows of a window; 0: there are none */
+    window *windows; /* [members] */
     cst_tokens tokens;
     cst_server *server;
     peer *peers; /* [ranks] */
@@ -94,9 +114,9 @@ static cst_status find_hosts(cst_context *context, cst_rows *rows, bool *near) {
 }
 
 /* Where each rank can be called: its port and addresses. */
-static cst_status find_places(cst_context *context, cst_rows *rows, const char *addresses,
-                              int port) {
-    char *text = cst_format(context, "%d %s", port, addresses);
+static cst_status find_places(cst_context *context, cst_rows *rows, const char *addresses, int port,
+                              int64_t served) {
+    char *text = cst_format(context, "%d %lld %s", port, (long long)served, addresses);
     cst_status status = tell(context, text, &rows->places);
     cst_free(context, text);
     char *at = rows->places;
@@ -104,10 +124,26 @@ static cst_status find_places(cst_context *context, cst_rows *rows, const char *
         size_t length = strlen(at);
         char *rest = NULL;
         rows->peers[r].port = (int)strtol(at, &rest, 10);
+        rows->peers[r].rows = strtoll(rest, &rest, 10);
         rows->peers[r].addresses = rest;
         at += length + 1;
     }
     return status;
+}
+
+/* Windows as large as the memory budget allows; false for want of memory. */
+static bool make_windows(cst_context *context, cst_rows *rows, const cst_rows_served *served) {
+    size_t row = served->width * sizeof(float);
+    size_t bytes = cst_context_memory(context) / AHEAD_SHARE / (size_t)served->members;
+    bytes = bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES;
+    rows->members = served->members;
+    rows->windows = cst_alloc(context, (size_t)served->members, sizeof *rows->windows);
+    rows->ahead = (int64_t)(bytes / row) < 2 * CST_BLOCK_ROWS ? 0 : (int64_t)(bytes / row);
+    for (int32_t k = 0; rows->windows && k < rows->members; k++)
+        (void)pthread_mutex_init(&rows->windows[k].lock, NULL);
+    for (int32_t k = 0; rows->windows && k < rows->members; k++)
+        rows->windows[k].needed = STREAK;
+    return rows->windows;
 }
 
 cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cst_rows **out) {
@@ -125,7 +161,8 @@ cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cs
                            .root = cst_context_root(context)};
         rows->peers = cst_alloc(context, (size_t)ranks, sizeof *rows->peers);
     }
-    if (!rows || !rows->peers) {
+    if (!rows || !rows->peers || !make_windows(context, rows, served)) {
+        cst_free(context, rows ? rows->peers : NULL);
         cst_free(context, rows);
         return CST_ERROR_MEMORY; /* the others learn of it in their exchange */
     }
@@ -138,7 +175,7 @@ cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cs
     if (status == CST_OK)
         status = cst_server_start(context, served, &rows->tokens, rows->rank, ranks, listening,
                                   &rows->server);
-    CST_TRY(find_places(context, rows, addresses, port));
+    CST_TRY(find_places(context, rows, addresses, port, served->rows));
     cst_free(context, addresses);
     if (status != CST_OK) {
         cst_rows_close(context, rows);
@@ -158,6 +195,11 @@ void cst_rows_close(cst_context *context, cst_rows *rows) {
             (void)close(p->idle[i]);
         (void)pthread_mutex_destroy(&p->lock);
     }
+    for (int32_t k = 0; k < rows->members; k++) {
+        cst_free(context, rows->windows[k].rows);
+        (void)pthread_mutex_destroy(&rows->windows[k].lock);
+    }
+    cst_free(context, rows->windows);
     cst_free(context, rows->peers);
     cst_free(context, rows->hosts);
     cst_free(context, rows->places);
@@ -347,8 +389,8 @@ static cst_status lost(cst_context *context, const cst_rows *rows, int rank) {
                     rank, rows->peers[rank].host, why);
 }
 
-cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_t member,
-                          int64_t first, int64_t count, float *out) {
+static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank, int32_t member,
+                            int64_t first, int64_t count, float *out) {
     size_t row = rows->width * sizeof *out;
     int64_t piece = (int64_t)(CST_PIECE_BYTES / row) > 1 ? (int64_t)(CST_PIECE_BYTES / row) : 1;
     const fetch f = {rows, rank, member, first, count, out, piece};
@@ -372,4 +414,64 @@ cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_
     }
     (void)__atomic_fetch_add(&rows->root->ranks.fetched, (uint64_t)done * row, __ATOMIC_RELAXED);
     return status;
+}
+
+/* ---- ahead ---- */
+
+/* Counts requests that follow one another, as far as threads let them; whether it is time to fetch
+ * ahead. */
+static bool goes_on(window *w, int rank, int64_t first, int64_t count) {
+    int64_t slack = 2 * (int64_t)CST_BLOCK_ROWS;
+    int64_t end = first + count;
+    bool near = w->last_rank == rank && w->last_end > 0 && first >= w->last_end - slack &&
+                first <= w->last_end + slack;
+    w->streak = !near ? 0 : w->streak + (end > w->last_end);
+    w->last_end = !near || end > w->last_end ? end : w->last_end;
+    w->last_rank = rank;
+    return w->streak >= w->needed;
+}
+
+/* Fills the window from row `first` on. */
+static cst_status look_ahead(cst_context *context, const cst_rows *rows, window *w, int rank,
+                             int32_t member, int64_t first) {
+    int64_t left = rows->peers[rank].rows - first;
+    int64_t count = rows->ahead < left ? rows->ahead : left;
+    if (!w->rows)
+        w->rows = cst_alloc(context, (size_t)rows->ahead * rows->width, sizeof *w->rows);
+    bool in_vain = w->used < (w->end - w->first) / 2;
+    w->needed = !in_vain ? STREAK : w->needed < 64 * STREAK ? 2 * w->needed : w->needed;
+    w->used = 0;
+    w->end = w->first;
+    cst_status status =
+        w->rows ? fetch_now(context, rows, rank, member, first, count, w->rows) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        w->rank = rank;
+        w->first = first;
+        w->end = first + count;
+    }
+    return status;
+}
+
+cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_t member,
+                          int64_t first, int64_t count, float *out) {
+    window *w = &rows->windows[member];
+    int64_t end = first + count;
+    if (count > rows->ahead / 2)
+        return fetch_now(context, rows, rank, member, first, count, out);
+    (void)pthread_mutex_lock(&w->lock);
+    bool there = w->rank == rank && first >= w->first && end <= w->end;
+    bool ahead = goes_on(w, rank, first, count) && !there;
+    cst_status status = ahead ? look_ahead(context, rows, w, rank, member, first) : CST_OK;
+    if (status == CST_OK && (there || ahead)) {
+        memcpy(out, w->rows + (size_t)(first - w->first) * rows->width,
+               (size_t)count * rows->width * sizeof *out);
+        w->used += count;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    return there || ahead ? status : fetch_now(context, rows, rank, member, first, count, out);
+}
+
+void cst_rows_forget(cst_rows *rows) {
+    for (int32_t k = 0; k < rows->members; k++)
+        rows->windows[k].end = rows->windows[k].first;
 }

@@ -28,8 +28,12 @@ cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cs
 void cst_rows_close(cst_context *context, cst_rows *rows);
 
 /* Rows first..first+count-1 of what another rank serves, into out [count][width]. Any number of
- * threads at once. CST_ERROR_IO where the rank has ended or cannot be reached. */
+ * threads at once. Where a member is read in order, rows are fetched ahead and kept for a while.
+ * CST_ERROR_IO where the rank has ended or cannot be reached. */
 cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_t member,
                           int64_t first, int64_t count, float *out);
+
+/* Forgets what was fetched ahead: rows have become others. No thread may fetch meanwhile. */
+void cst_rows_forget(cst_rows *rows);
 
 #endif

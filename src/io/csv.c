@@ -28,7 +28,14 @@ struct cst_csv {
     size_t *cells; /* offsets into text */
     int32_t cell_count;
     int32_t cell_room;
-    bool blank; /* empty cells are NaN */
+    bool blank;                  /* empty cells are NaN */
+    const cst_file_parts *files; /* where there are several; else NULL */
+    uint64_t zip_limit;
+    int64_t part; /* the one that is open */
+    bool go_on;   /* after the first part */
+    bool header;  /* each part begins with that of the first */
+    char *head;   /* [head_used] the first record of the first part, as text */
+    size_t head_used;
 };
 
 static cst_status fill(cst_context *context, cst_csv *csv) {
@@ -207,7 +214,8 @@ static cst_status read_record(cst_context *context, cst_csv *csv, bool *end, boo
     return status;
 }
 
-cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
+/* The next record of the open file. */
+static cst_status next_record(cst_context *context, cst_csv *csv, bool *end) {
     bool blank = false;
     cst_status status = read_record(context, csv, end, &blank);
     int64_t empty_line = csv->record_line;
@@ -252,13 +260,83 @@ static cst_status skip_mark(cst_context *context, cst_csv *csv) {
     return CST_OK;
 }
 
-cst_status cst_csv_rewind(cst_context *context, cst_csv *csv) {
+/* From the first byte of the open file. */
+static cst_status start(cst_context *context, cst_csv *csv) {
     csv->offset = 0;
     csv->chunk_used = 0;
     csv->chunk_at = 0;
     csv->line = 1;
-    csv->records = 0;
     return skip_mark(context, csv);
+}
+
+/* ---- parts ---- */
+
+static cst_status open_part(cst_context *context, cst_csv *csv, int64_t part) {
+    cst_bytes_close(context, csv->source);
+    csv->source = NULL;
+    csv->part = part;
+    cst_status status =
+        cst_bytes_open(context, &csv->source, csv->files->paths[part], csv->zip_limit);
+    return status == CST_OK ? start(context, csv) : status;
+}
+
+/* Remembers the first record of the first part. */
+static cst_status keep_head(cst_context *context, cst_csv *csv) {
+    csv->head = cst_alloc(context, csv->text_used, 1);
+    if (!csv->head)
+        return CST_ERROR_MEMORY;
+    memcpy(csv->head, csv->text, csv->text_used);
+    csv->head_used = csv->text_used;
+    return CST_OK;
+}
+
+static cst_status no_rows(cst_context *context, const cst_csv *csv) {
+    return cst_fail(context, CST_ERROR_INPUT, "%s: has no rows; remove it from the parts",
+                    cst_bytes_name(csv->source));
+}
+
+/* The first record of data of the next part. */
+static cst_status next_part(cst_context *context, cst_csv *csv, bool *end) {
+    cst_status status = open_part(context, csv, csv->part + 1);
+    CST_TRY(next_record(context, csv, end));
+    bool same = status == CST_OK && !*end && csv->text_used == csv->head_used &&
+                memcmp(csv->text, csv->head, csv->head_used) == 0;
+    if (status == CST_OK && csv->header && !*end && !same)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: line 1 is not that of %s; parts need the same columns in the same "
+                        "order",
+                        cst_bytes_name(csv->source), csv->files->paths[0]);
+    if (same && csv->header)
+        status = next_record(context, csv, end);
+    return status == CST_OK && *end ? no_rows(context, csv) : status;
+}
+
+cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
+    bool first = csv->records == 0;
+    cst_status status = next_record(context, csv, end);
+    if (status != CST_OK || !csv->files)
+        return status;
+    if (first && !*end && !csv->head)
+        return keep_head(context, csv);
+    if (!*end || !csv->go_on || csv->part + 1 == csv->files->count)
+        return CST_OK;
+    if (csv->part == 0 && csv->records == (int64_t)csv->header)
+        return no_rows(context, csv);
+    return next_part(context, csv, end);
+}
+
+void cst_csv_go_on(cst_csv *csv, bool header) {
+    csv->go_on = true;
+    csv->header = header;
+}
+
+int64_t cst_csv_part(const cst_csv *csv) {
+    return csv->part;
+}
+
+cst_status cst_csv_rewind(cst_context *context, cst_csv *csv) {
+    csv->records = 0;
+    return csv->part > 0 ? open_part(context, csv, 0) : start(context, csv);
 }
 
 /* The delimiter is the one that the first line has most of. */
@@ -283,6 +361,10 @@ static char find_delimiter(const cst_csv *csv) {
 }
 
 cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit) {
+    return cst_csv_open_source(context, out, &(cst_row_source){path, NULL, zip_limit});
+}
+
+cst_status cst_csv_open_source(cst_context *context, cst_csv **out, const cst_row_source *source) {
     *out = NULL;
     cst_csv *csv = cst_alloc(context, 1, sizeof *csv);
     if (!csv)
@@ -291,7 +373,9 @@ cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, u
     csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
     if (!csv->chunk)
         status = CST_ERROR_MEMORY;
-    CST_TRY(cst_bytes_open(context, &csv->source, path, zip_limit));
+    csv->files = source->parts;
+    csv->zip_limit = source->zip_limit;
+    CST_TRY(cst_bytes_open(context, &csv->source, cst_source_first(source), source->zip_limit));
     CST_TRY(cst_csv_rewind(context, csv));
     if (status != CST_OK) {
         cst_csv_close(context, csv);
@@ -309,11 +393,12 @@ void cst_csv_close(cst_context *context, cst_csv *csv) {
     cst_free(context, csv->chunk);
     cst_free(context, csv->text);
     cst_free(context, csv->cells);
+    cst_free(context, csv->head);
     cst_free(context, csv);
 }
 
 const char *cst_csv_name(const cst_csv *csv) {
-    return cst_bytes_name(csv->source);
+    return csv->source ? cst_bytes_name(csv->source) : csv->files->paths[csv->part];
 }
 
 int32_t cst_csv_cells(const cst_csv *csv) {

@@ -6,6 +6,7 @@
 #define CST_IO_CSV_H
 
 #include "io/bytes.h"
+#include "io/file_parts.h"
 #include "io/strings.h"
 
 /* A reader of records: comma, semicolon or tab (found from the first line), double quotes, LF, CRLF
@@ -14,7 +15,16 @@
 typedef struct cst_csv cst_csv;
 
 cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit);
+/* The same of several files, whose records follow one another. Only those of the first are read
+ * before cst_csv_go_on. */
+cst_status cst_csv_open_source(cst_context *context, cst_csv **out, const cst_row_source *source);
+/* Goes on with the other parts after the first. header: each begins with the first record of the
+ * first part, which is passed over. No part may be without other records. */
+void cst_csv_go_on(cst_csv *csv, bool header);
+/* The part of the current record. */
+int64_t cst_csv_part(const cst_csv *csv);
 void cst_csv_close(cst_context *context, cst_csv *csv);
+/* Of the file, or the part, that is read. */
 const char *cst_csv_name(const cst_csv *csv);
 
 /* The next record. *end is set, and there is no record, after the last one. All records have as

@@ -81,6 +81,11 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, manifest->split_order);
     cst_free(context, manifest->member_order);
     cst_free(context, manifest->members);
+    for (size_t i = 0; i < manifest->parts_count; i++) {
+        cst_file_parts_clear(context, manifest->parts[i]);
+        cst_free(context, manifest->parts[i]);
+    }
+    cst_free(context, (void *)manifest->parts);
     for (int32_t i = 0; i < manifest->given_count; i++)
         cst_free(context, manifest->given[i]);
     cst_free(context, manifest->folder);
@@ -357,10 +362,8 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
                     path, manifest->path, real);
 }
 
-cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
-                                const char *path) {
-    if (!manifest->folder || is_given(manifest, path))
-        return CST_OK;
+/* The same of one file. */
+static cst_status confine(cst_context *context, const cst_manifest *manifest, const char *path) {
     char *copy = cst_strdup(context, path);
     if (!copy)
         return CST_ERROR_MEMORY;
@@ -382,4 +385,107 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
         status = cst_fail(context, CST_ERROR_MEMORY, "out of memory");
     free(real);
     return status;
+}
+
+cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
+                                const char *path) {
+    if (!manifest->folder || is_given(manifest, path))
+        return CST_OK;
+    const cst_file_parts *parts = cst_manifest_parts(manifest, path);
+    cst_status status = parts ? CST_OK : confine(context, manifest, path);
+    for (int64_t k = 0; parts && status == CST_OK && k < parts->count; k++) {
+        status = cst_poll_reading(context);
+        CST_TRY(confine(context, manifest, parts->paths[k]));
+    }
+    return status;
+}
+
+/* ---- files that follow one another ---- */
+
+/* The place of `name`, or where it belongs. */
+static size_t place_of_parts(const cst_manifest *manifest, const char *name) {
+    size_t first = 0;
+    size_t count = manifest->parts_count;
+    while (first < count) {
+        size_t middle = first + (count - first) / 2;
+        if (strcmp(manifest->parts[middle]->name, name) < 0)
+            first = middle + 1;
+        else
+            count = middle;
+    }
+    return first;
+}
+
+const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const char *path) {
+    size_t place = manifest->parts_count > 0 ? place_of_parts(manifest, path) : 0;
+    return place < manifest->parts_count && strcmp(manifest->parts[place]->name, path) == 0
+               ? manifest->parts[place]
+               : NULL;
+}
+
+static bool same_files(const cst_file_parts *a, const cst_file_parts *b) {
+    bool same = a->count == b->count;
+    for (int64_t k = 0; same && k < a->count; k++)
+        same = strcmp(a->paths[k], b->paths[k]) == 0;
+    return same;
+}
+
+/* A name that no other list has: *known is the list where it is there already. */
+static cst_status name_parts(cst_context *context, const cst_manifest *manifest,
+                             cst_file_parts *parts, const char *folder,
+                             const cst_file_parts **known) {
+    for (int other = 1;; other++) {
+        char number[32] = "";
+        if (other > 1)
+            (void)cst_snprintf(number, sizeof number, ", list %d", other);
+        parts->name =
+            folder && other == 1
+                ? cst_strdup(context, folder)
+                : cst_format(context, "%s and %lld more part%s%s", parts->paths[0],
+                             (long long)parts->count - 1, parts->count > 2 ? "s" : "", number);
+        if (!parts->name)
+            return CST_ERROR_MEMORY;
+        *known = cst_manifest_parts(manifest, parts->name);
+        if (!*known || same_files(*known, parts))
+            return CST_OK;
+        cst_free(context, parts->name);
+        parts->name = NULL;
+    }
+}
+
+cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
+                                  cst_file_parts *parts, const char *folder, char **name) {
+    const cst_file_parts *known = NULL;
+    *name = NULL;
+    cst_status status = name_parts(context, manifest, parts, folder, &known);
+    if (status == CST_OK && manifest->parts_files + parts->count > CST_MANIFEST_FILES_MAX)
+        status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d parts", manifest->path,
+                          CST_MANIFEST_FILES_MAX);
+    if (status == CST_OK) {
+        *name = cst_strdup(context, parts->name);
+        status = *name ? CST_OK : CST_ERROR_MEMORY;
+    }
+    cst_file_parts *kept = NULL;
+    cst_file_parts **list = NULL;
+    if (status == CST_OK && !known) {
+        kept = cst_alloc(context, 1, sizeof *kept);
+        list = (cst_file_parts **)cst_grow_list(context, (void *)manifest->parts,
+                                                manifest->parts_count, sizeof *list);
+        manifest->parts = list ? list : manifest->parts;
+        status = kept && list ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK || known) {
+        cst_free(context, kept);
+        cst_file_parts_clear(context, parts);
+        return status;
+    }
+    size_t place = place_of_parts(manifest, parts->name);
+    memmove((void *)(list + place + 1), (void *)(list + place),
+            (manifest->parts_count - place) * sizeof *list);
+    *kept = *parts;
+    *parts = (cst_file_parts){0};
+    list[place] = kept;
+    manifest->parts_count++;
+    manifest->parts_files += kept->count;
+    return CST_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef CST_IO_MANIFEST_H
 #define CST_IO_MANIFEST_H
 
+#include "io/file_parts.h"
 #include "io/reference_errors.h"
 
 #include <corestack/pool.h>
@@ -85,7 +86,10 @@ typedef struct cst_manifest {
     int32_t *split_order; /* [split_count] positions by name, to find one in few steps */
     cst_manifest_member *members;
     int32_t member_count;
-    int32_t *member_order; /* [member_count], the same */
+    int32_t *member_order;  /* [member_count], the same */
+    cst_file_parts **parts; /* [parts_count] by name: paths that are several files */
+    size_t parts_count;
+    int64_t parts_files; /* in all of them */
 } cst_manifest;
 
 /* Reads and checks a manifest. `outside`: files may be outside its folder. Files named in it need
@@ -115,6 +119,13 @@ cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *man
                                    char *name, cst_manifest *out);
 void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
 
+/* Takes the files that follow one another, two or more; *name (the caller's) is the path that
+ * stands for them. folder: where they lie, or NULL: they are named after the first. */
+cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
+                                  cst_file_parts *parts, const char *folder, char **name);
+/* The files that a path stands for; NULL where it is one file. */
+const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const char *path);
+
 /* Position by name, or -1. */
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
@@ -124,8 +135,8 @@ int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name)
 cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder);
 cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path);
 
-/* Refuses a file that leaves the manifest's folder, also through symbolic links. Called again right
- * before a file is opened. */
+/* Refuses a file, or one of the files that the path stands for, that leaves the manifest's folder,
+ * also through symbolic links. Called again right before a file is opened. */
 cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
                                 const char *path);
 

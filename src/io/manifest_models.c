@@ -78,15 +78,15 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
             return cst_fail(r->context, CST_ERROR_INPUT,
                             "%s: %s: splits has no split '%s'; add it there", r->path, at, quoted);
         if (!json_is_object(value)) {
-            status = cst_manifest_resolve(r, place, at + strlen(place) + 1, value,
-                                          &member->paths[split]);
+            status = cst_manifest_resolve_rows(r, place, at + strlen(place) + 1, value,
+                                               &member->paths[split]);
             continue;
         }
         status = cst_manifest_check_keys(r, at, value, keys);
         CST_TRY(check_ids(r, at, value));
-        CST_TRY(cst_manifest_resolve(r, at, "path", json_object_get(value, "path"),
-                                     &member->paths[split]));
-        CST_TRY(cst_manifest_read_path(r, at, value, "ids", &member->ids[split]));
+        CST_TRY(cst_manifest_resolve_rows(r, at, "path", json_object_get(value, "path"),
+                                          &member->paths[split]));
+        CST_TRY(cst_manifest_read_rows(r, at, value, "ids", &member->ids[split]));
     }
     return status;
 }

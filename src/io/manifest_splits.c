@@ -111,15 +111,15 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     if (ood && !json_is_boolean(ood))
         return cst_manifest_wrong(r, place, "ood", "true or false");
     split->ood = json_is_true(ood);
-    status = cst_manifest_read_path(r, place, object,
+    status = cst_manifest_read_rows(r, place, object,
                                     json_object_get(object, "targets") ? "targets" : "labels",
                                     &split->labels);
     CST_TRY(cst_manifest_read_path(r, place, object, "annotations", &split->annotations));
-    CST_TRY(cst_manifest_read_path(r, place, object, "ids", &split->ids));
-    CST_TRY(cst_manifest_read_path(r, place, object, "folds", &split->folds));
-    CST_TRY(cst_manifest_read_path(r, place, object, "groups", &split->groups));
-    CST_TRY(cst_manifest_read_path(r, place, object, "weights", &split->weights));
-    CST_TRY(cst_manifest_read_path(r, place, object, "domains", &split->domains));
+    CST_TRY(cst_manifest_read_rows(r, place, object, "ids", &split->ids));
+    CST_TRY(cst_manifest_read_rows(r, place, object, "folds", &split->folds));
+    CST_TRY(cst_manifest_read_rows(r, place, object, "groups", &split->groups));
+    CST_TRY(cst_manifest_read_rows(r, place, object, "weights", &split->weights));
+    CST_TRY(cst_manifest_read_rows(r, place, object, "domains", &split->domains));
     if (status == CST_OK && split->ood && split->weights)
         return cst_manifest_wrong(
             r, place, "weights", "absent if ood is true: out-of-distribution rows have no weights");

@@ -3,6 +3,7 @@
  * is npy_header.c's. Paper: the files that hold P_oof and y.
  */
 #include "io/npy.h"
+#include "io/npy_parts.h"
 #include "io/safetensors.h"
 #include "la/wide.h"
 
@@ -21,6 +22,8 @@ void cst_npy_close(cst_context *context, cst_npy *npy) {
     if (!npy)
         return;
     cst_bytes_close(context, npy->source);
+    if (npy->parts)
+        npy->parts->close(context, npy->parts);
     cst_free(context, npy->raw);
     cst_free(context, npy);
 }
@@ -129,12 +132,16 @@ static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t 
 }
 
 bool cst_npy_streams(const cst_npy *npy) {
+    if (npy->parts)
+        return npy->parts->streams;
     return !cst_npy_is_text(npy) && (!npy->fortran || npy->dims < 2) &&
            cst_bytes_seekable(npy->source);
 }
 
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw) {
+    if (npy->parts)
+        return npy->parts->fetch(context, npy, first, count, raw);
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
     cst_status status =
         cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
@@ -263,6 +270,8 @@ static inline float bfloat_to_float(uint16_t half) {
 }
 
 double cst_npy_rounding(const cst_npy *npy) {
+    if (npy->parts)
+        return npy->parts->rounding;
     return npy->kind == CST_NPY_BFLOAT ? 0x1p-9 : 0;
 }
 
@@ -326,6 +335,8 @@ static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
 
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out) {
+    if (npy->parts)
+        return npy->parts->read(context, npy, first, count, NULL, out);
     cst_status status = need_numbers(context, npy);
     CST_TRY(read_scratch(context, npy, first, count));
     if (status == CST_OK)
@@ -335,6 +346,8 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
 
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
+    if (npy->parts)
+        return npy->parts->read(context, npy, first, count, out, NULL);
     cst_status status = need_numbers(context, npy);
     CST_TRY(read_scratch(context, npy, first, count));
     if (status != CST_OK)
@@ -396,6 +409,8 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
 cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
     *out = NULL;
     *count = 0;
+    if (npy->parts)
+        return npy->parts->integers(context, npy, out, count);
     cst_status status = need_vector(context, npy);
     CST_TRY(need_numbers(context, npy));
     if (status != CST_OK)
@@ -493,6 +508,8 @@ cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings 
     *out = NULL;
     cst_strings *strings = NULL;
     char *text = NULL;
+    if (npy->parts)
+        return npy->parts->strings(context, npy, out);
     cst_status status = need_vector(context, npy);
     if (status != CST_OK)
         return status;

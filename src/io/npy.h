@@ -21,9 +21,12 @@ typedef enum cst_npy_kind {
     CST_NPY_UNICODE /* '<U': UCS-4 padded with NUL */
 } cst_npy_kind;
 
+typedef struct cst_npy_parts cst_npy_parts; /* io/npy_parts.h */
+
 /* An open array. One thread at a time. */
 typedef struct cst_npy {
     cst_bytes *source;
+    cst_npy_parts *parts; /* instead of a source: it is in several files */
     cst_npy_kind kind;
     size_t item;  /* bytes of an element */
     bool swapped; /* the other byte order than this machine's */

@@ -4,6 +4,7 @@
  */
 #include "io/row_file.h"
 #include "io/foreign.h"
+#include "io/npy_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,6 +36,58 @@ cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip
     return status;
 }
 
+cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text) {
+    const char *first = cst_source_first(source);
+    cst_status status = cst_is_text_file(context, first, source->zip_limit, text);
+    for (int64_t k = 1; status == CST_OK && source->parts && k < source->parts->count; k++) {
+        const char *path = source->parts->paths[k];
+        bool other = false;
+        status = cst_is_text_file(context, path, source->zip_limit, &other);
+        if (status == CST_OK && other != *text)
+            status =
+                cst_fail(context, CST_ERROR_INPUT,
+                         "%s: is %s, but %s is %s; parts must be all tables or all arrays", path,
+                         other ? "a table" : "an array", first, other ? "an array" : "a table");
+    }
+    return status;
+}
+
+cst_status cst_npy_open_source(cst_context *context, cst_npy **out, const cst_row_source *source) {
+    return source->parts ? cst_npy_open_parts(context, out, source->parts, source->zip_limit)
+                         : cst_npy_open(context, out, source->path, source->zip_limit);
+}
+
+/* Copies where the parts of an array begin. */
+static cst_status copy_parts(cst_context *context, const cst_npy *npy, cst_row_parts *out) {
+    const cst_row_parts *parts = npy->parts ? &npy->parts->rows : NULL;
+    if (!parts)
+        return CST_OK;
+    size_t count = (size_t)parts->files->count + 1;
+    out->files = parts->files;
+    out->first = cst_alloc(context, count, sizeof *out->first);
+    if (!out->first)
+        return CST_ERROR_MEMORY;
+    memcpy(out->first, parts->first, count * sizeof *out->first);
+    return CST_OK;
+}
+
+/* Room for where the parts of a table begin, which note_part fills in. */
+static cst_status start_parts(cst_context *context, const cst_row_source *source,
+                              cst_row_parts *out) {
+    if (!source->parts)
+        return CST_OK;
+    out->files = source->parts;
+    out->first = cst_alloc(context, (size_t)source->parts->count + 1, sizeof *out->first);
+    return out->first ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* The current record is the last of `count`, all of them in order. */
+static void note_part(const cst_csv *csv, int64_t count, cst_row_parts *parts) {
+    if (parts->first)
+        for (int64_t k = cst_csv_part(csv) + 1; k <= parts->files->count; k++)
+            parts->first[k] = count;
+}
+
 cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
                              uint64_t zip_limit) {
     return cst_row_file_open_as(context, out, path, NULL, zip_limit);
@@ -42,20 +95,26 @@ cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const cha
 
 cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const char *path,
                                 const cst_table_ask *ask, uint64_t zip_limit) {
+    return cst_row_file_open_source(context, out, &(cst_row_source){path, NULL, zip_limit}, ask);
+}
+
+cst_status cst_row_file_open_source(cst_context *context, cst_row_file **out,
+                                    const cst_row_source *source, const cst_table_ask *ask) {
     *out = NULL;
     bool text = false;
     cst_row_file *rows = cst_alloc(context, 1, sizeof *rows);
     if (!rows)
         return CST_ERROR_MEMORY;
-    rows->path = cst_strdup(context, path);
-    cst_status status =
-        rows->path ? cst_is_text_file(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
+    rows->path = cst_strdup(context, source->path);
+    cst_status status = rows->path ? cst_is_text_source(context, source, &text) : CST_ERROR_MEMORY;
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &rows->table, path, ask, zip_limit);
+        status = cst_table_open_source(context, &rows->table, source, ask);
+        CST_TRY(start_parts(context, source, &rows->parts));
         rows->row_count = -1;
         rows->width = status == CST_OK ? rows->table->width : 0;
     } else if (status == CST_OK) {
-        status = cst_npy_open(context, &rows->npy, path, zip_limit);
+        status = cst_npy_open_source(context, &rows->npy, source);
+        CST_TRY(copy_parts(context, rows->npy, &rows->parts));
         if (status == CST_OK) {
             rows->row_count = cst_npy_rows(rows->npy);
             rows->width = cst_npy_width(rows->npy);
@@ -75,6 +134,7 @@ void cst_row_file_close(cst_context *context, cst_row_file *rows) {
     cst_npy_close(context, rows->npy);
     cst_table_close(context, rows->table);
     cst_free(context, rows->lines);
+    cst_free(context, rows->parts.first);
     cst_free(context, rows->path);
     cst_free(context, rows);
 }
@@ -132,15 +192,15 @@ static cst_status check_text_claim(cst_context *context, const char *path, int64
                     path, rows - 1, claim->where, claim->rows);
 }
 
-cst_status cst_row_claim_read(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+cst_status cst_row_claim_read(cst_context *context, const cst_row_source *source, int axis,
                               int64_t *rows) {
     bool text = false;
     cst_npy *npy = NULL;
     *rows = -1;
-    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_source(context, source, &text);
     if (status != CST_OK || text)
         return status;
-    status = cst_npy_open(context, &npy, path, zip_limit);
+    status = cst_npy_open_source(context, &npy, source);
     if (status == CST_OK && axis < npy->dims)
         *rows = npy->shape[axis];
     cst_npy_close(context, npy);
@@ -164,6 +224,7 @@ cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst
         if (status != CST_OK || end)
             break;
         count++;
+        note_part(table->csv, count, &rows->parts);
         status = check_text_claim(context, rows->path, count, claim);
         if (status == CST_OK && *ids)
             status = add_cell(context, table->csv, table->id_column, "an id", *ids);
@@ -215,9 +276,15 @@ cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t c
     return status;
 }
 
+const char *cst_row_file_part(const cst_row_file *rows, const char *path, int64_t row) {
+    return cst_row_parts_find(rows ? &rows->parts : NULL, path, &row);
+}
+
 const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t i, int64_t column,
                                char buffer[CST_WHERE_CHARS]) {
-    int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
+    int64_t row = first + i;
+    (void)cst_row_parts_find(rows ? &rows->parts : NULL, NULL, &row);
+    int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, row);
     size_t at = used > 0 ? (size_t)used : 0;
     if (rows && rows->table) {
         int64_t cell =
@@ -302,6 +369,7 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
             break;
         status =
             add_cell(context, table->csv, table->values[0], ask->gaps ? NULL : what, column->texts);
+        note_part(table->csv, column->texts->count, &column->parts);
         if (status == CST_OK && column->ids)
             status = add_cell(context, table->csv, table->id_column, "an id", column->ids);
         CST_TRY(check_text_claim(context, path, column->texts->count, claim));
@@ -320,19 +388,29 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
 cst_status cst_column_read_as(cst_context *context, cst_column *out, const char *path,
                               const cst_table_ask *ask, const cst_row_claim *claim,
                               uint64_t zip_limit) {
+    return cst_column_read_source(context, out, &(cst_row_source){path, NULL, zip_limit}, ask,
+                                  claim);
+}
+
+cst_status cst_column_read_source(cst_context *context, cst_column *out,
+                                  const cst_row_source *source, const cst_table_ask *ask,
+                                  const cst_row_claim *claim) {
+    const char *path = source->path;
     memset(out, 0, sizeof *out);
     cst_npy *npy = NULL;
     cst_table *table = NULL;
     bool text = false;
-    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_source(context, source, &text);
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &table, path, ask, zip_limit);
+        status = cst_table_open_source(context, &table, source, ask);
+        CST_TRY(start_parts(context, source, &out->parts));
         if (status == CST_OK && table->said)
             cst_notice(context, "%s: %s", path, table->said);
         CST_TRY(read_table_column(context, out, table, path, ask, claim));
     } else if (status == CST_OK) {
-        status = cst_npy_open(context, &npy, path, zip_limit);
+        status = cst_npy_open_source(context, &npy, source);
         CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
+        CST_TRY(copy_parts(context, npy, &out->parts));
         if (status == CST_OK && cst_npy_is_text(npy)) {
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
@@ -356,6 +434,7 @@ void cst_column_clear(cst_context *context, cst_column *column) {
     cst_free(context, column->numbers);
     cst_strings_free(context, column->texts);
     cst_strings_free(context, column->ids);
+    cst_free(context, column->parts.first);
     memset(column, 0, sizeof *column);
 }
 
@@ -366,15 +445,23 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
 
 cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *path,
                            const char *id_column, const cst_row_claim *claim, uint64_t zip_limit) {
+    return cst_ids_read_source(context, out, &(cst_row_source){path, NULL, zip_limit}, id_column,
+                               claim);
+}
+
+cst_status cst_ids_read_source(cst_context *context, cst_strings **out,
+                               const cst_row_source *source, const char *id_column,
+                               const cst_row_claim *claim) {
+    const char *path = source->path;
     *out = NULL;
     cst_npy *npy = NULL;
     cst_table *table = NULL;
     bool text = false;
     bool end = false;
-    cst_status status = cst_is_text_file(context, path, zip_limit, &text);
+    cst_status status = cst_is_text_source(context, source, &text);
     if (status == CST_OK && text) {
         cst_table_ask ask = {.use = CST_TABLE_IDS, .id_column = id_column};
-        status = cst_table_open(context, &table, path, &ask, zip_limit);
+        status = cst_table_open_source(context, &table, source, &ask);
         CST_TRY(cst_strings_create(context, out));
         while (status == CST_OK && !end) {
             status = cst_csv_next(context, table->csv, &end);
@@ -384,7 +471,7 @@ cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *
                 status = check_text_claim(context, path, (*out)->count, claim);
         }
     } else if (status == CST_OK) {
-        status = cst_npy_open(context, &npy, path, zip_limit);
+        status = cst_npy_open_source(context, &npy, source);
         CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         CST_TRY(cst_npy_read_strings(context, npy, out));
     }

@@ -5,6 +5,7 @@
 #ifndef CST_IO_ROW_FILE_H
 #define CST_IO_ROW_FILE_H
 
+#include "io/file_parts.h"
 #include "io/npy.h"
 #include "io/table.h"
 
@@ -17,9 +18,11 @@ typedef struct cst_row_file {
     cst_table *table;  /* ... */
     int64_t row_count; /* -1: delimited text that was not scanned yet */
     int64_t width;
-    int64_t next;       /* row that cst_row_file_read gives next */
-    int64_t *lines;     /* of the block read last, delimited text only */
-    int64_t lines_room; /* of lines */
+    int64_t next;        /* row that cst_row_file_read gives next */
+    int64_t *lines;      /* of the block read last, delimited text only */
+    int64_t lines_room;  /* of lines */
+    cst_row_parts parts; /* of several files: where they begin, of delimited text once it is
+                            scanned; first is NULL before that and for one file */
 } cst_row_file;
 
 /* Opens and looks at the header and the first rows only. */
@@ -28,6 +31,9 @@ cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const cha
 /* The same where a table is asked for some of its columns; ask: NULL for all but the ids. */
 cst_status cst_row_file_open_as(cst_context *context, cst_row_file **out, const char *path,
                                 const cst_table_ask *ask, uint64_t zip_limit);
+/* The same of one file or several. */
+cst_status cst_row_file_open_source(cst_context *context, cst_row_file **out,
+                                    const cst_row_source *source, const cst_table_ask *ask);
 void cst_row_file_close(cst_context *context, cst_row_file *rows);
 
 /* Shape as "(100, 10)"; "(?, 10)" for text that was not scanned. Returns `buffer`. */
@@ -53,7 +59,7 @@ cst_status cst_row_claim_check(cst_context *context, const char *path, int64_t r
 
 /* What the header of an array says is its length along `axis`; -1 for delimited text, which has no
  * header, and for an array without such an axis. */
-cst_status cst_row_claim_read(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+cst_status cst_row_claim_read(cst_context *context, const cst_row_source *source, int axis,
                               int64_t *rows);
 
 /* Counts the rows of delimited text and collects its ids: *ids (the caller's) is NULL where it has
@@ -64,8 +70,10 @@ cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst
 /* The next `count` rows as [count][width]; they must exist. */
 cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t count, double *out);
 
+/* The file that has row `row`: the part, or `path` where there is one file. rows may be NULL. */
+const char *cst_row_file_part(const cst_row_file *rows, const char *path, int64_t row);
 /* "row 17, column 3" (for text also the line) of a place in the block read last; `column` -1 leaves
- * it out. Returns `buffer`. */
+ * it out. Of several files, the row in cst_row_file_part. Returns `buffer`. */
 const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t i, int64_t column,
                                char buffer[CST_WHERE_CHARS]);
 
@@ -75,9 +83,10 @@ bool cst_text_integer(const char *text, int64_t *out);
 /* One value per sample: labels, folds or groups. */
 typedef struct cst_column {
     int64_t count;
-    int64_t *numbers;   /* where every value is an integer, else NULL */
-    cst_strings *texts; /* otherwise */
-    cst_strings *ids;   /* the file's own id column, or NULL */
+    int64_t *numbers;    /* where every value is an integer, else NULL */
+    cst_strings *texts;  /* otherwise */
+    cst_strings *ids;    /* the file's own id column, or NULL */
+    cst_row_parts parts; /* as of cst_row_file */
 } cst_column;
 
 /* `wanted`: names of the column in a table that has several. claim: of its rows, or NULL. */
@@ -89,6 +98,10 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
 cst_status cst_column_read_as(cst_context *context, cst_column *out, const char *path,
                               const cst_table_ask *ask, const cst_row_claim *claim,
                               uint64_t zip_limit);
+/* The same of one file or several. */
+cst_status cst_column_read_source(cst_context *context, cst_column *out,
+                                  const cst_row_source *source, const cst_table_ask *ask,
+                                  const cst_row_claim *claim);
 void cst_column_clear(cst_context *context, cst_column *column);
 
 /* A file of sample ids: integers or strings. *out is the caller's. */
@@ -98,8 +111,17 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
 cst_status cst_ids_read_as(cst_context *context, cst_strings **out, const char *path,
                            const char *id_column, const cst_row_claim *claim, uint64_t zip_limit);
 
+/* The same of one file or several. */
+cst_status cst_ids_read_source(cst_context *context, cst_strings **out,
+                               const cst_row_source *source, const char *id_column,
+                               const cst_row_claim *claim);
+
 /* Whether a file is delimited text: by its name, else by what it begins with. A file of a format
  * that cannot be read is an error that says what to do. */
 cst_status cst_is_text_file(cst_context *context, const char *path, uint64_t zip_limit, bool *text);
+/* The same of one file or several, which must agree in that. */
+cst_status cst_is_text_source(cst_context *context, const cst_row_source *source, bool *text);
+/* Opens arrays. */
+cst_status cst_npy_open_source(cst_context *context, cst_npy **out, const cst_row_source *source);
 
 #endif

@@ -472,6 +472,25 @@ static bool asks_for_numbers(const cst_table_ask *ask) {
 
 cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
                           const cst_table_ask *ask, uint64_t zip_limit) {
+    return cst_table_open_source(context, out, &(cst_row_source){path, NULL, zip_limit}, ask);
+}
+
+/* The column that is named must be the same in every part. */
+static cst_status check_columns(cst_context *context, const cst_file_parts *parts) {
+    size_t mark = parts ? cst_path_column(parts->paths[0]) : 0;
+    for (int64_t k = 1; parts && k < parts->count; k++) {
+        size_t other = cst_path_column(parts->paths[k]);
+        if ((mark > 0) != (other > 0) ||
+            (mark > 0 && strcmp(parts->paths[0] + mark, parts->paths[k] + other) != 0))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s and %s: parts must name the same column, or none", parts->paths[0],
+                            parts->paths[k]);
+    }
+    return CST_OK;
+}
+
+cst_status cst_table_open_source(cst_context *context, cst_table **out,
+                                 const cst_row_source *source, const cst_table_ask *ask) {
     static const cst_table_ask matrix = {.use = CST_TABLE_MATRIX};
     *out = NULL;
     cst_sheet sheet = {0};
@@ -479,6 +498,7 @@ cst_status cst_table_open(cst_context *context, cst_table **out, const char *pat
     if (!table)
         return CST_ERROR_MEMORY;
     ask = ask ? ask : &matrix;
+    const char *path = cst_source_first(source);
     size_t mark = cst_path_column(path);
     choice c = {.context = context,
                 .table = table,
@@ -487,13 +507,15 @@ cst_status cst_table_open(cst_context *context, cst_table **out, const char *pat
                 .column = mark ? path + mark + 1 : ask->column};
     const char *const named[] = {c.column, NULL};
     const char *const *wanted = c.column ? named : ask->wanted;
-    cst_status status = cst_csv_open(context, &table->csv, path, zip_limit);
+    cst_status status = check_columns(context, source->parts);
+    CST_TRY(cst_csv_open_source(context, &table->csv, source));
     CST_TRY(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));
     CST_TRY(choose(&c));
     CST_TRY(check_first_row(&c));
     if (status == CST_OK) {
         table->names = sheet.names;
         sheet.names = NULL;
+        cst_csv_go_on(table->csv, table->header);
     }
     CST_TRY(cst_table_rewind(context, table));
     cst_sheet_clear(context, &sheet);

@@ -51,6 +51,9 @@ typedef struct cst_table {
  * columns. ask: NULL for a matrix. */
 cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
                           const cst_table_ask *ask, uint64_t zip_limit);
+/* The same of parts, which must have the same header, or none; "#column" is that of the first. */
+cst_status cst_table_open_source(cst_context *context, cst_table **out,
+                                 const cst_row_source *source, const cst_table_ask *ask);
 void cst_table_close(cst_context *context, cst_table *table);
 /* Back to the first row of data. */
 cst_status cst_table_rewind(cst_context *context, cst_table *table);

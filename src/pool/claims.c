@@ -12,9 +12,10 @@ static cst_status compare(cst_context *context, const cst_pool *pool, cst_pool_s
     if (!path)
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status != CST_OK || cst_is_folder(path))
+    if (status != CST_OK || (cst_is_folder(path) && !cst_manifest_parts(pool->manifest, path)))
         return status;
-    status = cst_row_claim_read(context, path, pool->zip_limit, axis, &rows);
+    cst_row_source source = cst_pool_source(pool, path);
+    status = cst_row_claim_read(context, &source, axis, &rows);
     CST_TRY(cst_row_claim_check(context, path, rows, &split->claim));
     if (status == CST_OK && split->claim.rows < 0 && rows >= 0)
         split->claim = (cst_row_claim){.rows = rows, .where = path};

@@ -160,7 +160,8 @@ static cst_status label_names(cst_context *context, const cst_pool *pool, const 
     *out = NULL;
     cst_pool_ask_labels(pool, &ask);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_column_read_as(context, &column, path, &ask, NULL, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_column_read_source(context, &column, &source, &ask, NULL));
     if (status != CST_OK)
         return status;
     for (int64_t i = 0; column.texts && !numbers && i < column.count; i++)
@@ -203,15 +204,16 @@ static cst_status are_labels_text(cst_context *context, const cst_pool *pool, co
     bool end = false;
     *text = false;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_is_text_file(context, path, pool->zip_limit, &delimited));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_is_text_source(context, &source, &delimited));
     if (status == CST_OK && !delimited) {
-        status = cst_npy_open(context, &npy, path, pool->zip_limit);
+        status = cst_npy_open_source(context, &npy, &source);
         *text = status == CST_OK && cst_npy_is_text(npy);
         cst_npy_close(context, npy);
         return status;
     }
     cst_pool_ask_labels(pool, &ask);
-    CST_TRY(cst_table_open(context, &table, path, &ask, pool->zip_limit));
+    CST_TRY(cst_table_open_source(context, &table, &source, &ask));
     for (int row = 0; status == CST_OK && !end && !*text && row < 64; row++) {
         status = cst_csv_next(context, table->csv, &end);
         *text = status == CST_OK && !end &&
@@ -246,12 +248,14 @@ static cst_status look_at_files(cst_context *context, const cst_pool *pool, cst_
     for (int32_t k = 0; k < m->member_count; k++)
         for (int32_t s = 0; s < m->split_count; s++) {
             const char *path = m->members[k].paths[s];
-            bool text = path && (cst_path_is_text(path) || cst_path_column(path));
+            cst_row_source source = path ? cst_pool_source(pool, path) : (cst_row_source){0};
+            const char *file = path ? cst_source_first(&source) : "";
+            bool text = cst_path_is_text(file) || cst_path_column(file);
             if (!path || (*first && !text) || named->names)
                 continue;
             cst_row_file *rows = NULL;
             status = cst_manifest_confine(context, m, path);
-            CST_TRY(cst_row_file_open_as(context, &rows, path, &ask, pool->zip_limit));
+            CST_TRY(cst_row_file_open_source(context, &rows, &source, &ask));
             if (status != CST_OK && pool->classes == 0 && !*first)
                 return status;
             if (is_for_later(status))
@@ -409,7 +413,8 @@ static cst_status open_values(cst_context *context, const cst_pool *pool, const 
     cst_table_ask ask;
     cst_pool_ask(pool, use, &ask);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_row_file_open_as(context, out, path, &ask, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_row_file_open_source(context, out, &source, &ask));
     if (status != CST_OK)
         return status;
     int dims = cst_row_file_dims(*out);

@@ -55,6 +55,11 @@ static const char *where_is(const cst_convert *c, int64_t first, int64_t i, int6
                     : cst_row_file_where(c->rows, first, i, column, place);
 }
 
+/* The file that row `first` + i is in. */
+static const char *file_of(const cst_convert *c, int64_t first, int64_t i) {
+    return cst_row_file_part(c->rows, c->where, first + i);
+}
+
 /* First value that is NaN or infinite, or -1. */
 static int32_t find_not_finite(const double *values, int32_t width) {
     for (int32_t j = 0; j < width; j++)
@@ -89,7 +94,7 @@ static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t
     char place[CST_WHERE_CHARS];
     double v = values[column];
     return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers%s",
-                    c->where, where_is(c, first, i, column, place),
+                    file_of(c, first, i), where_is(c, first, i, column, place),
                     isnan(v) ? "NaN"
                     : v > 0  ? "infinity"
                              : "-infinity",
@@ -114,27 +119,27 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
     char cause[CST_CAUSE_CHARS];
     if (c->width == 1)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; %s", c->where,
-                        where_is(c, first, i, column, place), values[column < 0 ? 0 : column],
-                        cst_cause(c, values, cause));
+                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; %s",
+                        file_of(c, first, i), where_is(c, first, i, column, place),
+                        values[column < 0 ? 0 : column], cst_cause(c, values, cause));
     const char *row = where_is(c, first, i, -1, place);
     if (column >= 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; %s", c->where,
-                        row, sum, values[column], c->cases ? "class" : "column", column,
-                        cst_cause(c, values, cause));
+                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; %s",
+                        file_of(c, first, i), row, sum, values[column],
+                        c->cases ? "class" : "column", column, cst_cause(c, values, cause));
     if (cst_cause_of_columns(c, cause))
-        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
-                        row, sum, cause);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s",
+                        file_of(c, first, i), row, sum, cause);
     const char *more = cst_cause_of_sum(c, sum);
     if (more)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s", c->where,
-                        row, sum, more);
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %s sums to %.6g, not to 1; %s",
+                        file_of(c, first, i), row, sum, more);
     return cst_fail(
         context, CST_ERROR_INPUT,
         "%s: %s sums to %.6g, which differs from 1 by more than %g; are these independent scores, "
         "or is a class missing? If the scores are meant to be relative, divide each row by its sum",
-        c->where, row, sum, SUM_TOLERANCE + c->rounding);
+        file_of(c, first, i), row, sum, SUM_TOLERANCE + c->rounding);
 }
 
 /* Overwrites the values with their exponentials; returns the logarithm of the exponentials' sum. */
@@ -236,8 +241,8 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
         if (!isfinite(out[j])) {
             char place[CST_WHERE_CHARS];
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: %s is %g, too large for float32; use another unit", c->where,
-                            where_is(c, first, i, j, place), values[j]);
+                            "%s: %s is %g, too large for float32; use another unit",
+                            file_of(c, first, i), where_is(c, first, i, j, place), values[j]);
         }
     }
     return CST_OK;

@@ -89,10 +89,12 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
         if (value >= 0)
             return CST_OK;
     }
+    int64_t at = row;
+    const char *file = cst_row_parts_find(&column->parts, path, &at);
     double number = text && cst_csv_is_number(text) ? cst_strtod(text, NULL) : 0;
     if (isnan(number))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64 " is '%s': the label is missing; %s", path, row,
+                        "%s: row %" PRId64 " is '%s': the label is missing; %s", file, at,
                         cst_quote(quoted, text),
                         pool->unlabelled ? "leave the cell empty"
                                          : "remove the row from every file of the split");
@@ -101,7 +103,7 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                         "%s: row %" PRId64
                         " is '%s', not a class number; are these the targets of a "
                         "regression? Then give --task regression",
-                        path, row, cst_quote(quoted, text));
+                        file, at, cst_quote(quoted, text));
     if (!text)
         value = column->numbers[row];
     else if (!cst_text_integer(text, &value))
@@ -112,14 +114,14 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                             : "%s: row %" PRId64
                               " is '%s', not a class number, and %s has no class names; list them "
                               "under \"classes\" in a manifest%s%s, or with --class-names",
-                        path, row, cst_quote(quoted, text), pool->manifest->path,
+                        file, at, cst_quote(quoted, text), pool->manifest->path,
                         pool->class_index ? ": " : "",
                         pool->class_index ? cst_column_list(pool->class_names, list) : "");
     if (value < 0 || value >= pool->classes)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64 " is label %" PRId64
                         "; labels must be 0 to %d (%d classes)%s",
-                        path, row, value, pool->classes - 1, pool->classes, hint_of(pool, column));
+                        file, at, value, pool->classes - 1, pool->classes, hint_of(pool, column));
     *out = (int32_t)value;
     return CST_OK;
 }
@@ -237,8 +239,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         cst_strings *ids = NULL;
         int64_t *none = NULL;
         status = cst_manifest_confine(context, pool->manifest, spec->ids);
-        CST_TRY(cst_ids_read_as(context, &ids, spec->ids, pool->id_column, &split->claim,
-                                pool->zip_limit));
+        cst_row_source source = cst_pool_source(pool, spec->ids);
+        CST_TRY(cst_ids_read_source(context, &ids, &source, pool->id_column, &split->claim));
         CST_TRY(cst_pool_order(context, split, &ids, spec->ids, true, &none));
         cst_strings_free(context, ids);
     }

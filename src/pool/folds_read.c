@@ -65,22 +65,28 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         char quoted[CST_QUOTE_CHARS];
         int64_t ignored = 0;
         cst_trim_item(context, i);
-        if (!cst_text_integer(text, &ignored))
+        int64_t row = i;
+        if (!cst_text_integer(text, &ignored)) {
+            const char *file = cst_row_parts_find(&column.parts, path, &row);
             status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: row %" PRId64 " is '%s'; folds must be integers", path, i,
+                              "%s: row %" PRId64 " is '%s'; folds must be integers", file, row,
                               cst_quote(quoted, text));
+        }
     }
     if (status == CST_OK && !column.numbers) /* text of whole numbers was read as numbers */
         status = cst_fail(context, CST_ERROR_INTERNAL, "%s: folds are not numbers", path);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);
-        if (column.numbers[i] < 0 && !cst_pool_partial(pool))
+        int64_t row = i;
+        if (column.numbers[i] < 0 && !cst_pool_partial(pool)) {
+            const char *file = cst_row_parts_find(&column.parts, path, &row);
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is fold %" PRId64
                               "; folds are numbered from 0, and every row needs one: remove rows "
                               "without a fold from the split, or leave them out of the fit with "
                               "--missing allow",
-                              path, i, column.numbers[i]);
+                              file, row, column.numbers[i]);
+        }
     }
     if (status == CST_OK && column.count > INT32_MAX)
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows with folds", path);

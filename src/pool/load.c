@@ -78,7 +78,7 @@ static cst_status say_ids(cst_context *context, const cst_pool *pool, const char
     bool text = false;
     char column[CST_COLUMN_CHARS];
     char quoted[CST_QUOTE_CHARS];
-    if (cst_path_column(path) || pool->id_column)
+    if (cst_path_column(path) || pool->id_column || cst_manifest_parts(pool->manifest, path))
         return CST_OK;
     cst_status status = cst_is_text_file(context, path, pool->zip_limit, &text);
     if (status == CST_OK && text)
@@ -133,6 +133,11 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     if (conditions > 0 && !rows->npy)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: is a table, but split '%s' has conditions, which need an npy of "
+                        "[conditions, rows, classes]",
+                        file->path, pool->manifest->splits[split].name);
+    if (conditions > 0 && rows->npy->parts)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is in parts, but split '%s' has conditions, which need one npy of "
                         "[conditions, rows, classes]",
                         file->path, pool->manifest->splits[split].name);
     if (conditions > 0 && rows->npy->shape[0] != conditions)
@@ -204,7 +209,8 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
     cst_table_ask ask;
     cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
-    CST_TRY(cst_row_file_open_as(context, &file->rows, file->path, &ask, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, file->path);
+    CST_TRY(cst_row_file_open_source(context, &file->rows, &source, &ask));
     if (status == CST_OK && file->rows->table && cst_pool_partial(pool))
         cst_csv_accept_blank(file->rows->table->csv);
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
@@ -228,8 +234,9 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     *ids = NULL;
     *where = path;
     status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_ids_read(context, ids, path, &(cst_row_claim){file->count, file->path},
-                         pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_ids_read_source(context, ids, &source, NULL,
+                                &(cst_row_claim){file->count, file->path}));
     if (status == CST_OK && (*ids)->count != file->count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids, but %s has %" PRId64 " rows", path,
@@ -581,7 +588,11 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
         const char *name = pool->manifest->members[members[i]].name;
         for (; *name; name++)
             sum = (sum ^ (unsigned char)*name) * 1099511628211U;
-        sum = (sum ^ (path ? glance(context, path) : 0)) * 1099511628211U;
+        const cst_file_parts *parts = path ? cst_manifest_parts(pool->manifest, path) : NULL;
+        for (int64_t part = 0; part < (parts ? parts->count : 1); part++) {
+            const char *file = parts ? parts->paths[part] : path;
+            sum = (sum ^ (file ? glance(context, file) : 0)) * 1099511628211U;
+        }
     }
     char *text =
         cst_format(context, "split %s, %lld rows, %d members, contents %016llx", of->name,

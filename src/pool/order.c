@@ -113,7 +113,8 @@ cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst
     *places = NULL;
     memset(column, 0, sizeof *column);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_column_read_as(context, column, path, ask, &split->claim, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_column_read_source(context, column, &source, ask, &split->claim));
     if (status == CST_OK && column->ids)
         status = cst_pool_order(context, split, &column->ids, path, anchor, places);
     CST_TRY(cst_pool_set_rows(context, split, column->count, path));

@@ -345,6 +345,7 @@ cst_status cst_own_join(cst_context *context, cst_pool *pool, int32_t split, con
     if (status == CST_OK && cst_pool_partial(pool)) {
         status = cst_pool_fill(context, pool, split);
         CST_TRY(cst_own_all(context, status, &yes)); /* nobody reads what is not filled in */
+        cst_rows_forget(state->own->rows);
     }
     if (status == CST_OK &&
         !cst_pool_is_too_large(context, pool, split, count, cst_context_ranks(context))) {

@@ -103,20 +103,27 @@ static const char *path_at(const cst_manifest *m, size_t place) {
     return place < splits ? member->paths[place] : member->ids[place - splits];
 }
 
+/* The files that a path (NULL: none) stands for, and how many they are; out may be NULL. */
+static size_t files_of(const cst_manifest *m, const char *path, const char **out) {
+    const cst_file_parts *parts = path ? cst_manifest_parts(m, path) : NULL;
+    size_t count = parts ? (size_t)parts->count : path != NULL;
+    for (size_t k = 0; out && k < count; k++)
+        out[k] = parts ? parts->paths[k] : path;
+    return count;
+}
+
 /* The paths that there are, once for all: a caller asks for one after another. */
 static cst_status list_files(cst_context *context, cst_pool *pool) {
     const cst_manifest *m = pool->manifest;
     size_t places = (size_t)m->split_count * (SPLIT_PATHS + 2 * (size_t)m->member_count);
     size_t count = m->training_counts_file ? 1 : 0;
     for (size_t place = 0; place < places; place++)
-        count += path_at(m, place) != NULL;
+        count += files_of(m, path_at(m, place), NULL);
     pool->files = cst_alloc(context, count, sizeof *pool->files);
     if (!pool->files)
         return CST_ERROR_MEMORY;
     for (size_t place = 0; place < places; place++) {
-        const char *path = path_at(m, place);
-        if (path)
-            pool->files[pool->file_count++] = path;
+        pool->file_count += files_of(m, path_at(m, place), pool->files + pool->file_count);
     }
     if (m->training_counts_file)
         pool->files[pool->file_count++] = m->training_counts_file;

@@ -79,6 +79,11 @@ static inline bool cst_pool_partial(const cst_pool *pool) {
            (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION);
 }
 
+/* What is read of a path of the manifest: a file, or several. */
+static inline cst_row_source cst_pool_source(const cst_pool *pool, const char *path) {
+    return (cst_row_source){path, cst_manifest_parts(pool->manifest, path), pool->zip_limit};
+}
+
 /* Bytes of the members' predictions that are in memory, over all splits. */
 size_t cst_pool_resident(const cst_pool *pool);
 
@@ -199,7 +204,7 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
 /* Turns rows as they are in a file into float32 probabilities, checking each. */
 typedef struct cst_convert {
     const char *where;             /* file or member, for messages */
-    const cst_row_file *rows;      /* to name the line of delimited text; NULL for memory */
+    const cst_row_file *rows;      /* to name the line and the part; NULL for memory */
     const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
     int32_t width; /* values of a row: classes, or 1 (class 1 of two) */

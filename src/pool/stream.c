@@ -64,7 +64,6 @@ cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_c
                   .fd = -1,
                   .where = convert->where,
                   .classes = convert->classes};
-    s->convert.rows = NULL;
     cst_status status = check ? check_all(context, s) : CST_OK;
     if (status != CST_OK) {
         close_stream(context, s);

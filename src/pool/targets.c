@@ -51,7 +51,8 @@ static cst_status put_rows(cst_context *context, const targets_file *file, int64
                 return cst_fail(context, CST_ERROR_INPUT,
                                 "%s: %s is %s; targets must be finite numbers: remove rows without "
                                 "a target from the split",
-                                file->path, cst_row_file_where(file->rows, first, i, j, place),
+                                cst_row_file_part(file->rows, file->path, first + i),
+                                cst_row_file_where(file->rows, first, i, j, place),
                                 isnan(y) ? "NaN"
                                 : y > 0  ? "infinity"
                                          : "-infinity");
@@ -95,7 +96,8 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
     cst_table_ask ask;
     cst_pool_ask(pool, CST_TABLE_TARGETS, &ask);
-    CST_TRY(cst_row_file_open_as(context, &file.rows, file.path, &ask, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, file.path);
+    CST_TRY(cst_row_file_open_source(context, &file.rows, &source, &ask));
     if (status == CST_OK && file.rows->table && file.rows->table->said)
         cst_notice(context, "%s: %s", file.path, file.rows->table->said);
     CST_TRY(check_shape(context, pool, &file));

@@ -44,13 +44,14 @@ static cst_status compare_row(cst_context *context, const cst_pool *pool,
         (void)cst_snprintf(ours, sizeof ours, "%.9g", split->targets[place]);
     else
         (void)cst_snprintf(ours, sizeof ours, "%d", (int)split->labels[place]);
+    const char *file = cst_row_parts_find(&rows->parts, rows->path, &row);
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: row %" PRId64 " (line %" PRId64
                     ") has '%s' in column '%s', but the label of "
                     "that row is %s in %s; are the rows in another order, or other rows? Give ids, "
                     "or remove the column",
-                    rows->path, row, cst_csv_line(csv), cst_quote(quoted, text),
-                    cst_quote(called, name), ours, split->labels_path);
+                    file, row, cst_csv_line(csv), cst_quote(quoted, text), cst_quote(called, name),
+                    ours, split->labels_path);
 }
 
 cst_status cst_pool_check_truth(cst_context *context, const cst_pool *pool,

@@ -98,8 +98,9 @@ static cst_status read_values(cst_context *context, const weights_file *file, bo
             double weight = values[i * width + file->column];
             int64_t row = file->places ? file->places[first + i] : first + i;
             out[row] = weight;
-            status = check_weight(context, weight, file->path,
-                                  cst_row_file_where(file->rows, first, i, -1, place));
+            status =
+                check_weight(context, weight, cst_row_file_part(file->rows, file->path, first + i),
+                             cst_row_file_where(file->rows, first, i, -1, place));
         }
     }
     cst_free(context, values);
@@ -111,7 +112,8 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
     weights_file file = {.path = path};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_row_file_open(context, &file.rows, path, pool->zip_limit));
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_TRY(cst_row_file_open_source(context, &file.rows, &source, NULL));
     CST_TRY(choose_column(context, &file));
     CST_TRY(cst_row_file_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)

@@ -26,6 +26,7 @@ typedef struct work {
     cst_status status;
     char message[512];
     double seconds;
+    int32_t members; /* served; of more than MEMBERS the memory is too small to fetch ahead */
     int bad; /* the rank whose file cannot be read; -1: none; KNOWS: rank 1 fails by itself */
 } work;
 
@@ -41,7 +42,7 @@ static cst_status read_own(cst_context *context, const void *user, int32_t membe
 }
 
 static cst_status open_rows(work *w) {
-    const cst_rows_served served = {read_own, w, MEMBERS, ROWS, WIDTH};
+    const cst_rows_served served = {read_own, w, w->members, ROWS, WIDTH};
     return cst_rows_open(w->context, &served, &w->rows);
 }
 
@@ -69,6 +70,32 @@ static void fetch_all(work *w) {
     w->status = open_rows(w);
     if (w->status == CST_OK)
         w->status = cst_parallel_for(w->context, TASKS, fetch_some, w);
+    w->status = cst_context_agree(w->context, w->status, NULL);
+    cst_rows_close(w->context, w->rows);
+}
+
+/* A block of rows of every rank and member, in order. */
+static cst_status fetch_block(cst_context *context, void *user, int64_t block) {
+    const work *w = user;
+    static _Thread_local float out[CST_BLOCK_ROWS * WIDTH];
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(ROWS, block);
+    cst_status status = CST_OK;
+    for (int rank = 0; rank < w->seat.at->size; rank++)
+        for (int32_t k = 0; rank != w->seat.rank && status == CST_OK && k < MEMBERS; k++) {
+            status = cst_rows_fetch(context, w->rows, rank, k, first, count, out);
+            for (int64_t i = 0; status == CST_OK && i < count; i++)
+                if (out[i * WIDTH + 3] != value_at(rank, k, first + i, 3))
+                    status = cst_fail(context, CST_ERROR_INTERNAL, "row %d is another", (int)i);
+        }
+    return status;
+}
+
+static void fetch_in_order(work *w) {
+    w->status = open_rows(w);
+    for (int pass = 0; pass < 2; pass++)
+        if (w->status == CST_OK)
+            w->status = cst_parallel_for(w->context, cst_block_count(ROWS), fetch_block, w);
     w->status = cst_context_agree(w->context, w->status, NULL);
     cst_rows_close(w->context, w->rows);
 }
@@ -105,19 +132,25 @@ static void *sit(void *user) {
     return NULL;
 }
 
-static void meet(int size, void (*run)(work *w), int threads, int bad, work *w) {
+static void meet_with(int size, void (*run)(work *w), int threads, int bad, int32_t members,
+                      work *w) {
     meeting at = {.size = size};
     pthread_t thread[RANKS_MAX];
     assert_int_equal(pthread_barrier_init(&at.barrier, NULL, (unsigned)size), 0);
     for (int r = 0; r < size; r++) {
-        w[r] = (work){.seat = {.at = &at, .rank = r}, .run = run, .bad = bad};
+        w[r] = (work){.seat = {.at = &at, .rank = r}, .run = run, .bad = bad, .members = members};
         assert_int_equal(cst_context_create(&w[r].context), CST_OK);
         assert_int_equal(cst_context_set_threads(w[r].context, threads), CST_OK);
+        assert_int_equal(cst_context_set_memory(w[r].context, (size_t)128 << 20), CST_OK);
         assert_int_equal(pthread_create(&thread[r], NULL, sit, &w[r]), 0);
     }
     for (int r = 0; r < size; r++)
         assert_int_equal(pthread_join(thread[r], NULL), 0);
     (void)pthread_barrier_destroy(&at.barrier);
+}
+
+static void meet(int size, void (*run)(work *w), int threads, int bad, work *w) {
+    meet_with(size, run, threads, bad, MEMBERS, w);
 }
 
 static void leave(int size, work *w) {
@@ -131,7 +164,7 @@ static void rows_of_every_rank(void **state) {
     for (int size = 2; size <= 5; size += 3)
         for (int threads = 1; threads <= 3; threads += 2) {
             uint64_t fetched = 0;
-            meet(size, fetch_all, threads, -1, w);
+            meet_with(size, fetch_all, threads, -1, 100 * MEMBERS, w);
             for (int r = 0; r < size; r++) {
                 assert_string_equal(w[r].message, "");
                 assert_int_equal(w[r].status, CST_OK);
@@ -142,6 +175,23 @@ static void rows_of_every_rank(void **state) {
                 expected += (uint64_t)(size - 1) * WIDTH * sizeof(float) *
                             (uint64_t)(task % 4 == 0 ? ROWS - task * 7 % 11 : 1 + task);
             assert_true(fetched == expected);
+            leave(size, w);
+        }
+}
+
+static void rows_in_order_are_fetched_ahead(void **state) {
+    static work w[RANKS_MAX];
+    const uint64_t once = (uint64_t)MEMBERS * ROWS * WIDTH * sizeof(float);
+    (void)state;
+    for (int size = 2; size <= 3; size++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            meet(size, fetch_in_order, threads, -1, w);
+            for (int r = 0; r < size; r++) {
+                assert_string_equal(w[r].message, "");
+                assert_int_equal(w[r].status, CST_OK);
+                if (size == 2 && threads == 1) /* the first blocks again, and all is there */
+                    assert_true(cst_context_fetched(w[r].context) < once + once / 2);
+            }
             leave(size, w);
         }
 }
@@ -282,6 +332,7 @@ static void addresses_are_those_of_the_machine(void **state) {
 int suite_rows(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_every_rank),
+        cmocka_unit_test(rows_in_order_are_fetched_ahead),
         cmocka_unit_test(a_bad_file_is_named_by_its_rank),
         cmocka_unit_test(a_rank_that_ended_is_named),
         cmocka_unit_test(strangers_get_nothing),

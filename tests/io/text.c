@@ -612,7 +612,8 @@ static void paths_stay_in_the_folder(void **state) {
                        HEAD "\"splits\": {\"oof\": {\"labels\": \"%s\"}}, " MODELS, paths[k]);
         expect_error(f, read_manifest(f, text, false), CST_ERROR_INPUT, "pool.json", paths[k],
                      "outside the folder of", "folder", NULL);
-        expect_ok(f, read_manifest(f, text, true));
+        if (strcmp(paths[k], "sub/..") != 0) /* a folder of parts, which has other files */
+            expect_ok(f, read_manifest(f, text, true));
     }
     expect_ok(f,
               read_manifest(f, HEAD "\"splits\": {\"oof\": {\"labels\": \"inside.npy\"}}, " MODELS,

@@ -1,0 +1,32 @@
+/*
+ * Arrays in several files, one after another along the first axis, as one array. Under npy.c, which
+ * sends every reader of such an array here. Paper: none.
+ */
+#ifndef CST_IO_NPY_PARTS_H
+#define CST_IO_NPY_PARTS_H
+
+#include "io/file_parts.h"
+#include "io/npy.h"
+
+/* Reads the headers of the parts, which must have the same columns, all numbers or all text; their
+ * types may differ. Keeps `files`, which must outlive the array. */
+cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_file_parts *files,
+                              uint64_t zip_limit);
+
+/* What npy.c does with an array that has parts; behind pointers, since reading a part is reading an
+ * array again. */
+struct cst_npy_parts {
+    cst_row_parts rows; /* where the parts begin */
+    bool streams;       /* all of them do, as of cst_npy_streams */
+    double rounding;    /* the largest cst_npy_rounding */
+    void (*close)(cst_context *context, cst_npy_parts *parts);
+    cst_status (*fetch)(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                        unsigned char *raw);
+    /* Into out, or wide where that is not NULL. */
+    cst_status (*read)(cst_context *context, cst_npy *npy, int64_t first, int64_t count, float *out,
+                       double *wide);
+    cst_status (*integers)(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);
+    cst_status (*strings)(cst_context *context, cst_npy *npy, cst_strings **out);
+};
+
+#endif

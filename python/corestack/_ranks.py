@@ -39,7 +39,9 @@ class Ranks:
     def __init__(self, comm: Any) -> None:
         for name in ("rank", "size", "allgather", "Bcast"):
             if not hasattr(comm, name):
-                raise ArgumentError(f"comm: is a {type(comm).__name__} without '{name}'; give a communicator of mpi4py, e.g. MPI.COMM_WORLD")
+                raise ArgumentError(
+                    f"comm: is a {type(comm).__name__} without '{name}'; give a communicator of mpi4py, e.g. MPI.COMM_WORLD"
+                )
         self.comm = comm
         self.error: Optional[BaseException] = None  # what communication raised
         host = platform.node().encode()

@@ -219,9 +219,10 @@ class Stack:
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
-        per_row = {"y": y, "sample_weight": sample_weight, "domains": domains}
-        preds, per_row = of_all_ranks(s, self._only_needed(preds, others), per_row)
-        y, sample_weight, domains = per_row.values()
+        if s.ranks is not None:
+            per_row = {"y": y, "sample_weight": sample_weight, "domains": domains}
+            preds, per_row = of_all_ranks(s, self._only_needed(preds, others), per_row)
+            y, sample_weight, domains = per_row.values()
         arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others)
         self._needed(arrays, others)
         arrays.struct.missing = allowed(missing)

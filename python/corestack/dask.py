@@ -333,7 +333,13 @@ class _Cluster:
             self._running = []
             yield
         except Exception as error:
-            why = str(error)
+            gone = None
+            if not isinstance(error, Error):
+                with contextlib.suppress(OSError):  # of the scheduler
+                    gone = self._gone()
+            why = str(error) if gone is None else gone
+            if gone is not None:  # and that is why
+                raise FileError(gone) from error
             raise
         finally:
             self._end(why)

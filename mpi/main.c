@@ -33,8 +33,18 @@ static const char *launched_rank(void) {
     return "?";
 }
 
-/* Waits for the process that computes. Its end by a signal is told here, and the launcher ends the
- * other ranks because of the exit code. */
+/* MPICH's launcher ends the other ranks where one asks for it in the words of PMI, and not where one
+ * ends with an exit code; that of Open MPI does so for the exit code. */
+static int end_all(int code) {
+    const char *to = getenv("PMI_FD");
+    char line[64];
+    int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", code);
+    if (to && write(atoi(to), line, (size_t)length) != length)
+        return code;
+    return code;
+}
+
+/* Waits for the process that computes. Its end by a signal is told here. */
 static int wait_for(pid_t process) {
     char host[256] = "?";
     int status = 0;
@@ -45,12 +55,12 @@ static int wait_for(pid_t process) {
         return WEXITSTATUS(status);
     int number = WTERMSIG(status);
     if (number == SIGINT || number == SIGTERM || number == SIGHUP)
-        return 128 + number;
+        return end_all(CLI_INTERNAL);
     (void)gethostname(host, sizeof host - 1);
     (void)fprintf(stderr, "corestack-mpi: rank %s on %s was ended by signal %d (%s)%s\n",
                   launched_rank(), host, number, strsignal(number),
                   number == SIGKILL ? "; if nobody killed it, the machine ran out of memory" : "");
-    return CLI_INTERNAL;
+    return end_all(CLI_INTERNAL);
 }
 
 /* Returns in the process that computes; the other one ends here. */
@@ -79,6 +89,25 @@ static void split_in_two(void) {
     _exit(wait_for(process));
 }
 
+static volatile sig_atomic_t finished_with; /* exit code */
+
+static void finish(int number) {
+    (void)number;
+    _exit((int)finished_with);
+}
+
+/* All is done and written. Ranks of MPICH 4.0 over TCP now and then wait for each other for ever
+ * in MPI_Finalize, so it gets a few seconds. */
+static void finalize(int code) {
+    enum { FINALIZE_SECONDS = 5 };
+    struct sigaction action = {.sa_handler = finish};
+    finished_with = (sig_atomic_t)code;
+    (void)sigaction(SIGALRM, &action, NULL);
+    (void)alarm(FINALIZE_SECONDS);
+    (void)MPI_Finalize();
+    (void)alarm(0);
+}
+
 int main(int argc, char **argv) {
     cli_ranks ranks = {0};
     int given = 0;
@@ -90,6 +119,6 @@ int main(int argc, char **argv) {
     }
     int code = cli_main(argc, argv, &ranks);
     cst_mpi_free(&ranks.collectives);
-    (void)MPI_Finalize();
+    finalize(code);
     return code;
 }

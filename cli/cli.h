@@ -90,10 +90,14 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMP
 /* What several ranks that run one command share. */
 typedef struct cli_ranks {
     cst_collectives collectives;
+    bool (*silenced)(void); /* whether somebody has said already why this rank ends */
 } cli_ranks;
 
 /* Whether this process writes files and standard output: rank 0 does. */
 bool cli_writes(void);
+
+/* Whether a message of this process would be one too many. */
+bool cli_silenced(void);
 
 /* Makes this process one of several ranks. Others than rank 0 are silent from here on. */
 void cli_join_ranks(const cli_ranks *ranks);

@@ -17,6 +17,10 @@ bool cli_writes(void) {
     return !joined || joined->collectives.rank == 0;
 }
 
+bool cli_silenced(void) {
+    return joined && joined->silenced && joined->silenced();
+}
+
 void cli_join_ranks(const cli_ranks *ranks) {
     joined = ranks;
     if (cli_writes())

@@ -73,6 +73,7 @@ struct cli_call {
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
     bool disagreed;     /* a rank failed, and all know */
+    bool unsaid;        /* a failure that is said when the ranks know whose it is */
     cst_status status;  /* of the failure */
     bool said;          /* a failure was told, on this rank */
     char failure[1024]; /* the first */
@@ -104,6 +105,9 @@ void cli_join_ranks(const cli_ranks *ranks);
 
 /* Gives the context of a command its ranks, and sees that all of them run the same command. */
 int cli_share(cli_call *call, int argc, char **argv);
+
+/* Whether there are other ranks, which have not been told of a failure yet. */
+bool cli_shares(const cli_call *call);
 
 /* With --verbose: what rank 0 sent to the others. */
 void cli_say_traffic(const cli_call *call);

@@ -66,6 +66,17 @@ void cli_say_traffic(const cli_call *call) {
     cli_say(line);
 }
 
+bool cli_shares(const cli_call *call) {
+    return joined && call->context && cst_context_ranks(call->context) > 1 && !call->disagreed;
+}
+
+/* Says what this rank, or another one, failed by. */
+static void say_agreed(cli_call *call) {
+    const char *message = cst_last_error(call->context);
+    cli_print_line(call, "", *message ? message : call->failure);
+    call->unsaid = false;
+}
+
 int cli_agree(cli_call *call, int code) {
     if (!joined || call->disagreed || !call->context)
         return code;
@@ -74,5 +85,7 @@ int cli_agree(cli_call *call, int code) {
         status = CST_ERROR_CANCELLED;
     status = cst_context_agree(call->context, status, *call->failure ? call->failure : NULL);
     call->disagreed = status != CST_OK;
+    if (call->unsaid)
+        say_agreed(call);
     return status != CST_OK && !call->said ? cli_check(call, status) : code;
 }

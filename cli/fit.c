@@ -46,8 +46,8 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_make_options(call, &options);
     if (code == CLI_OK && cli_value(call, "checkpoint"))
-        code = cli_check(
-            call, cst_context_set_checkpoint(call->context, cli_value(call, "checkpoint")));
+        code = cli_check(call,
+                         cst_context_set_checkpoint(call->context, cli_value(call, "checkpoint")));
     if (code == CLI_OK)
         code = cli_open_pool(call, 0, &pool);
     if (code == CLI_OK)

@@ -10,8 +10,8 @@
 #include "base/pack.h"
 
 /* A fit begins, which `run` ("key=value" a line) describes: all that its parts depend on. Opens the
- * folder of the context; nothing where there is none, or where a fit around this one has begun. With
- * ranks, rank 0 alone reads and writes, and gives the others what it read. */
+ * folder of the context; nothing where there is none, or where a fit around this one has begun.
+ * With ranks, rank 0 alone reads and writes, and gives the others what it read. */
 cst_status cst_checkpoint_start(cst_context *context, const char *run);
 /* No more parts; what was kept stays. */
 void cst_checkpoint_stop(cst_context *context);

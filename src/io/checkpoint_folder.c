@@ -100,8 +100,10 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         (void)close(folder->lock); /* a run that ended has removed it in between */
         folder->lock = -1;
     }
-    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: its lock disappears again and "
-                    "again", folder->path);
+    return cst_fail(context, CST_ERROR_IO,
+                    "checkpoint folder %s: its lock disappears again and "
+                    "again",
+                    folder->path);
 }
 
 /* ---- whose parts are in it ---- */
@@ -305,8 +307,8 @@ void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *fold
     if (!folder->path)
         return;
     cst_checkpoint_folder_remove(folder, "");
-    (void)cst_remove_at(folder->at, RUN, 0);
     (void)cst_remove_at(folder->at, LOCK, 0);
+    (void)cst_remove_at(folder->at, RUN, 0); /* last, as it says who made the folder */
     if (folder->made)
         (void)cst_remove_folder(folder->path); /* where nothing else is in it */
     cst_checkpoint_folder_close(context, folder);

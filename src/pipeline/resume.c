@@ -29,7 +29,8 @@ static void add_members(cst_buffer *text, const cst_pool *pool) {
         char costs[160];
         cst_member_ensemble tag = cst_pool_member_ensemble(pool, k);
         (void)cst_snprintf(key, sizeof key, "member %d", (int)k);
-        (void)cst_snprintf(costs, sizeof costs, " (%.17g FLOPs, %.17g ms, %.17g parameters, %d x %d ",
+        (void)cst_snprintf(costs, sizeof costs,
+                           " (%.17g FLOPs, %.17g ms, %.17g parameters, %d x %d ",
                            cst_pool_member_flops(pool, k), cst_pool_member_latency_ms(pool, k),
                            cst_pool_member_params(pool, k), (int)tag.kind, (int)tag.passes);
         cst_buffer_add_text(text, key);

@@ -45,16 +45,36 @@ class Checkpoint(unittest.TestCase):
         line = ["fit", *words, "-o", self.path("model"), "--json", "--checkpoint", self.parts]
         return ["mpirun", "-n", str(ranks), MPI_TOOL, *line] if ranks else [TOOL, *line]
 
+    def kill(self, process):
+        """The process or launcher, and the ranks, which are in groups of their own: all have the folder's name in their words."""
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            left = []
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/cmdline", "rb") as file:
+                        if self.parts.encode() in file.read() and int(pid) != os.getpid():
+                            left.append(int(pid))
+                            os.kill(int(pid), signal.SIGKILL)
+                except OSError:
+                    continue  # it has ended
+            if not left:
+                return
+            time.sleep(0.02)
+        self.fail(f"processes do not end: {left}")
+
     def attempt(self, words, ranks, seconds):
         """Runs the fit, which is killed after so many seconds (None: never). Returns what it wrote, or None."""
         with subprocess.Popen(
             self.command(words, ranks), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, **LAUNCHER}, start_new_session=True,
+            env={**os.environ, **LAUNCHER},
         ) as process:  # fmt: skip
             try:
                 out, err = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.kill(process)
                 process.communicate()
                 return None
         self.assertEqual(process.returncode, 0, err.decode())
@@ -100,12 +120,12 @@ class Checkpoint(unittest.TestCase):
         """Kills the fit as soon as so many parts are there."""
         with subprocess.Popen(
             self.command(words, ranks), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, **LAUNCHER}, start_new_session=True,
+            env={**os.environ, **LAUNCHER},
         ) as process:  # fmt: skip
             end = time.monotonic() + 120
             while len(self.kept()) < wanted and process.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
-            os.killpg(process.pid, signal.SIGKILL)
+            self.kill(process)
         self.assertGreaterEqual(len(self.kept()), wanted)
 
     @slow

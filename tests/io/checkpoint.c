@@ -130,7 +130,7 @@ static void damaged_parts_are_not_taken(void **state) {
         for (int cut = 0; cut < 2; cut++) {
             begin(f, "seed=1\n");
             damage(f, byte, cut != 0);
-            cst_notices_clear(f->context); /* a notice is kept with each part */
+            cst_notices_clear(f->context);                   /* a notice is kept with each part */
             assert_false(keep_or_take(f, "stage", 7, &got)); /* which keeps it again */
             begin(f, "seed=1\n");
             assert_true(keep_or_take(f, "stage", 7, &got));

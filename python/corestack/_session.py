@@ -195,6 +195,11 @@ class Session:
         except BaseException as error:
             self.keep_error(error)
 
+    def tell(self, message: bytes) -> None:
+        """Logs what is no part of a report; nothing where it is empty."""
+        if message:
+            self.run(logger.log, logging.WARNING, "%s", message.decode("utf-8", "replace"))
+
     def _on_progress(self, _user: object, stage: bytes, done: int, total: int) -> int:
         # Python runs the handlers of signals as it enters this, so that they run while the library works.
         try:

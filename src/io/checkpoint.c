@@ -214,21 +214,25 @@ static bool read_all(int fd, void *out, size_t bytes, off_t from) {
     return done == bytes;
 }
 
-/* The bytes behind the head of an open file, for cst_free; NULL where it is not that part, whole.
- * *other: it is one of another run, or a result of something else. */
+/* The bytes behind the head of an open file, for cst_free; NULL where it is not that part of this
+ * run, or damaged. */
 static cst_status read_part(cst_context *context, const store *s, int fd, uint64_t name,
-                            uint64_t of, unsigned char **bytes, size_t *count) {
+                            uint64_t of, bool *damaged, unsigned char **bytes, size_t *count) {
     head h;
     struct stat info;
+    *damaged = true;
     if (!read_all(fd, &h, sizeof h, 0) || memcmp(h.magic, MAGIC, sizeof MAGIC) != 0 ||
-        h.run != s->run || h.name != name || h.of != of || fstat(fd, &info) != 0 ||
-        (uint64_t)info.st_size != h.bytes + sizeof h)
+        fstat(fd, &info) != 0 || (uint64_t)info.st_size != h.bytes + sizeof h)
+        return CST_OK;
+    *damaged = false;
+    if (h.run != s->run || h.name != name || h.of != of)
         return CST_OK;
     unsigned char *read = cst_alloc(context, (size_t)h.bytes, 1);
     if (!read)
         return CST_ERROR_MEMORY;
-    if (!read_all(fd, read, (size_t)h.bytes, sizeof h) ||
-        cst_checkpoint_of(h.run, read, (size_t)h.bytes) != h.hash) {
+    *damaged = !read_all(fd, read, (size_t)h.bytes, sizeof h) ||
+               cst_checkpoint_of(h.run, read, (size_t)h.bytes) != h.hash;
+    if (*damaged) {
         cst_free(context, read);
         return CST_OK;
     }
@@ -248,9 +252,11 @@ static cst_status find_part(cst_context *context, store *s, const cst_checkpoint
     cst_free(context, path);
     if (fd < 0)
         return CST_OK;
-    cst_status status = read_part(context, s, fd, hash_text(name), part->of, bytes, count);
+    bool damaged = false;
+    cst_status status =
+        read_part(context, s, fd, hash_text(name), part->of, &damaged, bytes, count);
     (void)close(fd);
-    if (status == CST_OK && !*bytes)
+    if (damaged)
         (void)__atomic_add_fetch(&s->broken, 1, __ATOMIC_RELAXED);
     return status;
 }

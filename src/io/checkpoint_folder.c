@@ -8,6 +8,7 @@
 #include "base/retry.h"
 #include "io/output.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -76,10 +77,11 @@ static cst_status fail_busy(cst_context *context, const cst_checkpoint_folder *f
                     folder->path, *text ? ": " : "", text);
 }
 
-/* The lock is held until it is closed, so also by nobody when the process has been killed. Where
- * the file system knows no locks, whole files that are renamed still keep runs apart. */
+/* The lock is held until it is closed, so also by nobody when the process has been killed; ranks
+ * whose launcher was killed take a moment to end. Where the file system knows no locks, whole files
+ * that are renamed still keep runs apart. */
 static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder) {
-    enum { TRIES = 10 };
+    enum { TRIES = 20, PAUSE_MS = 100 };
     for (int i = 0; i < TRIES; i++) {
         struct stat info;
         char host[HOST_CHARS] = "?";
@@ -88,16 +90,19 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
             cst_open_at(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (folder->lock < 0)
             return failed(context, folder->path, "opening its lock");
-        if (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        bool busy = flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (busy && i + 1 == TRIES)
             return fail_busy(context, folder);
-        if (fstat(folder->lock, &info) == 0 && info.st_nlink > 0) {
+        if (busy)
+            (void)poll(NULL, 0, PAUSE_MS);
+        if (!busy && fstat(folder->lock, &info) == 0 && info.st_nlink > 0) {
             (void)gethostname(host, sizeof host - 1);
             (void)cst_snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
             if (ftruncate(folder->lock, 0) == 0)
                 (void)!write(folder->lock, text, strlen(text)); /* only for a message */
             return CST_OK;
         }
-        (void)close(folder->lock); /* a run that ended has removed it in between */
+        (void)close(folder->lock); /* busy, or a run that ended has removed it in between */
         folder->lock = -1;
     }
     return cst_fail(context, CST_ERROR_IO,
@@ -307,8 +312,8 @@ void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *fold
     if (!folder->path)
         return;
     cst_checkpoint_folder_remove(folder, "");
-    (void)cst_remove_at(folder->at, RUN, 0);
     (void)cst_remove_at(folder->at, LOCK, 0);
+    (void)cst_remove_at(folder->at, RUN, 0); /* last, as it says who made the folder */
     if (folder->made)
         (void)cst_remove_folder(folder->path); /* where nothing else is in it */
     cst_checkpoint_folder_close(context, folder);

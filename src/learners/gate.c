@@ -43,7 +43,7 @@ static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
     arrays[3] = &gate->b2;
 }
 
-void cst_gate_pack(const cst_gate *gate, double *numbers) {
+void cst_gate_to_numbers(const cst_gate *gate, double *numbers) {
     const double head[HEAD_NUMBERS] = {gate->mode,
                                        gate->inputs,
                                        gate->hidden,
@@ -64,7 +64,7 @@ void cst_gate_pack(const cst_gate *gate, double *numbers) {
             *numbers++ = (double)(*arrays[a])[i];
 }
 
-cst_status cst_gate_unpack(cst_context *context, const double *numbers, cst_gate *out) {
+cst_status cst_gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
     float **arrays[4];
     size_t counts[4];
     *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],

@@ -73,8 +73,8 @@ cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best
 
 /* A learned gate as numbers, for another rank: cst_gate_numbers of them. */
 size_t cst_gate_numbers(int32_t inputs, int32_t hidden);
-void cst_gate_pack(const cst_gate *gate, double *numbers);
-cst_status cst_gate_unpack(cst_context *context, const double *numbers, cst_gate *out);
+void cst_gate_to_numbers(const cst_gate *gate, double *numbers);
+cst_status cst_gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out);
 
 /* Frees the arrays and zeroes the struct. NULL is accepted. */
 void cst_gate_free(cst_context *context, cst_gate *gate);

@@ -420,7 +420,7 @@ static cst_status gate_task(cst_context *context, void *user, int64_t task) {
     cst_gate *gate = &p->fit.model->gate;
     cst_status status = cst_gate_fit(context, &p->view, p->best, &job->settings->gate, gate);
     if (status == CST_OK && job->gates)
-        cst_gate_pack(gate, job->gates + (size_t)task * job->gate_numbers);
+        cst_gate_to_numbers(gate, job->gates + (size_t)task * job->gate_numbers);
     return status;
 }
 
@@ -441,8 +441,8 @@ static cst_status fit_gates(cst_context *context, crossfit *job) {
     cst_status status = cst_parallel_fill(context, job->count, gate_task, job, &filled, 1);
     for (int32_t i = 0; status == CST_OK && i < job->count; i++)
         if (job->parts[i].fit.model->gate.mode != CST_GATE_LEARNED) /* another rank's */
-            status = cst_gate_unpack(context, job->gates + (size_t)i * job->gate_numbers,
-                                     &job->parts[i].fit.model->gate);
+            status = cst_gate_from_numbers(context, job->gates + (size_t)i * job->gate_numbers,
+                                           &job->parts[i].fit.model->gate);
     cst_free(context, job->gates);
     job->gates = NULL;
     return status;

@@ -1,0 +1,234 @@
+/*
+ * Parts of a fit that are kept: taken again as they were, not taken where they are damaged or of
+ * something else; folders that are refused, full disks.
+ */
+#include "io_files.h"
+
+#include "io/checkpoint.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+/* What a part of the tests holds. */
+typedef struct thing {
+    int32_t count;
+    double *numbers; /* [count] */
+    char *name;
+    int32_t *none;
+} thing;
+
+static void pack_thing(cst_pack *pack, void *object) {
+    thing *t = object;
+    CST_PACK(pack, t->count);
+    CST_PACK_ARRAY(pack, t->numbers, t->count);
+    t->name = cst_pack_text(pack, t->name);
+    CST_PACK_ARRAY(pack, t->none, 3);
+}
+
+static void begin(fixture *f, const char *run) {
+    assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "parts")), CST_OK);
+    assert_true(cst_checkpoint_wanted(f->context));
+    assert_int_equal(cst_checkpoint_start(f->context, run), CST_OK);
+    assert_true(cst_checkpoint_on(f->context));
+    cst_checkpoint_least(f->context, 0);
+}
+
+/* Keeps a part, or fills `out` from the one that is there. */
+static bool keep_or_take(fixture *f, const char *name, uint64_t of, thing *out) {
+    double numbers[] = {1.5, -0.0, 1e-310};
+    char text[] = "a name";
+    thing made = {3, numbers, text, NULL};
+    cst_checkpoint_part part = {.name = name, .of = of, .pack = pack_thing, .object = out};
+    assert_int_equal(cst_checkpoint_take(f->context, &part), CST_OK);
+    if (part.taken)
+        return true;
+    part.object = &made;
+    cst_notice(f->context, "a notice of %s", name);
+    cst_checkpoint_keep(f->context, &part);
+    return false;
+}
+
+static void free_thing(fixture *f, thing *t) {
+    cst_free(f->context, t->numbers);
+    cst_free(f->context, t->name);
+    *t = (thing){0};
+}
+
+static void parts_are_taken_as_they_were_kept(void **state) {
+    fixture *f = *state;
+    const double numbers[] = {1.5, -0.0, 1e-310};
+    thing got = {0};
+    begin(f, "seed=1\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    size_t before = cst_checkpoint_enter(f->context, "fold %d", 2);
+    assert_false(keep_or_take(f, "stage", 7, &got)); /* another scope */
+    cst_checkpoint_leave(f->context, before);
+    assert_string_equal(cst_context_checkpoint_note(f->context), "");
+    begin(f, "seed=1\n");
+    cst_notices_clear(f->context);
+    cst_notice(f->context, "before");
+    assert_true(keep_or_take(f, "stage", 7, &got));
+    assert_int_equal(got.count, 3);
+    assert_memory_equal(got.numbers, numbers, sizeof numbers);
+    assert_string_equal(got.name, "a name");
+    assert_null(got.none);
+    assert_int_equal(cst_notice_count(f->context), 2);
+    assert_string_equal(cst_notice_at(f->context, 1), "a notice of stage");
+    free_thing(f, &got);
+    assert_false(keep_or_take(f, "stage", 8, &got)); /* a result of something else */
+    char says[700];
+    (void)snprintf(says, sizeof says, "went on with 1 finished part from %s", at(f, "parts"));
+    assert_string_equal(cst_context_checkpoint_note(f->context), says);
+    assert_int_equal(cst_context_end_checkpoint(f->context), CST_OK);
+    assert_int_equal(access(at(f, "parts"), F_OK), -1); /* it was made by a run */
+}
+
+static void short_parts_and_finished_scopes_go(void **state) {
+    fixture *f = *state;
+    thing got = {0};
+    begin(f, "seed=1\n");
+    cst_checkpoint_least(f->context, 1000);
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    cst_checkpoint_least(f->context, 0);
+    assert_false(keep_or_take(f, "stage", 7, &got)); /* the first was not worth it */
+    size_t before = cst_checkpoint_enter(f->context, "fold 1");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    cst_checkpoint_inside_done(f->context);
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    cst_checkpoint_leave(f->context, before);
+    assert_true(keep_or_take(f, "stage", 7, &got));
+    free_thing(f, &got);
+    cst_checkpoint_stop(f->context);
+    assert_false(keep_or_take(f, "stage", 7, &got));
+}
+
+/* Changes byte `at_byte` of the only part, or cuts it off there. */
+static void damage(fixture *f, long at_byte, bool cut) {
+    const char *path = at(f, "parts/stage.part");
+    if (cut) {
+        assert_int_equal(truncate(path, at_byte), 0);
+        return;
+    }
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at_byte, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, at_byte, SEEK_SET), 0);
+    assert_int_not_equal(fputc(byte ^ 4, file), EOF);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void damaged_parts_are_not_taken(void **state) {
+    fixture *f = *state;
+    struct stat info;
+    thing got = {0};
+    begin(f, "seed=1\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    assert_int_equal(stat(at(f, "parts/stage.part"), &info), 0);
+    for (long byte = 0; byte < (long)info.st_size; byte++)
+        for (int cut = 0; cut < 2; cut++) {
+            begin(f, "seed=1\n");
+            damage(f, byte, cut != 0);
+            cst_notices_clear(f->context);                   /* a notice is kept with each part */
+            assert_false(keep_or_take(f, "stage", 7, &got)); /* which keeps it again */
+            begin(f, "seed=1\n");
+            assert_true(keep_or_take(f, "stage", 7, &got));
+            free_thing(f, &got);
+        }
+    damage(f, (long)info.st_size - 1, false);
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    assert_non_null(strstr(cst_context_checkpoint_note(f->context), "1 part in "));
+    assert_non_null(strstr(cst_context_checkpoint_note(f->context),
+                           "could not be read and was computed again"));
+}
+
+static void folders_of_others_are_refused(void **state) {
+    fixture *f = *state;
+    thing got = {0};
+    begin(f, "seed=1\nsplit=oof\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    cst_checkpoint_stop(f->context);
+    assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "parts")), CST_OK);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=2\nsplit=oof\n"), CST_ERROR_INPUT,
+                 "its seed is '1', here it is '2'", NULL);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\nsplit=oof\nmore=1\n"),
+                 CST_ERROR_INPUT, "its more is '', here it is '1'", NULL);
+    assert_int_equal(mkdir(at(f, "full"), 0777), 0);
+    (void)fclose(fopen(at(f, "full/letter.txt"), "w"));
+    assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "full")), CST_OK);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
+                 "it holds other files, such as 'letter.txt'", NULL);
+    assert_int_equal(access(at(f, "full/lock"), F_OK), -1);
+    assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "full/letter.txt")), CST_OK);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
+                 "it is not a folder", NULL);
+    assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "no/parts")), CST_OK);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
+                 "does not exist; create it first", NULL);
+    begin(f, "seed=1\nsplit=oof\n"); /* nothing of it was touched */
+    assert_true(keep_or_take(f, "stage", 7, &got));
+    free_thing(f, &got);
+}
+
+static void one_run_at_a_time(void **state) {
+    fixture *f = *state;
+    cst_context *other = NULL;
+    begin(f, "seed=1\n");
+    assert_int_equal(cst_context_create(&other), CST_OK);
+    assert_int_equal(cst_context_set_checkpoint(other, at(f, "parts")), CST_OK);
+    assert_int_equal(cst_checkpoint_start(other, "seed=1\n"), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(other), "another run is using it: process "));
+    cst_context_free(f->context);
+    f->context = other;
+    assert_int_equal(cst_checkpoint_start(other, "seed=1\n"), CST_OK);
+}
+
+/* A description that is cut off is written again; its parts are still there. */
+static void a_damaged_description_is_made_again(void **state) {
+    fixture *f = *state;
+    thing got = {0};
+    begin(f, "seed=1\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    assert_int_equal(truncate(at(f, "parts/run"), 9), 0);
+    begin(f, "seed=1\n");
+    assert_true(keep_or_take(f, "stage", 7, &got));
+    free_thing(f, &got);
+    assert_int_equal(truncate(at(f, "parts/run"), 9), 0);
+    begin(f, "seed=2\n"); /* parts of another run have its number */
+    assert_false(keep_or_take(f, "stage", 7, &got));
+}
+
+/* A process that may write no more, as on a full disk. */
+static void a_full_disk_ends_keeping(void **state) {
+    fixture *f = *state;
+    begin(f, "seed=1\n");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        thing got = {0};
+        const struct rlimit none = {16, 16};
+        (void)signal(SIGXFSZ, SIG_IGN);
+        (void)setrlimit(RLIMIT_FSIZE, &none);
+        bool taken = keep_or_take(f, "stage", 7, &got);
+        const char *note = cst_context_checkpoint_note(f->context);
+        _exit(!taken && strstr(note, "further parts were not kept: ") ? 0 : 1);
+    }
+    int code = -1;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    assert_int_equal(access(at(f, "parts/stage.part"), F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
+
+int suite_checkpoint(void) {
+    const struct CMUnitTest tests[] = {TEST(parts_are_taken_as_they_were_kept),
+                                       TEST(short_parts_and_finished_scopes_go),
+                                       TEST(damaged_parts_are_not_taken),
+                                       TEST(folders_of_others_are_refused),
+                                       TEST(one_run_at_a_time),
+                                       TEST(a_damaged_description_is_made_again),
+                                       TEST(a_full_disk_ends_keeping)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

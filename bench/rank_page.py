@@ -6,6 +6,8 @@ from page import clock
 
 PAGE = ROOT / "docs" / "clusters.md"
 BEGIN, END = "<!-- written by bench/ranks.py --page -->", "<!-- end of what bench/ranks.py writes -->"
+TICKS = [(0.1, "0.1 s"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36000, "10 h"),
+         (360000, "100 h"), (3600000, "1,000 h"), (36000000, "10,000 h"), (3.6e9, "1,000,000 h")]
 COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#9c6b4e", "#a463f2", "#97bbf5"]
 
 
@@ -17,7 +19,8 @@ def size(count):
 
 
 def table(head, lines):
-    return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"] + ["| " + " | ".join(line) + " |" for line in lines] + [""]
+    return ["| " + " | ".join(line) + " |" for line in [head, *lines]][:1] + ["|---" * len(head) + "|"] + [
+        "| " + " | ".join(line) + " |" for line in lines] + [""]
 
 
 def duration(seconds):
@@ -149,20 +152,21 @@ def figure(path, title, results, model, rows_for):
         series["all"].append(model.total(stages))
     strong = rows_for(a["ranks"][0]) == rows_for(a["ranks"][-1])
     series["perfect"] = [series["all"][0] * (a["ranks"][0] / r if strong else 1) for r in a["ranks"]]
-    top = math.ceil(math.log10(max(max(v) for v in series.values())))
-    low = max(math.floor(math.log10(min(min(v) for v in series.values()))), top - 5)
-    left, wide, high, upper = 56, 430, 300, 34
+    top = next(s for s, _ in TICKS if s >= max(max(v) for v in series.values()))
+    low = max(s for s, _ in TICKS if s <= max(min(min(v) for v in series.values()), top / 1e5))
+    left, wide, high, upper = 60, 430, 300, 34
 
     def at(i, seconds):
         x = left + wide * i / (len(a["ranks"]) - 1)
-        y = upper + high * (top - max(math.log10(max(seconds, 1e-9)), low)) / (top - low)
-        return x, y
+        return x, upper + high * math.log(top / max(seconds, 1e-9)) / math.log(top / low)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{upper + high + 46}" font-family="sans-serif" '
-           'font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>', f'<text x="{left}" y="18">{title}</text>']
-    for power in range(low, top + 1):
-        y = at(0, 10.0**power)[1]
-        out.append(f'<path d="M{left} {y:.1f}h{wide}" stroke="#ddd"/><text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">'
-                   f'{duration(10.0**power)}</text>')
+           'font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>', f'<text x="{left}" y="18">{title}</text>',
+           f'<clipPath id="inside"><path d="M{left} {upper}h{wide}v{high}h-{wide}z"/></clipPath>']
+    for seconds, label in TICKS:
+        if low <= seconds <= top:
+            y = at(0, seconds)[1]
+            out.append(f'<path d="M{left} {y:.1f}h{wide}" stroke="#ddd"/><text x="{left - 6}" y="{y + 4:.1f}" '
+                       f'text-anchor="end">{label}</text>')
     for i, ranks in enumerate(a["ranks"]):
         out.append(f'<text x="{at(i, 1)[0]:.1f}" y="{upper + high + 18}" text-anchor="middle">{ranks:,}</text>')
     out.append(f'<text x="{left + wide / 2}" y="{upper + high + 38}" text-anchor="middle">ranks</text>')
@@ -170,7 +174,8 @@ def figure(path, title, results, model, rows_for):
         colour = {"all": "#000", "perfect": "#999"}.get(name) or COLOURS[i % len(COLOURS)]
         points = " ".join("{:.1f},{:.1f}".format(*at(j, v)) for j, v in enumerate(values))
         dash = ' stroke-dasharray="4 4"' if name == "perfect" else ""
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{3 if name == "all" else 2}"{dash}/>')
+        out.append(f'<polyline points="{points}" clip-path="url(#inside)" fill="none" stroke="{colour}" '
+                   f'stroke-width="{3 if name == "all" else 2}"{dash}/>')
         y = upper + 14 + 20 * i
         out.append(f'<path d="M{left + wide + 16} {y - 4}h18" stroke="{colour}" stroke-width="3"{dash}/>'
                    f'<text x="{left + wide + 40}" y="{y}">{name}</text>')

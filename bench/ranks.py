@@ -85,6 +85,8 @@ def measure():
     for name, shape in {"base": BASE, **LARGER}.items():
         results["rates"][name] = [fit(shape, ranks) for ranks in (1, 2)]
         keep(results)
+        if not results["rates"]["base"][1]["stages"]["selection"]["rounds"] and SAMPLE == 10000:
+            raise SystemExit("bench: exchanges took so long that ranks did not divide passes: measure on an idle machine")
     for ranks in (2, 3, 4):
         results["rounds"][str(ranks)] = rounds(ranks, 0.1)
     results["ranks"] = results["rates"]["base"] + [fit(BASE, ranks) for ranks in (3, 4)]
@@ -239,12 +241,12 @@ def costs(results):
 def bytes_of(name, rows, classes, members, sample, count):
     """Bytes that a rank gets in a stage with so many rounds, by what src/ sends. The shares of rounds are of fits that were
     traced; the table that says how well it does is in docs/clusters.md."""
-    newton = 8 * (1 + members + members * (members + 1) / 2) + 56
+    newton = 8 * (1 + members + members * (members + 1) / 2) + 64
     if name == "selection":  # Newton steps without biases; losses of the sample's rows of a fold in each ninth round
         return count * (8 / 9 * newton + 8 * sample / 5 / 9)
     if name == "meta-learners":  # gradients of all classes; in each fifth or sixth round a Hessian with biases; losses of rows
         d = members + classes
-        return count * ((8 * (1 + d + d * (d + 1) / 2) + 56) / 5.6 + 8 * (1 + 3 * members + classes)) + 30 * 8 * sample
+        return count * ((8 * (1 + d + d * (d + 1) / 2) + 64) / 5.6 + 8 * (1 + 3 * members + classes)) + 30 * 8 * sample
     if name == "redundancy":  # two sums and 9 bytes of levels for each member and sampled row; sums of strips, at most 64 MB
         n = min(rows, ASSUMED["cka_bytes"] / members / ASSUMED["cka_row"])
         strips = n / 128 * 8 * members * (members + 1)

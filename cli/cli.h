@@ -75,6 +75,7 @@ struct cli_call {
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
     bool disagreed;     /* a rank failed, and all know */
+    bool unsaid;        /* a failure that is said when the ranks know whose it is */
     cst_status status;  /* of the failure */
     bool said;          /* a failure was told, on this rank */
     char failure[1024]; /* the first */
@@ -92,10 +93,14 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMP
 /* What several ranks that run one command share. */
 typedef struct cli_ranks {
     cst_collectives collectives;
+    bool (*silenced)(void); /* whether somebody has said already why this rank ends */
 } cli_ranks;
 
 /* Whether this process writes files and standard output: rank 0 does. */
 bool cli_writes(void);
+
+/* Whether a message of this process would be one too many. */
+bool cli_silenced(void);
 
 /* Makes this process one of several ranks. Others than rank 0 are silent from here on. */
 void cli_join_ranks(const cli_ranks *ranks);
@@ -105,6 +110,8 @@ int cli_share(cli_call *call, int argc, char **argv);
 
 /* With --own-rows: puts the rank's number for {rank} into the names of files of pools. */
 int cli_name_rank(cli_call *call);
+/* Whether there are other ranks, which have not been told of a failure yet. */
+bool cli_shares(const cli_call *call);
 
 /* With --verbose: what rank 0 sent to the others. */
 void cli_say_traffic(const cli_call *call);

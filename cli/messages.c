@@ -37,6 +37,14 @@ static void keep_failure(cli_call *call, cst_status status, const char *message)
     call->said = true;
 }
 
+/* Of several ranks, rank 0 says it when they know which of them failed. */
+static void say_failure(cli_call *call, cst_status status, const char *message) {
+    if (status != CST_ERROR_CANCELLED && cli_shares(call))
+        call->unsaid = true;
+    else
+        cli_print_line(call, "", message);
+}
+
 int cli_fail(cli_call *call, const char *format, ...) {
     char message[1024];
     va_list args;
@@ -44,7 +52,7 @@ int cli_fail(cli_call *call, const char *format, ...) {
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
     keep_failure(call, CST_ERROR_ARGUMENT, message);
-    cli_print_line(call, "", message);
+    say_failure(call, CST_ERROR_ARGUMENT, message);
     return CLI_BAD_INPUT;
 }
 
@@ -54,7 +62,7 @@ int cli_check(cli_call *call, cst_status status) {
     const char *message = call->context ? cst_last_error(call->context) : "";
     message = *message ? message : cst_status_text(status);
     keep_failure(call, status, message);
-    cli_print_line(call, "", message);
+    say_failure(call, status, message);
     switch (status) {
     case CST_ERROR_MEMORY:
     case CST_ERROR_NUMERIC:

@@ -47,7 +47,8 @@ static int put(int descriptor, const char *text, size_t bytes) {
 }
 
 void cli_say(const char *line) {
-    (void)put(STDERR_FILENO, line, strlen(line));
+    if (!cli_silenced())
+        (void)put(STDERR_FILENO, line, strlen(line));
 }
 
 /* ---- standard output ---- */

@@ -17,6 +17,10 @@ bool cli_writes(void) {
     return !joined || joined->collectives.rank == 0;
 }
 
+bool cli_silenced(void) {
+    return joined && joined->silenced && joined->silenced();
+}
+
 void cli_join_ranks(const cli_ranks *ranks) {
     joined = ranks;
     if (cli_writes())
@@ -128,6 +132,17 @@ void cli_say_traffic(const cli_call *call) {
     say_stages(call);
 }
 
+bool cli_shares(const cli_call *call) {
+    return joined && call->context && cst_context_ranks(call->context) > 1 && !call->disagreed;
+}
+
+/* Says what this rank, or another one, failed by. */
+static void say_agreed(cli_call *call) {
+    const char *message = cst_last_error(call->context);
+    cli_print_line(call, "", *message ? message : call->failure);
+    call->unsaid = false;
+}
+
 int cli_agree(cli_call *call, int code) {
     if (!joined || call->disagreed || !call->context)
         return code;
@@ -136,5 +151,7 @@ int cli_agree(cli_call *call, int code) {
         status = CST_ERROR_CANCELLED;
     status = cst_context_agree(call->context, status, *call->failure ? call->failure : NULL);
     call->disagreed = status != CST_OK;
+    if (call->unsaid)
+        say_agreed(call);
     return status != CST_OK && !call->said ? cli_check(call, status) : code;
 }

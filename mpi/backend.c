@@ -181,6 +181,7 @@ cst_status cst_mpi_create(const void *communicator, cst_collectives *out) {
     if (!b)
         return CST_ERROR_MEMORY;
     if (MPI_Comm_dup(from, &b->comm) != MPI_SUCCESS ||
+        MPI_Comm_set_errhandler(b->comm, MPI_ERRORS_RETURN) != MPI_SUCCESS ||
         MPI_Comm_rank(b->comm, &b->rank) != MPI_SUCCESS ||
         MPI_Comm_size(b->comm, &b->size) != MPI_SUCCESS ||
         MPI_Get_processor_name(b->host, &length) != MPI_SUCCESS) {

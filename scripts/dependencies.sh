@@ -39,6 +39,7 @@ valgrind            checks memory use of the release build
 cppcheck            checks the sources for mistakes, by other means
 openmpi-bin         starts the ranks of the tests of corestack-mpi
 libopenmpi-dev      builds corestack-mpi
+iproute2            makes hosts of network namespaces for the tests of corestack-mpi
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
@@ -79,6 +80,11 @@ list_long() {
 gcovr               lines and branches that the tests reach
 gcc-aarch64-linux-gnu compiles the vectorised loops for ARM
 qemu-user           runs them
+mpich               starts the ranks of corestack-mpi by another MPI
+libmpich-dev        builds corestack-mpi with another MPI
+slurmctld           hands out the jobs of the tests of corestack-mpi
+slurmd              runs them
+munge               lets these two know each other
 LIST
 }
 

@@ -555,14 +555,27 @@ cst_status cst_context_same(cst_context *context, const char *what, const char *
         return CST_OK;
     void *all = NULL;
     size_t bytes = 0;
-    cst_status status = cst_ranks_gather(context, CST_OK, text, strlen(text) + 1, &all, &bytes);
-    const char *at = all;
-    for (int r = 0; status == CST_OK && r < context->ranks.calls.size; r++, at += strlen(at) + 1)
+    const char *host = context->ranks.calls.host;
+    size_t length = strlen(text) + 1;
+    host = host ? host : "this machine";
+    char *given = cst_alloc(context, length + strlen(host) + 1, 1);
+    if (given) {
+        memcpy(given, text, length);
+        memcpy(given + length, host, strlen(host) + 1);
+    }
+    cst_status status = cst_ranks_gather(context, given ? CST_OK : CST_ERROR_MEMORY, given,
+                                         given ? length + strlen(host) + 1 : 0, &all, &bytes);
+    cst_free(context, given);
+    const char *at = all; /* of each rank: the text, the host */
+    for (int r = 0; status == CST_OK && r < context->ranks.calls.size; r++) {
+        const char *where = at + strlen(at) + 1;
         if (strcmp(at, all) != 0)
             status = cst_fail(context, CST_ERROR_ARGUMENT,
-                              "rank %d differs from rank 0 in %s: '%.300s' and '%.300s'; start "
-                              "every rank with the same program and arguments",
-                              r, what, at, (const char *)all);
+                              "rank %d on %s differs from rank 0 in %s: '%.300s' and '%.300s'; "
+                              "start every rank with the same program and arguments",
+                              r, where, what, at, (const char *)all);
+        at = where + strlen(where) + 1;
+    }
     cst_free(context, all);
     return status;
 }

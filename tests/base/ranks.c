@@ -154,7 +154,8 @@ static void ranks_that_differ_are_told(void **state) {
     meet(3, other_options, 1, -1, w);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(w[r].status, CST_ERROR_ARGUMENT);
-        assert_non_null(strstr(w[r].message, "rank 1 differs from rank 0 in options: 'b' and 'a'"));
+        assert_non_null(
+            strstr(w[r].message, "rank 1 on here differs from rank 0 in options: 'b' and 'a'"));
     }
     meet(3, other_sums, 1, -1, w);
     for (int r = 0; r < 3; r++) {

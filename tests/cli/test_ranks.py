@@ -1,12 +1,10 @@
-"""corestack-mpi: the same bytes on any number of ranks, and what becomes of ranks that fail."""
+"""corestack-mpi: the same bytes on any number of ranks, of every command. What becomes of ranks that fail: test_rank_faults.py."""
 
 import json
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
 import numpy as np
@@ -18,12 +16,11 @@ MPI_TOOL = TOOL + "-mpi"
 LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 NOT_NESTED = ("--set", "evaluate.nested=false")
 TIMES = {"seconds", "peak_rss_bytes", "threads", "out"}
-SOON = 10  # seconds within which all ranks end
 
 
-def command(*parts):
+def command(*parts, mpirun="mpirun"):
     """mpirun with parts (number of ranks, words)."""
-    words = ["mpirun"]
+    words = [mpirun]
     for ranks, line in parts:
         words += [] if len(words) == 1 else [":"]
         words += ["-n", str(ranks), *[str(w) for w in line]]
@@ -42,10 +39,6 @@ def without_times(value):
     if isinstance(value, list):
         return [without_times(v) for v in value]
     return value
-
-
-def lines_of_ours(text):
-    return [line for line in text.splitlines() if line.startswith("corestack")]
 
 
 class RankCase(unittest.TestCase):
@@ -170,120 +163,6 @@ class Traffic(RankCase):
         names = [line[2:36].strip() for line in err[err.index("1 ranks;") :].splitlines()[1:]]
         self.assertEqual(names[:3], ["stage", "other", "read"])
         self.assertIn("meta-learners", names)
-
-
-class Failures(RankCase):
-    """All ranks end soon, with one message that names the rank, and nothing is left."""
-
-    def ends(self, words, codes=(2, 3), says=(), cwd=None):
-        start = time.monotonic()
-        with launch(words, cwd=cwd or self.folder) as process:
-            _, err = process.communicate(timeout=60)
-        self.assertLess(time.monotonic() - start, SOON)
-        self.check_end(process.returncode, err.decode(), codes, says)
-
-    def check_end(self, code, text, codes, says):
-        self.assertIn(code, codes, text)
-        self.assertEqual(len(lines_of_ours(text)), 1, text)
-        for part in says:
-            self.assertIn(part, lines_of_ours(text)[0])
-        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out")])
-
-    def fit(self, *words):
-        return (MPI_TOOL, "fit", DIGITS, "-o", "out", "--threads", "1", *words)
-
-    @slow
-    def test_other_options(self):
-        self.ends(command((1, self.fit()), (2, self.fit("--seed", "2"))), says=["rank 1", "command line", "--seed 2"])
-
-    def copies(self):
-        for name in ("a", "b"):
-            shutil.copytree(os.path.dirname(DIGITS), self.path(name + "/pool"))
-        line = (MPI_TOOL, "fit", "pool", "-o", self.path("out"))
-        return command((1, ("-wdir", self.path("a"), *line)), (1, ("-wdir", self.path("b"), *line)))
-
-    @slow
-    def test_another_pool(self):
-        words = self.copies()
-        path = self.path("b/pool/lda.oof.npy")
-        with open(path, "r+b") as file:
-            file.seek(-8, os.SEEK_END)
-            file.write(bytes(8))
-        self.ends(words, says=["rank 1", "the pool's files"])
-
-    @slow
-    def test_an_unreadable_file(self):
-        words = self.copies()
-        os.remove(self.path("b/pool/lda.oof.npy"))
-        self.ends(words, says=["rank 1 on ", "lda.oof.npy", "No such file"])
-
-    @slow
-    def test_out_of_memory(self):
-        """How much MPI needs to start depends on the machine, so limits grow until the library says that one is too low."""
-        for kilobytes in range(250_000, 1_000_000, 50_000):
-            limited = ("sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", *self.fit(*NOT_NESTED))
-            start = time.monotonic()
-            with launch(command((1, self.fit(*NOT_NESTED)), (1, limited)), cwd=self.folder) as process:
-                err = process.communicate(timeout=60)[1].decode()
-            if process.returncode == 0:
-                break
-            if any("rank 1 on " in line and "memory" in line for line in lines_of_ours(err)):
-                self.assertLess(time.monotonic() - start, SOON)
-                self.check_end(process.returncode, err, (2, 3), ["rank 1 on ", "memory"])
-                return
-        self.fail("no limit was too low for the library and high enough for MPI")
-
-    @slow
-    def test_a_full_disk(self):
-        line = (MPI_TOOL, "fit", DIGITS, "-o", "/dev/full", *NOT_NESTED)
-        self.ends(command((2, line)), says=["/dev/full", "No space left on device"])
-
-    def children(self):
-        """Processes that compute: those whose parent is of the same program."""
-        found = []
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")
-                with open(f"/proc/{name}/status", encoding="utf-8") as file:
-                    parent = next(line.split()[1] for line in file if line.startswith("PPid"))
-                with open(f"/proc/{parent}/cmdline", "rb") as file:
-                    above = file.read().split(b"\0")
-            except OSError:
-                continue
-            if words[0] == MPI_TOOL.encode() == above[0] and self.path("out").encode() in words:
-                found.append(int(name))
-        return found
-
-    def start(self, ranks):
-        words = (MPI_TOOL, "fit", DIGITS, "-o", self.path("out"), "--threads", "1")
-        process = launch(command((ranks, words)), cwd=self.folder)
-        deadline = time.monotonic() + SOON
-        while len(self.children()) < ranks and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.7)
-        return process
-
-    @slow
-    def test_a_killed_rank(self):
-        with self.start(3) as process:
-            start = time.monotonic()
-            os.kill(max(self.children()), signal.SIGKILL)
-            _, err = process.communicate(timeout=60)
-        self.assertLess(time.monotonic() - start, SOON)
-        self.check_end(process.returncode, err.decode(), (2, 3), ["rank ", " on ", "signal 9"])
-
-    @slow
-    def test_an_interrupt(self):
-        with self.start(3) as process:
-            start = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=60)
-        self.assertLess(time.monotonic() - start, SOON)
-        self.assertNotEqual(process.returncode, 0)
-        self.assertFalse([name for name in os.listdir(self.folder) if name.startswith("out")], err.decode())
-        time.sleep(0.5)
-        self.assertEqual(self.children(), [])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 # of every command, every other file at every opening of every command, limits of memory and threads in small steps,
 # 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, 3,000 random series of commands, 50,000
 # calls in a random order, coverage of bounds, the vectorised loops on ARM, memory of commands on pools beyond their
-# budget, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for
+# budget, ranks that fail, over Open MPI and MPICH, on hosts with a delay and in jobs of Slurm, a small run of
+# experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for
 # the sweeps under AddressSanitizer where its folder is there, as far as they are older than the sources.
 #   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
@@ -33,6 +34,7 @@ part() {
     python_memory) tests/long/python_memory.sh ;;
     arm) tests/long/arm.sh ;;
     memory_shapes) /usr/bin/python3 tests/memory/shapes.py $build/corestack ;;
+    ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_rank_faults test_hosts test_slurm ;;
     weight_space) tests/long/weight_space.sh $build ;;
     *)
         echo "tests/long/run.sh: no part '$1'" >&2
@@ -71,7 +73,7 @@ bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_weights_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
     set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed properties limits \
-        faults_interrupted faults_bursts faults_random call_orders numbers arm memory_shapes weight_space
+        faults_interrupted faults_bursts faults_random ranks call_orders numbers arm memory_shapes weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan faults_replaced_asan "$@"
     else

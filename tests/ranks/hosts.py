@@ -230,8 +230,9 @@ def main():
         return 77
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    with Hosts(given.hosts, given.delay, given.rate, given.slots) as hosts, hosts.start(given.command) as process:
+    with Hosts(given.hosts, given.delay, given.rate, given.slots) as hosts:
         start = time.monotonic()
+        process = hosts.start(given.command)
         while True:
             try:
                 code = process.wait()

@@ -344,8 +344,12 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
     return CST_OK;
 }
 
+bool cst_convert_saturated(const cst_convert *c) {
+    return c->width > 1 || c->high > SATURATED_LOGIT;
+}
+
 cst_status cst_convert_finish(cst_context *context, const cst_convert *c) {
-    bool saturated = c->width > 1 || c->high > SATURATED_LOGIT;
+    bool saturated = cst_convert_saturated(c);
     if (c->logits && c->total > 0 && c->like_percentages == c->total && saturated)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: declared as logits, but every row (0 to %" PRId64

@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,8 +42,10 @@ typedef struct load_job {
     int32_t split;
     const int32_t *members; /* positions in the pool of those to load */
     bool stream;            /* they stay on disk */
-    int64_t checked_first;  /* of those, the ones whose rows this rank looks at */
-    int64_t checked_end;
+    cst_convert *looked;    /* [members]: what was seen of rows that were looked at in place */
+    bool divided;           /* ranks look at a part of the rows each */
+    int64_t look_first;     /* rows that are looked at in place */
+    int64_t look_end;
     int64_t kept_first; /* rows of all of them that this rank keeps in memory */
     int64_t kept_end;
 } load_job;
@@ -413,11 +416,40 @@ static int64_t conditions_of(const member_file *file) {
     return file->count > 0 ? file->rows->row_count / file->count : 1;
 }
 
+/* What only the whole of a file's rows can show to be wrong, when every rank has looked at its part
+ * of them. */
+static cst_status finish_looking(cst_context *context, cst_status status, const load_job *job,
+                                 int32_t count) {
+    enum { NUMBERS = 4 };
+    double *seen = cst_alloc(context, (size_t)count, NUMBERS * sizeof *seen);
+    if (status == CST_OK && !seen)
+        status = CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+        const cst_convert *c = &job->looked[i];
+        const double numbers[NUMBERS] = {(double)c->total, (double)c->like_probabilities,
+                                         (double)c->like_percentages,
+                                         cst_convert_saturated(c) ? 1 : 0};
+        memcpy(seen + (size_t)i * NUMBERS, numbers, sizeof numbers);
+    }
+    if (job->divided)
+        status = cst_ranks_add(context, status, seen, (size_t)count * NUMBERS);
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+        cst_convert all = job->looked[i];
+        const double *numbers = seen + (size_t)i * NUMBERS;
+        all.total = (int64_t)numbers[0];
+        all.like_probabilities = (int64_t)numbers[1];
+        all.like_percentages = (int64_t)numbers[2];
+        all.high = numbers[3] > 0 ? INFINITY : 0;
+        status = cst_convert_finish(context, &all);
+    }
+    cst_free(context, seen);
+    return status;
+}
+
 /* A member that stays on disk: its own file where that can be read at any place, else a copy. */
 static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
                                member_file *file, uint8_t *present) {
     int32_t member = job->members[task];
-    bool check = task >= job->checked_first && task < job->checked_end;
     const cst_pool_split *split = &job->pool->splits[job->split];
     cst_store_entry *entry = &split->store->entries[member];
     bool direct = file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
@@ -426,7 +458,8 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t
         cst_convert convert = conversion(job->pool, file);
         cst_row_file *rows = file->rows;
         file->rows = NULL;
-        return cst_stream_open(worker, rows, &convert, check, entry);
+        return cst_stream_open(worker, rows, &convert, job->look_first,
+                               job->look_end - job->look_first, &job->looked[task], entry);
     }
     int64_t rows = conditions_of(file) * file->rows_of_split;
     cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
@@ -615,18 +648,36 @@ static cst_status prepare(cst_context *context, cst_pool *pool, int32_t split,
     return status;
 }
 
+static cst_status read_members(cst_context *context, load_job *job, int32_t count) {
+    const cst_pool_split *state = &job->pool->splits[job->split];
+    int32_t conditions = job->pool->manifest->splits[job->split].condition_count;
+    int64_t rows = state->rows * (conditions > 0 ? conditions : 1);
+    int64_t last = cst_block_count(rows);
+    if (job->divided)
+        cst_ranks_part(context, cst_block_count(rows), 1, &job->look_first, &last);
+    job->look_first *= CST_BLOCK_ROWS;
+    job->look_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
+    job->looked = cst_alloc(context, (size_t)count, sizeof *job->looked);
+    cst_status status =
+        job->looked ? cst_parallel_for(context, count, load_member, job) : CST_ERROR_MEMORY;
+    if (status == CST_OK || job->divided)
+        status = finish_looking(context, status, job, count);
+    cst_free(context, job->looked);
+    job->looked = NULL;
+    return status;
+}
+
 /* Opens `count` members of this rank's own rows, which stay on disk. */
 static cst_status load_local(cst_context *context, cst_pool *pool, int32_t split,
                              const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     cst_status status = prepare(context, pool, split, members, count);
-    load_job job = {
-        .pool = pool, .split = split, .members = members, .stream = true, .checked_end = count};
+    load_job job = {.pool = pool, .split = split, .members = members, .stream = true};
     if (status == CST_OK && !state->store)
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     CST_TRY(cst_stage(context, "read"));
-    return status == CST_OK ? cst_parallel_for(context, count, load_member, &job) : status;
+    return status == CST_OK ? read_members(context, &job, count) : status;
 }
 
 /* Loads `count` members, of which each rank has rows of its own. */
@@ -664,11 +715,11 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
     CST_TRY(check_same(context, pool, split, members, count));
-    cst_ranks_part(context, count, 1, &job.checked_first, &job.checked_end);
+    job.divided = ranks > 1;
     if (status == CST_OK && ranks > 1 && !cst_pool_is_too_large(context, pool, split, count, ranks))
         cst_pool_kept_rows(context, pool, split, &job.kept_first, &job.kept_end);
     CST_TRY(cst_stage(context, "read"));
-    CST_TRY(cst_parallel_for(context, count, load_member, &job));
+    CST_TRY(read_members(context, &job, count));
     if (status == CST_OK && cst_pool_partial(pool))
         status = cst_pool_fill(context, pool, split);
     return status == CST_OK ? cst_progress(context, "read", count, count) : status;

@@ -393,7 +393,9 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
         rows->npy->row_axes = rows->npy->dims - 1;
         rows->width = pool->classes;
         rows->row_count = state->rows;
-        return cst_stream_open(context, rows, &convert, true, entry); /* read where it is */
+        cst_convert looked;
+        status = cst_stream_open(context, rows, &convert, 0, state->rows, &looked, entry);
+        return status == CST_OK ? cst_convert_finish(context, &looked) : status;
     }
     if (status == CST_OK && stream)
         status = cst_stream_create(context, path, state->rows, pool->classes, entry);

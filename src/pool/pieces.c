@@ -96,26 +96,39 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
     return status;
 }
 
-cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
-                          uint8_t *present, int64_t *absent) {
-    int64_t piece = piece_rows(pieces, rows);
-    size_t classes = (size_t)pieces->convert.classes;
-    cst_convert convert = pieces->convert;
+/* Rows first..first+count-1 into out, or, with out NULL, nowhere. */
+static cst_status convert_all(cst_context *context, const cst_pieces *pieces, int64_t first,
+                              int64_t count, cst_convert *convert, float *out, uint8_t *present) {
+    int64_t piece = piece_rows(pieces, count);
+    size_t classes = (size_t)convert->classes;
     buffers b;
     float *scratch = cst_alloc(context, out ? 0 : (size_t)piece * classes, sizeof *scratch);
     cst_status status = make_buffers(context, pieces, piece, &b);
     if (!scratch)
         status = CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
-        int64_t part = rows - first < piece ? rows - first : piece;
+    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+        int64_t part = count - at < piece ? count - at : piece;
         status = cst_poll(context);
-        CST_TRY(convert_rows(context, pieces, &convert, first, part, &b, present,
-                             out ? out + (size_t)first * classes : scratch));
+        CST_TRY(convert_rows(context, pieces, convert, first + at, part, &b, present,
+                             out ? out + (size_t)at * classes : scratch));
     }
-    CST_TRY(cst_convert_finish(context, &convert));
-    for (int64_t i = 0; absent && i < rows; i++)
-        *absent += !present[i];
     cst_free(context, scratch);
     free_buffers(context, &b);
     return status;
+}
+
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
+                          uint8_t *present, int64_t *absent) {
+    cst_convert convert = pieces->convert;
+    cst_status status = convert_all(context, pieces, 0, rows, &convert, out, present);
+    CST_TRY(cst_convert_finish(context, &convert));
+    for (int64_t i = 0; absent && i < rows; i++)
+        *absent += !present[i];
+    return status;
+}
+
+cst_status cst_pieces_look(cst_context *context, const cst_pieces *pieces, int64_t first,
+                           int64_t count, cst_convert *convert) {
+    *convert = pieces->convert;
+    return count > 0 ? convert_all(context, pieces, first, count, convert, NULL, NULL) : CST_OK;
 }

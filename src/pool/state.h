@@ -236,6 +236,8 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *convert, int64
 /* The same of rows first..first+count-1, which follow one another in `values` and `out`. */
 cst_status cst_convert_rows_f32(cst_context *context, cst_convert *convert, int64_t first,
                                 int64_t count, const float *values, double *wide, float *out);
+/* Whether there was a logit that no model gives, or logits of several classes. */
+bool cst_convert_saturated(const cst_convert *convert);
 /* After the last row. */
 cst_status cst_convert_finish(cst_context *context, const cst_convert *convert);
 

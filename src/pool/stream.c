@@ -46,14 +46,9 @@ static cst_status read_npy(cst_context *context, const void *source, int64_t fir
     return cst_pieces_read(context, &pieces, first, count, out);
 }
 
-/* Reads everything once, so that what is wrong with a file is said before anything is computed. */
-static cst_status check_all(cst_context *context, const stream *s) {
-    cst_pieces pieces = pieces_of(s);
-    return cst_pieces_all(context, &pieces, s->rows->row_count, NULL, NULL, NULL);
-}
-
 cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
-                           bool check, cst_store_entry *out) {
+                           int64_t first, int64_t count, cst_convert *looked,
+                           cst_store_entry *out) {
     stream *s = cst_alloc(context, 1, sizeof *s);
     if (!s) {
         cst_row_file_close(context, rows);
@@ -64,7 +59,8 @@ cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_c
                   .fd = -1,
                   .where = convert->where,
                   .classes = convert->classes};
-    cst_status status = check ? check_all(context, s) : CST_OK;
+    cst_pieces pieces = pieces_of(s);
+    cst_status status = cst_pieces_look(context, &pieces, first, count, looked);
     if (status != CST_OK) {
         close_stream(context, s);
         return status;

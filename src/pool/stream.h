@@ -8,10 +8,11 @@
 
 #include "pool/state.h"
 
-/* Takes `rows` (an npy that streams, whose rows are in the split's order) also on failure. check:
- * every row is looked at, so that what is wrong with the file is said. */
+/* Takes `rows` (an npy that streams, whose rows are in the split's order) also on failure. Looks at
+ * rows first..first+count-1, so that what is wrong with them is said; `looked` has then counted
+ * them, for cst_convert_finish. */
 cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
-                           bool check, cst_store_entry *out);
+                           int64_t first, int64_t count, cst_convert *looked, cst_store_entry *out);
 
 /* An entry to be filled by cst_stream_write, any rows in any order, each once. */
 cst_status cst_stream_create(cst_context *context, const char *where, int64_t rows, int32_t classes,

@@ -167,7 +167,7 @@ cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t me
     class_job job = {view, member, 0};
     *out = (cst_metrics){.samples = view->rows, .ece_mass = NAN, .ece_classwise = NAN, .corp = NAN};
     cst_status status = cst_bins_check(context, bins, &job.bins);
-    CST_TRY(cst_samples_of(context, view, member, &samples));
+    CST_TRY((all ? cst_samples_of : cst_samples_of_own)(context, view, member, &samples));
     CST_TRY(sums(context, &samples, job.bins, out));
     if (status == CST_OK && all)
         status = classwise(context, &job, &out->ece_classwise);

@@ -131,10 +131,13 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     return status;
 }
 
-static cst_status fill(cst_context *context, const cst_view *view, int32_t member,
+/* own: a rank fills in its own rows only. */
+static cst_status fill(cst_context *context, const cst_view *view, int32_t member, bool own,
                        cst_samples *samples) {
     samples->rows = view->rows;
     fill_job job = {view, member, samples};
+    if (own)
+        return cst_parallel_own(context, cst_block_count(view->rows), 1, fill_block, &job);
     double *const columns[] = {samples->nll, samples->brier, samples->confidence};
     cst_share filled[4];
     int32_t count = 0;
@@ -155,7 +158,7 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
                         (long long)rows, classes);
     cst_view view = {
         .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
-    return fill(context, &view, 0, samples);
+    return fill(context, &view, 0, false, samples);
 }
 
 static cst_status allocate(cst_context *context, int64_t rows, cst_samples *out) {
@@ -197,13 +200,23 @@ double cst_samples_weight(const cst_samples *samples) {
     return sum;
 }
 
-cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
-                          cst_samples *out) {
+static cst_status samples_of(cst_context *context, const cst_view *view, int32_t member, bool own,
+                             cst_samples *out) {
     cst_status status = allocate(context, view->rows, out);
     CST_TRY(take_weights(context, view, out));
     if (status == CST_OK && (view->rows < 1 || !view->labels))
         status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
-    return status == CST_OK ? fill(context, view, member, out) : status;
+    return status == CST_OK ? fill(context, view, member, own, out) : status;
+}
+
+cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
+                          cst_samples *out) {
+    return samples_of(context, view, member, false, out);
+}
+
+cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
+                              cst_samples *out) {
+    return samples_of(context, view, member, true, out);
 }
 
 void cst_samples_free(cst_context *context, cst_samples *samples) {

@@ -4,6 +4,7 @@
  */
 #include "pipeline/document.h"
 #include "base/measured.h"
+#include "base/ranks.h"
 #include "metrics/samples.h"
 
 #include <math.h>
@@ -34,6 +35,8 @@ static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {
     metrics_job job = {.view = view, .out = out};
+    if (cst_ranks_worth(context, (double)view->rows * (double)view->classes))
+        return cst_parallel_turns(context, view->members, metrics_task, &job);
     const cst_share filled = cst_share_tasks(out, view->members, sizeof *out);
     return cst_parallel_fill(context, view->members, metrics_task, &job, &filled, 1);
 }

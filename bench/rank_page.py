@@ -195,7 +195,7 @@ def paper_text(results, model, figures):
         figure(PAGE.parent / "clusters-weak.svg", f"{a['rows_of_a_rank']:,} rows a rank", results, model, weak)
     whole = a["rows"] * a["classes"] * a["members"] * a["bytes"]
     enough = math.ceil(whole / (0.375 * a["memory"]))
-    passes = 2 + sum(model.READS.values())
+    passes = sum(model.READS.values())
     text = ["### On paper: 8 to 4,096 ranks", "",
             f"Extrapolated, not measured: {rows_text(a['rows'])} rows, {a['classes']:,} classes and {a['members']} members in "
             f"float16, {size(whole)}; a default fit without nested evaluation, which takes four to five times as long again. "
@@ -203,8 +203,7 @@ def paper_text(results, model, figures):
             f"- A rank has {a['threads']} threads that do {a['thread_gain']:.0%} of {a['threads']} times the work of one, "
             f"{size(a['memory'])} of memory, and reads {size(a['disk'])}/s from storage.",
             f"- Predictions stay in memory if three eighths of it hold them: from {enough} ranks on for {rows_text(a['rows'])} "
-            f"rows. Storage then gives {size(3 * whole)} in all: the check and the own rows in `read`, and `scores of members`. "
-            f"With fewer ranks there are up to {passes} passes, {size(passes * whole)}.",
+            f"rows. They are then read from storage once; by fewer ranks up to {passes} times, {size(passes * whole)}.",
             "- Work on samples grows with members and classes by the exponents that the first measurements give, work on all "
             "rows in proportion to rows, classes and members. Both are far from what was measured, so times are good to a "
             "factor of a few; how they depend on the number of ranks is better known.",

@@ -202,7 +202,8 @@ ASSUMED = {
 GRAIN_ROWS = 2048  # rows that ranks do not divide further in the compact table (CST_COMPACT_GRAIN blocks)
 # How often a stage reads all predictions of a rank's rows where they are not in memory: from the code. The meta-learners
 # polish four log-linear pools on all rows, each in up to 12 passes.
-READS = {"risk of members": 1, "correlations": 2, "meta-learners": 48, "reference for the guard": 1}
+READS = {"read": 1, "risk of members": 1, "correlations": 2, "meta-learners": 48, "reference for the guard": 1,
+         "scores of members": 1}
 # Stages whose work ends at a sample of the rows, but for what grows with rows in the measurements.
 SAMPLED = ("table of the classes that matter", "selection", "meta-learners")
 
@@ -277,20 +278,15 @@ def stage_times(cost, name, rows, ranks, network):
         fixed = min(fixed, a["cka_seconds"])
         cells = 0  # of the sample, which is part of that
     share = cost["repeated"]
-    by_members = name in ("read", "scores of members")  # whole files, of some of the members
     own = cells / ranks * a["bytes"]
-    workers = min(ranks, members) if by_members else ranks
-    computing = fixed * (share + (1 - share) / most) + cost["each"] * cells / workers
+    computing = fixed * (share + (1 - share) / most) + cost["each"] * cells / ranks
     passes = READS.get(name, 0)
-    if own < 0.375 * a["memory"]:  # in memory once they are read
+    if own < 0.375 * a["memory"] and name != "read":  # in memory from then on
         passes = 0
-    read = passes * own
-    if by_members:
-        read = (own if name == "read" else 0) + cells / workers * a["bytes"]
     count = cost["rounds"] * (members / base_members) ** cost["rounds_by_members"]
     sent = bytes_of(name, rows, classes, members, sample, count)
     levels = 2 * math.ceil(math.log2(ranks))
-    return {"computing": computing / power, "reading": read / a["disk"], "rounds": count, "bytes": sent,
+    return {"computing": computing / power, "reading": passes * own / a["disk"], "rounds": count, "bytes": sent,
             "waiting": levels * (count * latency + sent / rate)}
 
 

@@ -6,18 +6,21 @@ from page import clock
 
 PAGE = ROOT / "docs" / "clusters.md"
 BEGIN, END = "<!-- written by bench/ranks.py --page -->", "<!-- end of what bench/ranks.py writes -->"
+TICKS = [(0.1, "0.1 s"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (36000, "10 h"),
+         (360000, "100 h"), (3600000, "1,000 h"), (36000000, "10,000 h"), (3.6e9, "1,000,000 h")]
 COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#9c6b4e", "#a463f2", "#97bbf5"]
 
 
 def size(count):
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, scale in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
     return f"{count:.0f} B"
 
 
 def table(head, lines):
-    return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"] + ["| " + " | ".join(line) + " |" for line in lines] + [""]
+    first, *rest = ["| " + " | ".join(line) + " |" for line in [head, *lines]]
+    return [first, "|---" * len(head) + "|", *rest, ""]
 
 
 def duration(seconds):
@@ -27,8 +30,8 @@ def duration(seconds):
 
 
 def rows_text(count):
-    power = math.floor(math.log10(count))
-    return f"{count / 10**power:.2g} x 10^{power}"
+    most, power = f"{count:.1e}".split("e")
+    return ("" if most == "1.0" else f"{most} x ") + f"10^{int(power)}"
 
 
 # ---- what was measured
@@ -37,15 +40,16 @@ def stages_table(results, model):
     base = results["rates"]["base"]
     cost = model.costs(results)
     rows, classes, members = base[0]["shape"]
+    more = results["rates"]["members"][0]["shape"][2]
     out = [f"A fit of {rows:,} rows, {classes} classes and {members} members without nested evaluation, one thread a rank. "
-           "Repeated: the share of the computing that every rank does, from one and two ranks and three times as many members. Bytes: what rank 0 "
-           "got on two ranks, by the counters and by the formulas of `bytes_of` in bench/ranks.py.", ""]
+           f"Repeated: the share of the computing that every rank does, from one and two ranks with {more} members. Bytes: "
+           "what rank 0 got on two ranks, as counted and by `bytes_of` in bench/ranks.py.", ""]
     lines = []
     for name, c in cost.items():
         one = base[0]["stages"][name]["seconds_computing"]
         by_formula = model.bytes_of(name, rows, classes, members, min(rows, results["machine"]["sample"]), c["rounds"])
-        lines.append([name, clock(one), f"{100 * c['repeated']:.0f}%" if one > 1e-3 else "", f"{c['rounds']}", size(c["bytes"]),
-                      size(by_formula)])
+        share = f"{100 * c['repeated']:.0f}%" if one > 1e-3 else ""
+        lines.append([name, clock(one), share, f"{c['rounds']}", size(c["bytes"]), size(by_formula)])
     return out + table(["stage", "one rank", "repeated", "rounds", "bytes", "by formula"], lines)
 
 
@@ -74,11 +78,12 @@ def checks_table(results, model):
                       f"{clock(run['seconds'] - waited)} + {clock(waited)}",
                       f"{clock(predicted['computing'])} + {clock(predicted['waiting'])}", clock(run["seconds"]),
                       clock(predicted["seconds"]), f"{ratio:.2f}"])
-    return ["The model against measurements: computing + communication. Predicted are computing by the first table, divided "
-            "over the ranks but for what is repeated, and communication by rounds and bytes over the links of the second. "
-            f"More than {results['machine']['cores']} ranks share the {results['machine']['cores']} cores. In what was measured, "
-            f"waiting for slower ranks counts as communication. Largest ratio: {worst:.2f}.", ""] + table(
-                ["ranks", "rounds", "measured", "predicted", "in all", "predicted", "ratio"], lines)
+    cores = results["machine"]["cores"]
+    return ["The model against measurements, computing + communication. Computing is that of one rank, divided over the ranks "
+            "but for what is repeated, whose share comes from one and two ranks in shared memory; every other line is a test. "
+            f"Communication is rounds and bytes over the links of the second table. More than {cores} ranks share the {cores} "
+            "cores, and in what was measured, waiting for slower ranks counts as communication. The worst ratio is "
+            f"{worst:.2f}.", ""] + table(["ranks", "rounds", "measured", "predicted", "in all", "predicted", "ratio"], lines)
 
 
 # ---- on paper
@@ -105,16 +110,14 @@ def scaling_table(results, model, rows_for):
     names = main_stages(model, results)
     fast, slow = a["networks"].values()
     lines = []
-    first = None
     for ranks in a["ranks"]:
         rows = rows_for(ranks)
         stages = model.cluster(results, rows, ranks, fast)
         other = model.total(stages) - sum(sum(stages[n][k] for k in ("computing", "reading", "waiting")) for n in names)
         all_of_it = model.total(stages)
-        first = first or all_of_it * ranks
         name, why = first_to_wait(stages)
-        lines.append([f"{ranks:,}", rows_text(rows), *(duration(sum(stages[n][k] for k in ("computing", "reading", "waiting")))
-                                                      for n in names), duration(other), f"**{duration(all_of_it)}**",
+        each = [duration(sum(stages[n][k] for k in ("computing", "reading", "waiting"))) for n in names]
+        lines.append([f"{ranks:,}", rows_text(rows), *each, duration(other), f"**{duration(all_of_it)}**",
                       duration(model.total(model.cluster(results, rows, ranks, slow))), f"{name}: {why}",
                       f"{ranks * a['threads'] * all_of_it / 3600:,.0f}"])
     heads = list(a["networks"])
@@ -149,20 +152,21 @@ def figure(path, title, results, model, rows_for):
         series["all"].append(model.total(stages))
     strong = rows_for(a["ranks"][0]) == rows_for(a["ranks"][-1])
     series["perfect"] = [series["all"][0] * (a["ranks"][0] / r if strong else 1) for r in a["ranks"]]
-    top = math.ceil(math.log10(max(max(v) for v in series.values())))
-    low = max(math.floor(math.log10(min(min(v) for v in series.values()))), top - 5)
-    left, wide, high, upper = 56, 430, 300, 34
+    top = next(s for s, _ in TICKS if s >= max(max(v) for v in series.values()))
+    low = max(s for s, _ in TICKS if s <= max(min(min(v) for v in series.values()), top / 1e5))
+    left, wide, high, upper = 60, 430, 300, 34
 
     def at(i, seconds):
         x = left + wide * i / (len(a["ranks"]) - 1)
-        y = upper + high * (top - max(math.log10(max(seconds, 1e-9)), low)) / (top - low)
-        return x, y
+        return x, upper + high * math.log(top / max(seconds, 1e-9)) / math.log(top / low)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{upper + high + 46}" font-family="sans-serif" '
-           'font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>', f'<text x="{left}" y="18">{title}</text>']
-    for power in range(low, top + 1):
-        y = at(0, 10.0**power)[1]
-        out.append(f'<path d="M{left} {y:.1f}h{wide}" stroke="#ddd"/><text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">'
-                   f'{duration(10.0**power)}</text>')
+           'font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>', f'<text x="{left}" y="18">{title}</text>',
+           f'<clipPath id="inside"><path d="M{left} {upper}h{wide}v{high}h-{wide}z"/></clipPath>']
+    for seconds, label in TICKS:
+        if low <= seconds <= top:
+            y = at(0, seconds)[1]
+            out.append(f'<path d="M{left} {y:.1f}h{wide}" stroke="#ddd"/><text x="{left - 6}" y="{y + 4:.1f}" '
+                       f'text-anchor="end">{label}</text>')
     for i, ranks in enumerate(a["ranks"]):
         out.append(f'<text x="{at(i, 1)[0]:.1f}" y="{upper + high + 18}" text-anchor="middle">{ranks:,}</text>')
     out.append(f'<text x="{left + wide / 2}" y="{upper + high + 38}" text-anchor="middle">ranks</text>')
@@ -170,7 +174,8 @@ def figure(path, title, results, model, rows_for):
         colour = {"all": "#000", "perfect": "#999"}.get(name) or COLOURS[i % len(COLOURS)]
         points = " ".join("{:.1f},{:.1f}".format(*at(j, v)) for j, v in enumerate(values))
         dash = ' stroke-dasharray="4 4"' if name == "perfect" else ""
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{3 if name == "all" else 2}"{dash}/>')
+        out.append(f'<polyline points="{points}" clip-path="url(#inside)" fill="none" stroke="{colour}" '
+                   f'stroke-width="{3 if name == "all" else 2}"{dash}/>')
         y = upper + 14 + 20 * i
         out.append(f'<path d="M{left + wide + 16} {y - 4}h18" stroke="{colour}" stroke-width="3"{dash}/>'
                    f'<text x="{left + wide + 40}" y="{y}">{name}</text>')
@@ -188,19 +193,27 @@ def paper_text(results, model, figures):
     if figures:
         figure(PAGE.parent / "clusters-strong.svg", "10^8 rows in all", results, model, strong)
         figure(PAGE.parent / "clusters-weak.svg", f"{a['rows_of_a_rank']:,} rows a rank", results, model, weak)
+    whole = a["rows"] * a["classes"] * a["members"] * a["bytes"]
+    enough = math.ceil(whole / (0.375 * a["memory"]))
+    passes = sum(model.READS.values())
     text = ["### On paper: 8 to 4,096 ranks", "",
-            f"Extrapolated, not measured: {rows_text(a['rows'])} rows, {a['classes']:,} classes, {a['members']} members in float16 "
-            f"({size(a['rows'] * a['classes'] * a['members'] * a['bytes'])}), a default fit without nested evaluation. A rank has "
-            f"{a['threads']} threads that work {a['thread_gain']:.0%} as fast as that many, {size(a['memory'])} of memory and reads "
-            f"{size(a['disk'])}/s from storage; predictions are read once if three eighths of its memory hold them, otherwise in "
-            "every pass. Times of samples grow with members and classes by the exponents that were measured; the network is a "
-            "binomial tree. Nested evaluation takes about four times as long again.", "",
+            f"Extrapolated, not measured: {rows_text(a['rows'])} rows, {a['classes']:,} classes and {a['members']} members in "
+            f"float16, {size(whole)}; a default fit without nested evaluation, which takes four to five times as long again. "
+            "Assumptions:", "",
+            f"- A rank has {a['threads']} threads that do {a['thread_gain']:.0%} of {a['threads']} times the work of one, "
+            f"{size(a['memory'])} of memory, and reads {size(a['disk'])}/s from storage.",
+            f"- Predictions stay in memory if three eighths of it hold them: from {enough} ranks on for {rows_text(a['rows'])} "
+            f"rows. They are then read from storage once; by fewer ranks up to {passes} times, {size(passes * whole)}.",
+            "- Work on samples grows with members and classes by the exponents that the first measurements give, work on all "
+            "rows in proportion to rows, classes and members. Both are far from what was measured, so times are good to a "
+            "factor of a few; how they depend on the number of ranks is better known.",
+            "- The network is a binomial tree without other traffic.", "",
             "Strong scaling, the same rows on more ranks:", ""]
     text += scaling_table(results, model, strong)
     text += ["![Strong scaling](clusters-strong.svg)", "",
-             f"Weak scaling, {a['rows_of_a_rank']:,} rows for every rank:", ""]
+             f"Weak scaling, {a['rows_of_a_rank']:,} rows on every rank:", ""]
     text += scaling_table(results, model, weak)
-    text += ["![Weak scaling](clusters-weak.svg)", "", f"Each stage of the strong scaling on 512 ranks:", ""]
+    text += ["![Weak scaling](clusters-weak.svg)", "", "Each stage of the strong scaling on 512 ranks:", ""]
     return text + bytes_table(results, model)
 
 

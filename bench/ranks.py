@@ -85,6 +85,8 @@ def measure():
     for name, shape in {"base": BASE, **LARGER}.items():
         results["rates"][name] = [fit(shape, ranks) for ranks in (1, 2)]
         keep(results)
+        if not results["rates"]["base"][1]["stages"]["selection"]["rounds"] and SAMPLE == 10000:
+            raise SystemExit("bench: exchanges took so long that ranks did not divide passes: measure on an idle machine")
     for ranks in (2, 3, 4):
         results["rounds"][str(ranks)] = rounds(ranks, 0.1)
     results["ranks"] = results["rates"]["base"] + [fit(BASE, ranks) for ranks in (3, 4)]
@@ -200,7 +202,8 @@ ASSUMED = {
 GRAIN_ROWS = 2048  # rows that ranks do not divide further in the compact table (CST_COMPACT_GRAIN blocks)
 # How often a stage reads all predictions of a rank's rows where they are not in memory: from the code. The meta-learners
 # polish four log-linear pools on all rows, each in up to 12 passes.
-READS = {"risk of members": 1, "correlations": 2, "meta-learners": 48, "reference for the guard": 1}
+READS = {"read": 1, "risk of members": 1, "correlations": 2, "meta-learners": 48, "reference for the guard": 1,
+         "scores of members": 1}
 # Stages whose work ends at a sample of the rows, but for what grows with rows in the measurements.
 SAMPLED = ("table of the classes that matter", "selection", "meta-learners")
 
@@ -239,12 +242,12 @@ def costs(results):
 def bytes_of(name, rows, classes, members, sample, count):
     """Bytes that a rank gets in a stage with so many rounds, by what src/ sends. The shares of rounds are of fits that were
     traced; the table that says how well it does is in docs/clusters.md."""
-    newton = 8 * (1 + members + members * (members + 1) / 2) + 56
+    newton = 8 * (1 + members + members * (members + 1) / 2) + 64
     if name == "selection":  # Newton steps without biases; losses of the sample's rows of a fold in each ninth round
         return count * (8 / 9 * newton + 8 * sample / 5 / 9)
     if name == "meta-learners":  # gradients of all classes; in each fifth or sixth round a Hessian with biases; losses of rows
         d = members + classes
-        return count * ((8 * (1 + d + d * (d + 1) / 2) + 56) / 5.6 + 8 * (1 + 3 * members + classes)) + 30 * 8 * sample
+        return count * ((8 * (1 + d + d * (d + 1) / 2) + 64) / 5.6 + 8 * (1 + 3 * members + classes)) + 30 * 8 * sample
     if name == "redundancy":  # two sums and 9 bytes of levels for each member and sampled row; sums of strips, at most 64 MB
         n = min(rows, ASSUMED["cka_bytes"] / members / ASSUMED["cka_row"])
         strips = n / 128 * 8 * members * (members + 1)
@@ -275,20 +278,15 @@ def stage_times(cost, name, rows, ranks, network):
         fixed = min(fixed, a["cka_seconds"])
         cells = 0  # of the sample, which is part of that
     share = cost["repeated"]
-    by_members = name in ("read", "scores of members")  # whole files, of some of the members
     own = cells / ranks * a["bytes"]
-    workers = min(ranks, members) if by_members else ranks
-    computing = fixed * (share + (1 - share) / most) + cost["each"] * cells / workers
+    computing = fixed * (share + (1 - share) / most) + cost["each"] * cells / ranks
     passes = READS.get(name, 0)
-    if own < 0.375 * a["memory"]:  # in memory once they are read
+    if own < 0.375 * a["memory"] and name != "read":  # in memory from then on
         passes = 0
-    read = passes * own
-    if by_members:
-        read = (own if name == "read" else 0) + cells / workers * a["bytes"]
     count = cost["rounds"] * (members / base_members) ** cost["rounds_by_members"]
     sent = bytes_of(name, rows, classes, members, sample, count)
     levels = 2 * math.ceil(math.log2(ranks))
-    return {"computing": computing / power, "reading": read / a["disk"], "rounds": count, "bytes": sent,
+    return {"computing": computing / power, "reading": passes * own / a["disk"], "rounds": count, "bytes": sent,
             "waiting": levels * (count * latency + sent / rate)}
 
 

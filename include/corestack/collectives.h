@@ -78,9 +78,10 @@ CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, ui
 /* Bytes of predictions that this rank has fetched so far from ranks with rows of their own
  * (cst_pool_config.own_rows). */
 CST_API uint64_t cst_context_fetched(const cst_context *context);
-/* The same for one stage of the work, by the name that progress callbacks are told, with the time
- * it took. Stages of the fits of a nested evaluation are part of that. "other" is what belongs to
- * no stage. */
+
+/* The same as cst_context_traffic for one stage of the work, by the name that progress callbacks
+ * are told, with the time it took. Stages of the fits of a nested evaluation are part of that.
+ * "other" is what belongs to no stage. */
 typedef struct cst_stage_traffic {
     const char *stage; /* valid until the collectives are set again */
     uint64_t sent;     /* bytes that this rank gave to the functions above */

@@ -134,27 +134,18 @@ class Traffic(RankCase):
         small = self.stages(2, self.pool(self.rows))
         folder = self.pool(2 * self.rows)
         large = self.stages(2, folder)
-        for stage in ("selection", "meta-learners"):  # on a table of as many rows, whose sums are sent
-            self.assertLessEqual(large[stage]["sent_bytes"], 1.3 * self.most(small, large, stage))
+        table = ("table of the classes that matter", "selection", "meta-learners")
+        if small["selection"]["rounds"] > 0:  # else exchanges took too long for passes over the table to be divided
+            for stage in table[1:]:  # on a table of as many rows, whose sums are sent
+                step = small[stage]["sent_bytes"] / small[stage]["rounds"]
+                self.assertLess(large[stage]["sent_bytes"], 1.3 * step * max(large[stage]["rounds"], 1), stage)
         margins = 16 * self.members * 2 * self.rows  # of CKA: two numbers for each member and row, and what is packed of it
         self.assertGreater(large["redundancy"]["sent_bytes_most"], margins)
         self.assertLess(large["redundancy"]["sent_bytes_most"], 2 * margins)
         three = self.stages(3, folder)
         self.assertEqual(list(three), list(large))
-        for stage, of in three.items():
-            if self.divided(of) == self.divided(large[stage]):
-                self.assertEqual(of["rounds"], large[stage]["rounds"], stage)
-
-    @staticmethod
-    def divided(stage):
-        """Whether ranks divided passes over the table: a busy machine's exchanges may take too long for that."""
-        return stage["rounds"] > 0
-
-    def most(self, small, large, stage):
-        """Bytes that a stage may send of the larger pool: those of the smaller one, a round."""
-        if not self.divided(small[stage]):
-            return float("inf")
-        return small[stage]["sent_bytes"] / small[stage]["rounds"] * large[stage]["rounds"]
+        for stage in set(three) - set(table):  # as for these: tests/comm/traffic.c
+            self.assertEqual(three[stage]["rounds"], large[stage]["rounds"], stage)
 
     def test_the_table(self):
         words = ("fit", DIGITS, "-o", "m", "-v", "--threads", 1, *NOT_NESTED)

@@ -9,7 +9,7 @@
 #include "select/select.h"
 
 /* Bytes before the numbers of a message, and before those of a node of a sum's tree. */
-enum { HEAD = 40, NODE = 16 };
+enum { HEAD = 48, NODE = 16 };
 
 enum { MEMBERS = 8, CLASSES = 32, PARAMETERS = MEMBERS + CLASSES, STAGES = 8 };
 

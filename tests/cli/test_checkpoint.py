@@ -111,7 +111,9 @@ class Checkpoint(unittest.TestCase):
         out, err = found
         self.assertEqual(self.read("model"), self.read("whole"), words)
         self.assertEqual(document(out), document(whole.out), words)
-        self.assertFalse(os.path.exists(self.parts), "the parts of a fit that ended are removed")
+        if os.path.exists(self.parts):  # a run that was killed right after it made the folder has not said that it did
+            self.assertEqual(os.listdir(self.parts), [], "the parts of a fit that ended are removed")
+            os.rmdir(self.parts)
         os.remove(self.path("model"))
         self.assertEqual(WENT_ON in err, bool(before), err)
         return bool(before)

@@ -10,7 +10,8 @@ OMPI_ALLOW_RUN_AS_ROOT=1
 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_rmaps_base_oversubscribe=1
 LSAN_OPTIONS=suppressions=$sources/scripts/lsan.supp:print_suppressions=0
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe LSAN_OPTIONS
+ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}:log_path=$work/report # ranks other than 0 have no stderr
+export ASAN_OPTIONS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe LSAN_OPTIONS
 fit() { # model, command...
     model=$1
     shift
@@ -18,7 +19,7 @@ fit() { # model, command...
 }
 for ranks in 1 2; do
     fit "$work/$ranks" mpirun -n $ranks "$tool" 2>"$work/log" || {
-        cat "$work/log" >&2
+        cat "$work/log" "$work"/report* >&2
         exit 1
     }
 done

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { TAG_SIZE = 1, TAG_BYTES = 2 };
 static const size_t PIECE = (size_t)1 << 30;
@@ -89,6 +90,14 @@ static int send_down(backend *b, void *bytes, size_t *count, size_t capacity) {
     return failed;
 }
 
+/* Where a rank died, its launcher ends this one too, and it is said elsewhere why. If this process
+ * is still there after a moment, the failure is worth a message. */
+static int after_a_moment(int failed) {
+    if (failed)
+        (void)nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    return failed;
+}
+
 static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity,
                          cst_merge_fn merge, void *user) {
     backend *b = self;
@@ -107,7 +116,7 @@ static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity
         if (!failed)
             *count = merge(user, bytes, *count, capacity, right, more);
     }
-    return failed || send_down(b, bytes, count, capacity);
+    return after_a_moment(failed || send_down(b, bytes, count, capacity));
 }
 
 static int small_gather(const backend *b, const void *part, size_t count, void *all,
@@ -151,7 +160,7 @@ static int mpi_allgather(void *self, const void *part, size_t count, void *all,
         int failed = !lengths || small_gather(b, part, count, all, counts, lengths,
                                               lengths + b->size);
         free(lengths);
-        return failed;
+        return after_a_moment(failed);
     }
     unsigned char *at = all;
     int failed = 0;
@@ -159,11 +168,11 @@ static int mpi_allgather(void *self, const void *part, size_t count, void *all,
         memmove(at + own, part, count);
     for (int r = 0; r < b->size && !failed; at += counts[r++])
         failed = mpi_broadcast(self, at, counts[r], r);
-    return failed;
+    return after_a_moment(failed);
 }
 
 static int mpi_barrier(void *self) {
-    return MPI_Barrier(((backend *)self)->comm);
+    return after_a_moment(MPI_Barrier(((backend *)self)->comm));
 }
 
 static void mpi_abort(void *self, int code) {

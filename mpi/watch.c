@@ -107,6 +107,8 @@ static int end_all(int code) {
     const char *to = getenv("PMI_FD");
     char line[64];
     int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", code);
+    if (to) /* what was said is still on its way through the launcher, which ends itself then */
+        (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     if (to && write(atoi(to), line, (size_t)length) != length)
         return code;
     return code;

@@ -9,8 +9,8 @@ import time
 import unittest
 
 from support import DIGITS, SOURCES, TOOL, run, slow
-from test_rank_faults import LONG, MPICH_TOOL, SOON, lines_of_ours
-from test_ranks import MPI_TOOL, NOT_NESTED, RankCase
+from test_rank_faults import MPICH_TOOL, SOON, lines_of_ours
+from test_ranks import LONG, MPI_TOOL, NOT_NESTED, RankCase
 
 sys.path.insert(0, os.path.join(SOURCES, "tests", "ranks"))
 from hosts import Hosts, why_not  # noqa: E402

@@ -14,6 +14,7 @@ from support import DIGITS, SOURCES, TOOL, run, sample, slow
 MPI_TOOL = TOOL + "-mpi"
 # So that the launchers of Open MPI and MPICH need no options: root, and more ranks than cores.
 LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+LONG = bool(os.environ.get("CORESTACK_LONG"))
 NOT_NESTED = ("--set", "evaluate.nested=false")
 TIMES = {"seconds", "peak_rss_bytes", "threads", "out"}
 
@@ -57,7 +58,7 @@ class RankCase(unittest.TestCase):
 
     def works(self, ranks, *words):
         with launch(command((ranks, (MPI_TOOL, *words))), cwd=self.folder) as process:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=900)
         self.assertEqual(process.returncode, 0, err.decode())
         return out.decode()
 
@@ -70,7 +71,8 @@ class SameBytes(RankCase):
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
 
     def check_commands(self, task, ranks, *more):
-        """Commands in one process and on so many ranks: files and, but for times, documents."""
+        """Commands in one process and on so many ranks: files and, but for times, documents. A fit on each number of ranks, other
+        commands in turn."""
         pool = os.path.join(SOURCES, "examples", task)
         out = "o.json" if task == "detection" else "o.npy"
         lines = [
@@ -80,12 +82,12 @@ class SameBytes(RankCase):
             ("inspect", pool, "--json"),
             *((word, pool, *rest, "--json") if word != "bound" else (word, "m", pool, *rest, "--json") for word, *rest in more),
         ]
-        for line in lines:
+        for i, line in enumerate(lines):
             alone = run(*line, cwd=self.folder)
             self.assertEqual(alone.code, 0, alone.err)
             written = [name for name in ("m", out) if "-o" in line and name == line[line.index("-o") + 1]]
             files = {name: self.bytes_of(name) for name in written if os.path.isfile(self.path(name))}
-            for n in ranks:
+            for n in ranks if i == 0 or LONG else [ranks[i % len(ranks)]]:
                 text = self.works(n, *line, "--threads", 1 + n % 2)
                 for name, content in files.items():
                     self.assertEqual(self.bytes_of(name), content, (task, line[0], n))
@@ -106,6 +108,13 @@ class SameBytes(RankCase):
         self.check_commands("regression", (2,), ("compare", "-r", 50))
         self.check_commands("segmentation", (3,))
         self.check_commands("detection", (3,), ("compare", "-r", 20))
+
+    @slow
+    @unittest.skipUnless(LONG, "in make check-long")
+    def test_sweeps_and_comparisons_of_every_task(self):
+        sweep = ("sweep", "--over", "pool.size=2:4:1", "-r", 0)
+        for task, more in (("concrete", []), ("regression", []), ("detection", []), ("segmentation", [("compare", "-r", 5)])):
+            self.check_commands(task, (2, 4), sweep, *more)
 
 
 class Traffic(RankCase):

@@ -11,8 +11,8 @@ import time
 import unittest
 
 from support import DIGITS, SOURCES, run, slow
-from test_rank_faults import LONG, MPICH_TOOL
-from test_ranks import MPI_TOOL, NOT_NESTED, RankCase
+from test_rank_faults import MPICH_TOOL
+from test_ranks import LONG, MPI_TOOL, NOT_NESTED, RankCase
 
 PORT = 20000 + os.getpid() % 20000
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "sinfo")
@@ -120,8 +120,9 @@ class Jobs(RankCase):
 
     def filled_in(self):
         """The page's script for this machine: its paths, two tasks, one processor for each."""
-        text = script().replace("/shared/pool", DIGITS).replace("/shared/", self.folder + "/")
-        text = text.replace("--nodes=4", "--nodes=1").replace("--ntasks-per-node=1", "--ntasks-per-node=2").replace("16", "1")
+        text = script().replace("task=16", "task=1").replace("threads 16", "threads 1").replace("--nodes=4", "--nodes=1")
+        text = text.replace("--ntasks-per-node=1", "--ntasks-per-node=2")
+        text = text.replace("/shared/pool", DIGITS).replace("/shared/", self.folder + "/")
         text = text.replace(" fit ", " fit " + " ".join(NOT_NESTED) + " ").replace("corestack-mpi", MPI_TOOL)
         return text if os.cpu_count() > 1 else text.replace("--ntasks-per-node=2", "--ntasks-per-node=1")
 

@@ -35,7 +35,7 @@ part() {
     python_memory) tests/long/python_memory.sh ;;
     arm) tests/long/arm.sh ;;
     memory_shapes) /usr/bin/python3 tests/memory/shapes.py $build/corestack ;;
-    ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_rank_faults test_hosts test_slurm ;;
+    ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_ranks test_rank_faults test_hosts test_slurm ;;
     weight_space) tests/long/weight_space.sh $build ;;
     *)
         echo "tests/long/run.sh: no part '$1'" >&2

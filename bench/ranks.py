@@ -304,6 +304,8 @@ def main():
         raise SystemExit(__doc__)
     if words[0] == "--smoke":
         tiny()
+    if words[0] == "--page" and not RESULTS.exists():
+        raise SystemExit("bench: there is no bench/ranks.json: run bench/ranks.py --measure first")
     try:
         results = measure() if words[0] != "--page" else json.loads(RESULTS.read_text())
     finally:

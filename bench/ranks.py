@@ -5,7 +5,7 @@
     ranks.py --smoke       both on tiny pools, and writes nothing
 
 Needs `make build` and the targets bench-pool, bench-ranks and delayed_links of build/ (--measure builds them). The model is
-in model(); every figure that it starts from is either in bench/ranks.json or in ASSUMED.
+in stage_times() and predict(); what it starts from is in bench/ranks.json, ASSUMED, READS and bytes_of().
 """
 import json
 import math

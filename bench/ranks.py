@@ -5,7 +5,7 @@
     ranks.py --smoke       both on tiny pools, and writes nothing
 
 Needs `make build` and the targets bench-pool, bench-ranks and delayed_links of build/ (--measure builds them). The model is
-in model(); every figure that it starts from is either in bench/ranks.json or in ASSUMED.
+in stage_times() and predict(); what it starts from is in bench/ranks.json, ASSUMED, READS and bytes_of().
 """
 import json
 import math
@@ -304,6 +304,8 @@ def main():
         raise SystemExit(__doc__)
     if words[0] == "--smoke":
         tiny()
+    if words[0] == "--page" and not RESULTS.exists():
+        raise SystemExit("bench: there is no bench/ranks.json: run bench/ranks.py --measure first")
     try:
         results = measure() if words[0] != "--page" else json.loads(RESULTS.read_text())
     finally:

@@ -86,6 +86,7 @@ class Checkpoint(unittest.TestCase):
 
     def check(self, words, kills, ranks=(0,)):
         """So many attempts are killed at random moments; one that ends before starts from nothing again."""
+        shutil.rmtree(self.parts, ignore_errors=True)  # of a check that failed
         draw = random.Random(f"{words} {ranks}")
         start = time.monotonic()
         whole = run("fit", *words, "-o", self.path("whole"), "--json")

@@ -52,6 +52,8 @@ python3-wheel       builds the Python package
 python3-sklearn     the estimators of the Python package and scikit-learn's checks of them
 python3-pandas      data frames in the tests of the Python package
 python3-mpi4py      processes that fit together in the tests of the Python package
+python3-dask        arrays in chunks in the tests of the Python package
+python3-distributed clusters of processes in the tests of the Python package
 python3-tqdm        progress bars in the tests of the Python package
 python3-matplotlib  plots in the tests of the Python package
 mypy                checks the types of the Python package

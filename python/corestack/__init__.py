@@ -46,7 +46,12 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
+        # scikit-learn and Dask are imported when what needs them is asked for, and need not be there otherwise.
+        if name == "dask":
+            try:
+                return import_module(".dask", __name__)
+            except ImportError as error:
+                raise AttributeError(str(error)) from error
         if name not in ("CoreStackClassifier", "CoreStackRegressor", "sklearn"):
             raise AttributeError(f"module 'corestack' has no attribute '{name}'")
         try:

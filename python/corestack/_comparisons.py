@@ -68,6 +68,7 @@ def compare(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
     splits: int = 1,
     holdout: float = 0.0,
     **keywords: OptionValue,
@@ -80,9 +81,15 @@ def compare(
     standard error. holdout: the share of split "oof" that each repetition draws at random, leaves out of the fits and
     scores. resamples: None for 5000, with several splits 0.
     ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
+    comm: as for :func:`corestack.fit`.
     """
     repetitions = _values.integer(splits, "splits", least=1)
-    with Session(threads, memory, progress) as s:
+    with Session(threads, memory, progress, comm=comm) as s:
+        s.same(
+            command="compare", methods=methods, reference=reference, ood=ood, clean=clean, head_above=head_above, tail_below=tail_below,
+            splits=splits, holdout=holdout, task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
+            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
+        )  # fmt: skip
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
@@ -130,13 +137,18 @@ def ablate(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
     **keywords: OptionValue,
 ) -> Report:
     """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other, and last our own drop and refit.
 
     Arguments and keys of the result are those of :func:`compare`.
     """
-    with Session(threads, memory, progress) as s:
+    with Session(threads, memory, progress, comm=comm) as s:
+        s.same(
+            command="ablate", task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
+            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
+        )  # fmt: skip
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
@@ -173,6 +185,7 @@ def sweep(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
     **keywords: OptionValue,
 ) -> Report:
     """Score methods over the values of an option, or over the size of the pool (docs/json.md, "sweep").
@@ -184,10 +197,14 @@ def sweep(
     texts = [option_text(value) for value in _values.list_of(values, "values", "values of the option")]
     if not texts:
         raise ArgumentError("values: the list is empty; give the values of the option")
-    with Session(threads, memory, progress) as s:
+    with Session(threads, memory, progress, comm=comm) as s:
         if over != "pool.size":  # a value that is not valid shows before any work is done
             for text in texts:
                 s.options("default", None, {over: text}, {})
+        s.same(
+            command="sweep", over=over, values=texts, draws=draws, methods=methods, task=task, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params, output=output,
+            missing=missing, split=split, resamples=resamples, seed=seed, settings=settings(None, options, keywords),
+        )  # fmt: skip
         pool = open_pool(
             s, preds, y, "oof", task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,

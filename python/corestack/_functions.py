@@ -1,7 +1,6 @@
 """The functions: fit, inspect, cka, evaluate, folds, and the tables of names."""
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
@@ -18,20 +17,12 @@ from . import _library as c
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, member_names, open_pool
-from ._ranks import Ranks
 from ._report import Report, made
-from ._session import Progress, Session
+from ._session import Progress, Session, settings
 from ._stack import Stack, model_bytes
 from ._types import Array, Column, Costs, Floats, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
-
-
-def _of_files(preds: Any) -> bool:
-    """Whether predictions are a path or a list of paths."""
-    if isinstance(preds, (str, bytes, os.PathLike)):
-        return True
-    return isinstance(preds, (list, tuple)) and all(isinstance(p, (str, bytes, os.PathLike)) for p in preds)
 
 
 def fit(
@@ -91,7 +82,7 @@ def fit(
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
 
-    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD: its processes fit together and all get the same stack, the one that
+    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD: its processes work together and all get the same result, the one that
     a single process would get (docs/clusters.md). Each gives the same arguments; arrays have the rows of this process, and
     the rows of all are taken in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
 
@@ -99,14 +90,12 @@ def fit(
     """
     if method is not None and preset != "default":
         raise ArgumentError("preset and method: give one of them")
-    ranks = None if comm is None else Ranks(comm)
-    with contextlib.ExitStack() as stack_of, Session(threads, memory, progress, ranks=ranks) as s:
-        if ranks is not None and not _of_files(preds):
-            folder = stack_of.enter_context(tempfile.TemporaryDirectory(prefix="corestack-"))
-            preds = ranks.members_of_all(preds, folder)
-            y, folds, groups = (ranks.column_of_all(column) for column in (y, folds, groups))
-            sample_weight, domains = ranks.column_of_all(sample_weight), ranks.column_of_all(domains)
+    with Session(threads, memory, progress, comm=comm) as s:
         chosen = s.options(preset, seed, options, keywords)
+        s.same(
+            command="fit", preset=preset, method=method, settings=settings(seed, options, keywords), split=split, task=task,
+            output=output, missing=missing, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+        )  # fmt: skip
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
@@ -123,11 +112,16 @@ def fit(
         s.check(status)
         stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
         s.end_together()
+    warn_of_findings(stack, 3)
+    return stack
+
+
+def warn_of_findings(stack: Stack, stacklevel: int) -> None:
+    """Warns of what the checks of the data found in a fit."""
     said = stack.report.get("notices") or []
     for finding in stack.report.get("findings") or []:
         if finding["text"] in said:
-            warnings.warn(finding["text"], stacklevel=2)
-    return stack
+            warnings.warn(finding["text"], stacklevel=stacklevel)
 
 
 def inspect(
@@ -156,11 +150,19 @@ def inspect(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
     **keywords: OptionValue,
 ) -> Report:
-    """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect")."""
-    with Session(threads, memory, progress) as s:
+    """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect").
+
+    comm: as for :func:`fit`.
+    """
+    with Session(threads, memory, progress, comm=comm) as s:
         chosen = s.options(preset, seed, options, keywords)
+        s.same(
+            command="inspect", preset=preset, settings=settings(seed, options, keywords), split=split, task=task, output=output,
+            missing=missing, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
+        )  # fmt: skip
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
@@ -197,6 +199,7 @@ def evaluate(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
 ) -> Report:
     """Score predictions against labels, targets or annotations (docs/json.md, "evaluate").
 
@@ -206,10 +209,15 @@ def evaluate(
     `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
     sample_weight: weight of each row.
     resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
+    comm: as for :func:`fit`; a list of detections or a dict of annotations is the same on every process.
     """
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
-    with Session(threads, memory, progress) as s:
+    with Session(threads, memory, progress, comm=comm) as s:
+        s.same(
+            command="evaluate", task=task, classes=classes, output=output, ignore=ignore, layout=layout, boundary=boundary,
+            resamples=resamples, seed=seed,
+        )  # fmt: skip
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is for classification and regression; remove it")
@@ -251,13 +259,14 @@ def bound(
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
+    comm: Any = None,
 ) -> Report:
     """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
     stack = model if isinstance(model, Stack) else Stack.load(model)
     return stack.bound(
         preds, y, split=split, names=names, output=output, outside=outside, delta=delta, alpha=alpha, seed=seed,
         leakage=leakage, batch_split=batch_split, shift=shift, sets=sets, threads=threads, memory=memory,
-        progress=progress,
+        progress=progress, comm=comm,
     )  # fmt: skip
 
 

@@ -15,6 +15,10 @@ LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
 ALLGATHER = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_size_t))
+MERGE = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t)
+ALLREDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_size_t), c_size_t, MERGE, c_void_p)
+BROADCAST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_int)
+BARRIER = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 CLASSIFICATION = 0
 REGRESSION = 1
@@ -307,7 +311,7 @@ class ProfileOptions(Structure):
 
 
 class Collectives(Structure):
-    """cst_collectives; the library makes the functions that are not set of allgather."""
+    """cst_collectives"""
 
     _fields_ = [
         ("self", c_void_p),
@@ -315,9 +319,9 @@ class Collectives(Structure):
         ("size", c_int),
         ("host", c_char_p),
         ("allgather", ALLGATHER),
-        ("allreduce", c_void_p),
-        ("broadcast", c_void_p),
-        ("barrier", c_void_p),
+        ("allreduce", ALLREDUCE),
+        ("broadcast", BROADCAST),
+        ("barrier", BARRIER),
         ("abort", c_void_p),
     ]
 
@@ -394,6 +398,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_context_set_one_run": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_collectives": (_STATUS, [c_void_p, POINTER(Collectives)]),
     "cst_context_agree": (_STATUS, [c_void_p, _STATUS, c_char_p]),
+    "cst_context_same": (_STATUS, [c_void_p, c_char_p, c_char_p]),
     "cst_context_set_log": (None, [c_void_p, LOG, c_void_p]),
     "cst_context_set_progress": (None, [c_void_p, PROGRESS, c_void_p]),
     "cst_last_error": (c_char_p, [c_void_p]),

@@ -1,17 +1,32 @@
-"""What no output may be: a file that is read for it, a name in a folder of cases that is, or a further member of a folder."""
+"""What no output may be: a file that is read for it, a name in a folder of cases that is, or a further member of a folder.
+And outputs of several ranks."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Optional
 
 from . import _arrays
 from . import _library as c
 from ._errors import ArgumentError
+from ._session import Session
+from ._types import Path
 
 _CONTAINER = re.compile(r"(.*?\.(?:safetensors|npz))[#:]", re.S)
+
+
+@contextlib.contextmanager
+def written_once(s: Session, path: Optional[Path]) -> Iterator[Optional[Path]]:
+    """The path on rank 0; on others that of a file that is thrown away. None where there is none."""
+    if path is None or s.ranks is None or s.ranks.comm.rank == 0:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="corestack-") as folder:
+        yield os.path.join(folder, os.path.basename(os.fspath(path)) or "output")
 
 
 def refuse_inputs(out: bytes, preds: Any, pool: ctypes.c_void_p) -> None:

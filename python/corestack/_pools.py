@@ -3,12 +3,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
+from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import _arrays, _beside, _values
+from . import _arrays, _beside, _frames, _values
 from . import _library as c
+from ._convert import as_array
 from ._errors import ArgumentError
 from ._session import Session
+
+_PER_ROW = ("folds", "groups", "sample_weight", "domains")
 
 
 def open_pool(
@@ -27,11 +32,13 @@ def open_pool(
     columns = {name: about.pop(name, None) for name in ("id_column", "label_column")}
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside, **columns)
-        arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
+        per_row = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
+        preds, per_row = of_all_ranks(s, preds, per_row)
+        arrays = s.run(lambda: _arrays.Arrays(preds, split=split, task=task, output=output, **per_row, **about))
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-    files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight", "domains")}}
+    files = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
     in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
     named = not is_manifest(preds) and not isinstance(about.get("classes"), int)
     classes = about.pop("classes", None) if in_memory or named else None  # names to look labels up in
@@ -45,6 +52,31 @@ def open_pool(
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
     return open_files(s, preds, config(task, output, **more, **paths))
+
+
+def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Arrays with the rows of every rank, where the session has ranks that each gave their own; else what was given."""
+    if s.ranks is None:
+        return preds, per_row
+    own = {name: _rows(value, name) for name, value in per_row.items()}
+    if isinstance(preds, Mapping):
+        preds = {name: _rows(value, str(name)) for name, value in preds.items()}
+    elif isinstance(preds, (list, tuple)):
+        preds = [_rows(value, f"member {k}") for k, value in enumerate(preds)]
+    else:
+        preds = _rows(preds, "predictions")
+    s.end_together()  # each has arrays
+    where = getattr(s.ranks.comm, "folder", None)
+    with tempfile.TemporaryDirectory(prefix="corestack-", dir=where) as folder:  # what is mapped stays without its name
+        whole = s.ranks.members_of_all(preds, folder)
+    return whole, {name: s.ranks.column_of_all(value) for name, value in own.items()}
+
+
+def _rows(value: Any, what: str) -> Any:
+    """What a rank gives as an array, or None."""
+    if _frames.is_indexed(value):
+        raise ArgumentError(f"{what}: data frames and series are not supported with comm; give arrays (.to_numpy())")
+    return None if value is None else as_array(_arrays.loaded(value, what), what)
 
 
 def allowed(missing: Optional[str]) -> int:

@@ -1,11 +1,11 @@
-"""Several processes that fit together: a communicator of mpi4py as the library's ranks, and arrays whose rows they share."""
+"""Several processes that work together: a communicator of mpi4py as the library's ranks, and arrays whose rows they share."""
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -14,37 +14,114 @@ from . import _library as c
 from ._errors import ArgumentError
 
 _PIECE = 1 << 26  # bytes of a message; MPI counts them in an int
+_AT_ONCE = 1 << 30  # bytes that all ranks may have together in one message
+_SMALL = 1 << 20  # bytes that may go through `allgather`, which makes copies
+_FEW = 4  # ranks that merge the messages of all; more pass them along a tree
+_TAG = 20011  # of our messages, among others of the communicator
+
+
+def _merged(merge: Any, user: int, left: int, have: int, capacity: int, right: bytes) -> int:
+    """Bytes of `left` after the library has merged `right` into it."""
+    aligned = np.frombuffer(right, np.uint8).copy()
+    return int(merge(user, left, have, capacity, aligned.ctypes.data, len(right)))
+
+
+def _bytes_at(address: int, count: int) -> npt.NDArray[np.uint8]:
+    """Memory of the library as an array."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(address)) if count else np.empty(0, np.uint8)
 
 
 class Ranks:
     """The collectives of a communicator, for a session. `comm` is one of mpi4py, or anything with its `rank`, `size`,
-    `allgather` and `Bcast`; every rank makes the same calls."""
+    `allgather` and `Bcast`; `Allgatherv`, `send` and `recv`, and `Barrier` are used where they are there. Every rank makes the
+    same calls."""
 
     def __init__(self, comm: Any) -> None:
+        for name in ("rank", "size", "allgather", "Bcast"):
+            if not hasattr(comm, name):
+                raise ArgumentError(
+                    f"comm: is a {type(comm).__name__} without '{name}'; give a communicator of mpi4py, e.g. MPI.COMM_WORLD"
+                )
         self.comm = comm
         self.error: Optional[BaseException] = None  # what communication raised
-        self._host = platform.node().encode()
-        self._gather = c.ALLGATHER(self._allgather)  # must live as long as the context
+        host = platform.node().encode()
+        # The structure must live as long as the context: it keeps the callbacks.
         self.calls = c.Collectives(
-            rank=comm.rank, size=comm.size, host=self._host, allgather=self._gather
-        )  # fmt: skip
+            rank=comm.rank,
+            size=comm.size,
+            host=host,
+            allgather=c.ALLGATHER(self._told(self._allgather)),
+            allreduce=c.ALLREDUCE(self._told(self._allreduce)),
+            broadcast=c.BROADCAST(self._told(self._broadcast)),
+            barrier=c.BARRIER(self._told(self._barrier)),
+        )
 
-    def _allgather(self, _user: object, part: int, count: int, everything: int, counts: Any) -> int:
-        try:
-            own = bytes((ctypes.c_char * count).from_address(part)) if count else b""
-            at = 0
-            for rank in range(self.comm.size):
-                size = int(counts[rank])
-                if size:
-                    to = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(everything + at))
-                    if rank == self.comm.rank:
-                        to[:] = np.frombuffer(own, np.uint8)
-                    self._send(to, rank)
-                at += size
-        except BaseException as error:  # the library ends the call
-            self.error = error
-            return 1
-        return 0
+    def _told(self, collective: Callable[..., None]) -> Callable[..., int]:
+        """A callback that keeps what the collective raises; the library then ends its call."""
+
+        def call(_user: object, *arguments: Any) -> int:
+            try:
+                collective(*arguments)
+            except BaseException as error:
+                self.error = self.error or error
+                return 1
+            return 0
+
+        return call
+
+    def _allgather(self, part: int, count: int, everything: int, counts: Any) -> None:
+        sizes = [int(counts[rank]) for rank in range(self.comm.size)]
+        ends = np.cumsum(sizes)
+        whole = _bytes_at(everything, int(ends[-1]))
+        own = whole[ends[self.comm.rank] - count : ends[self.comm.rank]]
+        if count:
+            ctypes.memmove(own.ctypes.data, part, count)
+        if len(whole) <= _AT_ONCE and hasattr(self.comm, "Allgatherv"):
+            self.comm.Allgatherv(own.copy(), [whole, sizes])
+        elif len(whole) <= _SMALL:
+            parts = self.comm.allgather(own.tobytes())
+            whole[:] = np.frombuffer(b"".join(parts), np.uint8)
+        else:
+            for rank, end in enumerate(ends):
+                self._send(whole[end - sizes[rank] : end], rank)
+
+    def _allreduce(self, address: int, count: Any, capacity: int, merge: Any, user: int) -> None:
+        if self.comm.size <= _FEW or not (hasattr(self.comm, "send") and hasattr(self.comm, "recv")):
+            parts = self.comm.allgather(_bytes_at(address, count[0]).tobytes())
+            room = max(capacity, sum(map(len, parts)))  # a rank that failed has little itself
+            merged = np.empty(room, np.uint8)
+            have = len(parts[0])
+            merged[:have] = np.frombuffer(parts[0], np.uint8)
+            for part in parts[1:]:
+                have = _merged(merge, user, merged.ctypes.data, have, room, part)
+            count[0] = min(have, capacity)
+            ctypes.memmove(address, merged.ctypes.data, count[0])
+            return
+        # Up a binomial tree of ranks, and down again.
+        rank, size, step = self.comm.rank, self.comm.size, 1
+        while step < size and rank % (2 * step) == 0:
+            if rank + step < size:
+                part = self.comm.recv(source=rank + step, tag=_TAG)
+                count[0] = _merged(merge, user, address, count[0], capacity, part)
+            step *= 2
+        if rank > 0:
+            self.comm.send(_bytes_at(address, count[0]).tobytes(), dest=rank - step, tag=_TAG)
+            whole = self.comm.recv(source=rank - step, tag=_TAG)[:capacity]
+            ctypes.memmove(address, whole, len(whole))
+            count[0] = len(whole)
+        while step > 1:
+            step //= 2
+            if rank + step < size:
+                self.comm.send(_bytes_at(address, count[0]).tobytes(), dest=rank + step, tag=_TAG)
+
+    def _broadcast(self, address: int, count: int, root: int) -> None:
+        self._send(_bytes_at(address, count), root)
+
+    def _barrier(self) -> None:
+        if hasattr(self.comm, "Barrier"):
+            self.comm.Barrier()
+        else:
+            self.comm.allgather(None)
 
     def _send(self, array: npt.NDArray[np.uint8], root: int) -> None:
         for first in range(0, len(array), _PIECE):

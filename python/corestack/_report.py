@@ -58,4 +58,6 @@ class Report(Dict[str, Any]):
 
 def made(s: Session, call: Callable[[Any, Any], Any]) -> Report:
     """The report that a function of the library puts where `call` is told."""
-    return Report(*s.report(s.make_with(c.lib.cst_report_free, call)))
+    report = Report(*s.report(s.make_with(c.lib.cst_report_free, call)))
+    s.end_together()
+    return report

@@ -61,9 +61,9 @@ class Session:
         memory: Union[None, int, str] = None,
         progress: Progress = None,
         interrupts: bool = True,
-        ranks: Optional[Ranks] = None,
+        comm: Any = None,
     ) -> None:
-        self._ranks = ranks
+        self.ranks = None if comm is None else Ranks(comm)
         self._disagreed = False  # a rank failed, and all know
         self._interrupts = interrupts
         self._handlers: dict[int, tuple[Any, Any]] = {}  # by signal: the one that was there, and what stands for it
@@ -101,8 +101,8 @@ class Session:
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
             self.check(c.lib.cst_context_set_one_run(self.context, 1))
-            if self._ranks is not None:
-                self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self._ranks.calls)))
+            if self.ranks is not None:
+                self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self.ranks.calls)))
         except BaseException:
             self.__exit__()
             raise
@@ -210,7 +210,7 @@ class Session:
 
     def _agree(self, status: int, message: Optional[str] = None) -> int:
         """The status that all ranks come to; `status` where there are no others."""
-        if self._ranks is None or self._disagreed or not self.context:
+        if self.ranks is None or self._disagreed or not self.context:
             return status
         text = None if message is None else message.encode()
         status = int(c.lib.cst_context_agree(self.context, status, text))
@@ -218,8 +218,14 @@ class Session:
         return status
 
     def end_together(self) -> None:
-        """After the last call of the library: raises where another rank failed."""
+        """After a step in which a rank may have failed by itself: raises where another rank failed."""
         self.check(self._agree(0))
+
+    def same(self, **arguments: Any) -> None:
+        """Raises, on every rank, where the ranks were given other arguments. Without ranks it does nothing."""
+        if self.ranks is not None:
+            told = ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value is not None)
+            self.check(c.lib.cst_context_same(self.context, b"the arguments", told.encode()))
 
     def check(self, status: int) -> None:
         """Raises what a callback raised, or the library's error."""
@@ -228,8 +234,8 @@ class Session:
             raise raised
         if status != 0:
             status = self._agree(status)
-        if status != 0 and self._ranks is not None and self._ranks.error is not None:
-            raise self._ranks.error
+        if status != 0 and self.ranks is not None and self.ranks.error is not None:
+            raise self.ranks.error
         if status != 0:
             text = (c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)).decode("utf-8", "replace")
             text = text.replace("--missing allow", "missing='allow'")  # as it is called here

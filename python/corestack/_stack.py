@@ -12,8 +12,8 @@ from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._guard import Guard, others
-from ._outputs import refuse_inputs
-from ._pools import allowed, config, filed, in_tables, of_files, open_files, predicted_split, task_name
+from ._outputs import refuse_inputs, written_once
+from ._pools import allowed, config, filed, in_tables, of_all_ranks, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -219,6 +219,10 @@ class Stack:
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
+        if s.ranks is not None:
+            per_row = {"y": y, "sample_weight": sample_weight, "domains": domains}
+            preds, per_row = of_all_ranks(s, self._only_needed(preds, others), per_row)
+            y, sample_weight, domains = per_row.values()
         arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others)
         self._needed(arrays, others)
         arrays.struct.missing = allowed(missing)
@@ -552,6 +556,7 @@ class Stack:
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
+        comm: Any = None,
     ) -> Report:
         """Score the stack on labelled predictions, or on a `split` of a pool (docs/json.md, "evaluate").
 
@@ -559,6 +564,7 @@ class Stack:
         intervals.
         For the path of a pool only, like the options of `corestack evaluate`: baselines (also score simple baselines,
         fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
+        comm: as for :func:`corestack.fit`.
         """
         split = predicted_split(preds, split)
         if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
@@ -566,7 +572,11 @@ class Stack:
                 raise ArgumentError("baselines are fitted on split 'oof' of a pool; give the path of a pool")
             if y is None:
                 raise ArgumentError("y: labels are required for scores")
-        with Session(threads, memory, progress) as s:
+        with Session(threads, memory, progress, comm=comm) as s:
+            s.same(
+                command="evaluate", split=split, output=output, missing=missing, baselines=baselines, ood=ood, clean=clean,
+                head_above=head_above, tail_below=tail_below, resamples=resamples, seed=seed,
+            )  # fmt: skip
             pool = self._pool(s, preds, y, names, output, outside, sample_weight, split, id_column, missing, domains)
             how = c.EvaluateOptions(
                 split=split.encode(),
@@ -601,6 +611,7 @@ class Stack:
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
+        comm: Any = None,
     ) -> Report:
         """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
 
@@ -613,6 +624,7 @@ class Stack:
         batch_split: for the path of a pool, a split of new rows to make prediction sets for, whose labels are not needed
         (key "under_shift"). shift: how rows are weighted for them: "none", "covariate" or "label". sets: path of a .npy
         file to write these sets to, [rows, classes], 1 where a class is in the set.
+        comm: as for :func:`corestack.fit`.
         """
         split = predicted_split(preds, split)
         files = _arrays.is_path(preds) or _arrays.are_paths(preds)
@@ -631,7 +643,8 @@ class Stack:
         for name, share in shares.items():
             if not 0 < share < 1:
                 raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
-        with Session(threads, memory, progress) as s:
+        with Session(threads, memory, progress, comm=comm) as s, written_once(s, sets) as to:
+            s.same(command="bound", split=split, output=output, seed=seed, leakage=leakage, batch_split=batch_split, shift=shift, **shares)
             pool = self._pool(s, preds, y, names, output, outside, None, split, id_column)
             how = c.BoundOptions(
                 split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
@@ -641,7 +654,7 @@ class Stack:
             batch = c.BoundBatch(
                 split=_values.text_or_none(batch_split, "batch_split"),
                 weights=kinds[shift],
-                sets=None if sets is None else _values.path(sets, "sets"),
+                sets=None if to is None else _values.path(to, "sets"),
             )
             return made(s, lambda context, o: c.lib.cst_bound_shifted(context, self._model, pool, how, batch, o))
 

@@ -1,14 +1,16 @@
-"""fit(..., comm=...): the stack of one process, with the rows of each on its own, and what a failure of one rank does."""
+"""comm=...: the results of one process, with the rows of each on its own, and what a failure of one rank does."""
 import hashlib
 import os
+import queue
 import subprocess
 import sys
+import threading
 import unittest
 
 import numpy as np
 
 import corestack
-from common import DIGITS
+from common import DIGITS, QUICK, Folder, without_times
 
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 MEMBERS = ("lda", "svm_rbf", "extra_trees", "knn_25")
@@ -39,6 +41,122 @@ except corestack.Error as error:
     said = f"{type(error).__name__}: {error}"
 print("\\n".join(comm.gather(said) or []), end="")
 """
+
+
+class Threads:
+    """A communicator of threads with no more than a communicator needs."""
+
+    def __init__(self, shared, rank):
+        self.shared, self.rank, self.size = shared, rank, len(shared["values"])
+
+    def allgather(self, value):
+        self.shared["values"][self.rank] = value
+        self.shared["barrier"].wait(60)
+        found = list(self.shared["values"])
+        self.shared["barrier"].wait(60)
+        return found
+
+    def Bcast(self, array, root=0):
+        found = self.allgather(array.copy() if self.rank == root else None)[root]
+        array[...] = found
+
+
+class Talking(Threads):
+    """One whose ranks also send to each other."""
+
+    def send(self, value, dest, tag=0):
+        self.shared["queues"][self.rank, dest].put(value)
+
+    def recv(self, source, tag=0):
+        return self.shared["queues"][source, self.rank].get(timeout=60)
+
+
+def together(size, kind, work):
+    """What `work` returns or raises on each rank of a communicator."""
+    places = [(a, b) for a in range(size) for b in range(size)]
+    shared = {"values": [None] * size, "barrier": threading.Barrier(size), "queues": {place: queue.Queue() for place in places}}
+    found = [None] * size
+
+    def one(rank):
+        try:
+            found[rank] = work(kind(shared, rank))
+        except Exception as error:
+            found[rank] = error
+            if not isinstance(error, corestack.Error):
+                shared["barrier"].abort()
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+class Communicators(Folder):
+    """What anything that has the functions of a communicator is good for."""
+
+    def setUp(self):
+        super().setUp()
+        names = MEMBERS[:3]
+        self.preds = {name: np.load(DIGITS / f"{name}.oof.npy")[:700] for name in names}
+        self.y = np.load(DIGITS / "oof_labels.npy")[:700]
+
+    def own(self, comm, *arrays):
+        first, last = (len(self.y) * (comm.rank + k) // comm.size for k in (0, 1))
+        return [{n: a[first:last] for n, a in one.items()} if isinstance(one, dict) else one[first:last] for one in arrays]
+
+    def test_few_ranks_and_many(self):
+        same = corestack.fit(self.preds, self.y, **QUICK).to_bytes()
+        for size, kind in ((2, Threads), (5, Talking)):
+            found = together(size, kind, lambda comm: corestack.fit(*self.own(comm, self.preds, self.y), comm=comm, **QUICK))
+            self.assertEqual([getattr(stack, "to_bytes", lambda: stack)() for stack in found], [same] * size)
+
+    def test_other_functions(self):
+        rest = {name: np.load(DIGITS / f"{name}.oof.npy")[700:] for name in self.preds}
+        stack = corestack.fit(rest, np.load(DIGITS / "oof_labels.npy")[700:], method="average+temperature")
+        p = stack.predict(self.preds)
+        calls = {
+            "inspect": (corestack.inspect, (self.preds, self.y), {}),
+            "cka": (lambda *a, **k: corestack.cka(*a, **k).tolist(), (self.preds, self.y), {}),
+            "evaluate": (corestack.evaluate, (p, self.y), {"resamples": 20}),
+            "compare": (corestack.compare, (self.preds, self.y), {"methods": ["average", "greedy"], "resamples": 20}),
+            "sweep": (
+                corestack.sweep, (self.preds, self.y), {"over": "pool.size", "values": [2], "draws": 2, "methods": ["average"]},
+            ),
+            "bound": (lambda *a, **k: corestack.bound(stack, *a, **k), (self.preds, self.y), {}),
+            "Stack.evaluate": (stack.evaluate, (self.preds, self.y), {"sample_weight": np.ones(len(self.y))}),
+        }  # fmt: skip
+        for name, (function, given, more) in calls.items():
+            with self.subTest(name):
+                expected = without_times(function(*given, **more))
+
+                def work(comm):
+                    rows = {"sample_weight": self.own(comm, more["sample_weight"])[0]} if "sample_weight" in more else {}
+                    return without_times(function(*self.own(comm, *given), **{**more, **rows}, comm=comm))
+
+                self.assertEqual(together(2, Threads, work), [expected] * 2)
+
+    def test_arguments_that_differ(self):
+        def work(comm):
+            return corestack.fit(*self.own(comm, self.preds, self.y), seed=comm.rank, comm=comm)
+
+        for error in together(2, Threads, work):
+            self.assertIsInstance(error, corestack.ArgumentError)
+            self.assertIn("rank 1 differs from rank 0 in the arguments", str(error))
+
+    def test_what_only_one_rank_cannot_use(self):
+        def work(comm):
+            preds, y = self.own(comm, self.preds, self.y)
+            return corestack.fit({**preds, "lda": str(self.path / "none.npy")} if comm.rank else preds, y, comm=comm)
+
+        for rank, error in enumerate(together(2, Threads, work)):
+            self.assertIsInstance(error, corestack.Error)
+            self.assertRegex(str(error), ("rank 1 on .*none.npy", "none.npy")[rank])
+
+    def test_what_is_no_communicator(self):
+        with self.assertRaisesRegex(corestack.ArgumentError, "comm: is a int without 'rank'"):
+            corestack.fit(self.preds, self.y, comm=1)
 
 
 @unittest.skipUnless(__import__("importlib").util.find_spec("mpi4py"), "needs mpi4py: apt-get install python3-mpi4py")

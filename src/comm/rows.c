@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_MAX = 16, AHEAD = 4 };
+enum { IDLE_MAX = 16, AHEAD = 4, STREAK = 2 };
 /* Share of the memory budget for rows that are fetched ahead; and most bytes of one member. */
 enum { AHEAD_SHARE = 32, AHEAD_BYTES = 4 * CST_PIECE_BYTES };
 static const double CONNECT_SECONDS = 1.5; /* an address that does not answer */
@@ -40,10 +40,12 @@ typedef struct window {
     int rank;
     int64_t first;
     int64_t end;
-    float *rows;      /* [ahead]; NULL until they are wanted */
-    int64_t last;     /* where the last request began, */
-    int64_t last_end; /* and ended */
-    int last_rank;
+    float *rows;   /* [ahead]; NULL until they are wanted */
+    int64_t used;  /* rows that were taken out of it */
+    int last_rank; /* of the last request, and where it ended */
+    int64_t last_end;
+    int streak; /* requests so far that followed one another */
+    int needed; /* how many of them it takes to fetch ahead; more where that was in vain */
 } window;
 
 struct cst_rows {
@@ -139,6 +141,8 @@ static bool make_windows(cst_context *context, cst_rows *rows, const cst_rows_se
     rows->ahead = (int64_t)(bytes / row) < 2 * CST_BLOCK_ROWS ? 0 : (int64_t)(bytes / row);
     for (int32_t k = 0; rows->windows && k < rows->members; k++)
         (void)pthread_mutex_init(&rows->windows[k].lock, NULL);
+    for (int32_t k = 0; rows->windows && k < rows->members; k++)
+        rows->windows[k].needed = STREAK;
     return rows->windows;
 }
 
@@ -414,11 +418,17 @@ static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank
 
 /* ---- ahead ---- */
 
-/* Whether a member is read in order: a request begins near the end of the one before it. Threads
- * may come in another order than their blocks. */
-static bool goes_on(const window *w, int rank, int64_t first) {
-    return w->last_rank == rank && w->last_end > 0 && first >= w->last &&
-           first <= w->last_end + 16 * (int64_t)CST_BLOCK_ROWS;
+/* Counts requests that follow one another, as far as threads let them; whether it is time to fetch
+ * ahead. */
+static bool goes_on(window *w, int rank, int64_t first, int64_t count) {
+    int64_t slack = 2 * (int64_t)CST_BLOCK_ROWS;
+    int64_t end = first + count;
+    bool near = w->last_rank == rank && w->last_end > 0 && first >= w->last_end - slack &&
+                first <= w->last_end + slack;
+    w->streak = !near ? 0 : w->streak + (end > w->last_end);
+    w->last_end = !near || end > w->last_end ? end : w->last_end;
+    w->last_rank = rank;
+    return w->streak >= w->needed;
 }
 
 /* Fills the window from row `first` on. */
@@ -428,6 +438,9 @@ static cst_status look_ahead(cst_context *context, const cst_rows *rows, window 
     int64_t count = rows->ahead < left ? rows->ahead : left;
     if (!w->rows)
         w->rows = cst_alloc(context, (size_t)rows->ahead * rows->width, sizeof *w->rows);
+    bool in_vain = w->used < (w->end - w->first) / 2;
+    w->needed = !in_vain ? STREAK : w->needed < 64 * STREAK ? 2 * w->needed : w->needed;
+    w->used = 0;
     w->end = w->first;
     cst_status status =
         w->rows ? fetch_now(context, rows, rank, member, first, count, w->rows) : CST_ERROR_MEMORY;
@@ -447,14 +460,13 @@ cst_status cst_rows_fetch(cst_context *context, cst_rows *rows, int rank, int32_
         return fetch_now(context, rows, rank, member, first, count, out);
     (void)pthread_mutex_lock(&w->lock);
     bool there = w->rank == rank && first >= w->first && end <= w->end;
-    bool ahead = !there && goes_on(w, rank, first);
+    bool ahead = goes_on(w, rank, first, count) && !there;
     cst_status status = ahead ? look_ahead(context, rows, w, rank, member, first) : CST_OK;
-    if (status == CST_OK && (there || ahead))
+    if (status == CST_OK && (there || ahead)) {
         memcpy(out, w->rows + (size_t)(first - w->first) * rows->width,
                (size_t)count * rows->width * sizeof *out);
-    w->last_rank = rank;
-    w->last = first;
-    w->last_end = end;
+        w->used += count;
+    }
     (void)pthread_mutex_unlock(&w->lock);
     return there || ahead ? status : fetch_now(context, rows, rank, member, first, count, out);
 }

@@ -2,10 +2,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import numpy as np
 import numpy.typing as npt

@@ -203,8 +203,8 @@ CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
 /* Returns path `index` of the files that the pool names, over all splits: labels, annotations, ids,
  * folds, groups, weights and predictions, then training counts; NULL beyond. An array of an archive
- * is "a.npz#name", likewise a tensor; a folder of cases is the folder. The manifest is not
- * included. Borrowed. */
+ * is "a.npz#name", likewise a tensor; a folder of cases is the folder, but of files in parts every
+ * part is a file. The manifest is not included. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 /* Returns 1 if a file of this name (without a path), placed in the folder that the pool was opened

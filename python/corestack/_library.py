@@ -488,6 +488,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), _OUT, _COUNT, _OUT],
     ),
+    "cst_model_predict_file": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), c_char_p, _COUNT, _OUT],
+    ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),
     "cst_model_label_shift": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p, _OUT]),

@@ -413,6 +413,27 @@ class Layouts(unittest.TestCase):
         report = corestack.fit(self.preds, self.y, groups=groups, **QUICK).report
         self.assertEqual(report["folds"]["source"], "made")
 
+    def test_files_in_parts(self):
+        """A manifest with a list of files and a folder: the same bytes as from single files."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            made = []
+            for parts in (1, 3):
+                files = {}
+                for array, values in (("y", self.y), *self.preds.items()):
+                    (folder / f"{array}{parts}").mkdir()
+                    files[array] = [f"{array}{parts}/{k}.npy" for k in range(parts)]
+                    for file, part in zip(files[array], np.array_split(values, parts)):
+                        np.save(folder / file, part)
+                manifest = {"corestack_pool": 1, "classes": 3, "splits": {"oof": {"labels": f"y{parts}/"}},
+                            "models": [{"name": n, "predictions": {"oof": files[n]}} for n in self.preds]}
+                (folder / "pool.json").write_text(json.dumps(manifest))
+                made.append(corestack.fit(folder / "pool.json", **QUICK).to_bytes())
+            self.assertEqual(made[0], made[1])
+            (folder / "model13" / "1.npy").unlink()
+            with self.assertRaisesRegex(corestack.FileError, r"model13/1\.npy: cannot open"):
+                corestack.fit(folder / "pool.json")
+
     def test_large_arrays_are_read_where_they_lie(self):
         # As float32 these are 75 MiB. What a fit keeps of its own must be less than any copy of them.
         program = """

@@ -286,6 +286,10 @@ static cst_status agree(cst_context *context, cst_status status, exchange_kind k
     return exchange(context, status, kind, what, &buffer.message, sizeof buffer, &count, &m);
 }
 
+cst_status cst_ranks_meet(cst_context *context, cst_status status) {
+    return cst_ranks_share(context) ? agree(context, status, EXCHANGE_SAME, 0) : status;
+}
+
 /* What every rank gives of one array to all; sizes are known. */
 static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
     cst_ranks *ranks = &context->ranks;

@@ -46,6 +46,9 @@ int64_t cst_ranks_boundary(const cst_context *context, int64_t count, int64_t gr
 cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
                          double *total);
 
+/* Every rank learns whether one failed. Needs no memory. */
+cst_status cst_ranks_meet(cst_context *context, cst_status status);
+
 /* Gives every rank what each has filled of the arrays, in cst_ranks_part of `count` tasks. */
 cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count,
                           const cst_share *filled, int32_t arrays);

@@ -38,7 +38,7 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
 void cst_file_parts_clear(cst_context *context, cst_file_parts *parts);
 
 /* Order of names, in which numbers are compared as numbers: "part-9" before "part-10". */
-CST_PRIVATE_API int cst_natural_order(const char *a, const char *b);
+int cst_natural_order(const char *a, const char *b);
 
 /* Where the rows of parts begin. */
 typedef struct cst_row_parts {

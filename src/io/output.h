@@ -28,6 +28,39 @@ CST_PRIVATE_API bool cst_output_is_file(const cst_output_file *output);
  * beginning, whenever it comes. Any number of threads, each with a context of its own. */
 CST_PRIVATE_API cst_status cst_output_write_at(cst_context *context, cst_output_file *output,
                                                uint64_t offset, const void *data, size_t bytes);
+/* The bytes that were written there. */
+cst_status cst_output_read_at(cst_context *context, const cst_output_file *output, uint64_t offset,
+                              void *data, size_t bytes);
+
+/* ---- a file that several processes write ---- */
+
+enum { CST_OUTPUT_NAME_CHARS = 4096 };
+
+/* Where other processes find it. */
+typedef struct cst_output_mark {
+    char name[CST_OUTPUT_NAME_CHARS]; /* by which it can be opened */
+    uint64_t bytes;
+    uint64_t inode;
+    uint64_t device;  /* where the name holds on one machine only: its number there, */
+    char machine[40]; /* and what that machine is called since it started; else empty */
+} cst_output_mark;
+
+/* Reserves the space of `bytes` bytes in a file (cst_output_is_file), which is as long from here
+ * on, and says where it is: for processes of this machine, without giving it a name. */
+cst_status cst_output_share(cst_context *context, cst_output_file *output, uint64_t bytes,
+                            cst_output_mark *mark);
+/* Gives the file a temporary name, for processes of other machines. */
+cst_status cst_output_share_name(cst_context *context, cst_output_file *output,
+                                 cst_output_mark *mark);
+/* Opens what another process shares, for cst_output_write_at and cst_output_read_at; *out is NULL
+ * where that is not to be found here. path: for messages. To abort it gives up the file for all. */
+cst_status cst_output_join(cst_context *context, cst_output_file **out, const char *path,
+                           const cst_output_mark *mark);
+/* Syncs and frees what was joined; the file stays its owner's, also on failure. */
+cst_status cst_output_leave(cst_context *context, cst_output_file *output);
+
+/* ---- the end ---- */
+
 /* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
  * file is gone. */
 CST_PRIVATE_API cst_status cst_output_commit(cst_context *context, cst_output_file *output);

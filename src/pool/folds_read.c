@@ -126,7 +126,7 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
         status = CST_ERROR_MEMORY;
     else if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
-    if (split->part && column.texts)
+    if (status == CST_OK && split->part && column.texts)
         status = cst_own_number(context, status, column.texts, numbers);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);

@@ -427,14 +427,14 @@ static cst_status check_columns(cst_context *context, const cst_pool_arrays *a) 
 /* Takes the rows of one rank, which are read where they lie, into the pool of all ranks. */
 static cst_status take_own(cst_context *context, cst_pool *pool, const cst_pool_arrays *a) {
     cst_status status = cst_own_create(context, pool);
-    cst_pool *local = status == CST_OK ? cst_own_local(pool) : NULL;
+    if (status != CST_OK)
+        return status;
+    cst_pool *local = cst_own_local(pool);
     int32_t *members = cst_alloc(context, (size_t)a->members, sizeof *members);
-    if (status == CST_OK && !members)
-        status = CST_ERROR_MEMORY;
+    status = members ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; members && k < a->members; k++)
         members[k] = k;
-    if (local)
-        local->splits[0].described = true;
+    local->splits[0].described = true;
     CST_TRY(check_columns(context, a));
     CST_TRY(cst_pool_set_rows(context, &local->splits[0], a->rows, pool->manifest->path));
     CST_TRY(cst_store_create(context, a->members, pool->classes, &local->splits[0].store));

@@ -157,19 +157,19 @@ static cst_status join_domains(cst_context *context, cst_status status, const cs
     const char **list = cst_alloc(context, names ? (size_t)names->count : 0, sizeof *list);
     if (status == CST_OK && !list)
         status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < names->count; i++)
+    for (int64_t i = 0; status == CST_OK && names && i < names->count; i++)
         list[i] = cst_strings_at(names, i);
-    if (status == CST_OK)
+    if (status == CST_OK && names)
         status = cst_domains_make(context, list, names->count, where, &whole);
     if (status == CST_OK && !(of = cst_alloc(context, (size_t)mine->rows, sizeof *of)))
         status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < mine->rows; i++)
+    for (int64_t i = 0; status == CST_OK && whole && i < mine->rows; i++)
         of[i] = mine->of[i] < 0
                     ? -1
                     : cst_domain_find(whole->names, whole->count, mine->names[mine->of[i]]);
     void *all = NULL;
     status = join_column(context, status, own, of, sizeof *of, &all);
-    if (status == CST_OK) {
+    if (status == CST_OK && whole) {
         cst_free(context, whole->of);
         whole->of = all;
         whole->rows = own->bounds[own->ranks];

@@ -125,7 +125,7 @@ cst_status cst_own_alike(cst_context *context, const cst_pool *pool) {
     CST_TRY(describe(context, pool, lines));
     CST_TRY(add(context, lines, "%s", "")); /* ends them */
     status = cst_ranks_gather(context, status, lines ? lines->bytes : NULL,
-                              status == CST_OK ? lines->used : 0, &all, &bytes);
+                              status == CST_OK && lines ? lines->used : 0, &all, &bytes);
     const char *end = (const char *)all + bytes;
     const char *at = all;
     for (int r = 0; status == CST_OK && at && r < cst_context_ranks(context); r++) {

@@ -331,6 +331,9 @@ static void guards(void **state) {
     assert_true(made == NULL && report == NULL);
     REFUSED(cst_model_predict_guarded(c, NULL, NULL, "test", NULL, &made, &count, &report));
     REFUSED(cst_model_predict_guarded(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    REFUSED_ALONE(cst_model_predict_file(NULL, NULL, NULL, "test", NULL, "x", &count, NULL));
+    REFUSED(cst_model_predict_file(c, NULL, NULL, "test", NULL, "x", &count, NULL));
+    REFUSED(cst_model_predict_file(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
     report = (cst_guard_report *)(uintptr_t)8;
     REFUSED_ALONE(cst_model_guard(NULL, NULL, rows, NULL, NULL, ROWS, NULL, row, &report));
     assert_null(report);

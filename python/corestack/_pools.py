@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from . import _arrays, _beside, _frames, _values
 from . import _library as c
 from ._convert import as_array
-from ._errors import ArgumentError
+from ._errors import ArgumentError, MismatchError
 from ._session import Session
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
@@ -33,8 +32,8 @@ def open_pool(
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside, **columns)
         per_row = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
-        preds, per_row = of_all_ranks(s, preds, per_row)
-        arrays = s.run(lambda: _arrays.Arrays(preds, split=split, task=task, output=output, **per_row, **about))
+        preds, per_row, own = of_all_ranks(s, preds, per_row)
+        arrays = s.run(lambda: _arrays.Arrays(preds, split=split, task=task, output=output, own=own, **per_row, **about))
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -54,10 +53,11 @@ def open_pool(
     return open_files(s, preds, config(task, output, **more, **paths))
 
 
-def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Arrays with the rows of every rank, where the session has ranks that each gave their own; else what was given."""
+def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, dict[str, Any], Optional[tuple[slice, int]]]:
+    """What was given, of a session without ranks. Of one with ranks that each gave their rows: predictions as they are,
+    what stands beside them with the rows of all ranks, and where among these this rank's are and how many there are."""
     if s.ranks is None:
-        return preds, per_row
+        return preds, per_row, None
     own = {name: _rows(value, name) for name, value in per_row.items()}
     if isinstance(preds, Mapping):
         preds = {name: _rows(value, str(name)) for name, value in preds.items()}
@@ -65,11 +65,21 @@ def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, 
         preds = [_rows(value, f"member {k}") for k, value in enumerate(preds)]
     else:
         preds = _rows(preds, "predictions")
+    rows = _length(preds)
+    for name, value in own.items():
+        if value is not None and len(value) != rows:
+            raise MismatchError(f"{name}: has {len(value)} rows, but the predictions have {rows}")
     s.end_together()  # each has arrays
-    where = getattr(s.ranks.comm, "folder", None)
-    with tempfile.TemporaryDirectory(prefix="corestack-", dir=where) as folder:  # what is mapped stays without its name
-        whole = s.ranks.members_of_all(preds, folder)
-    return whole, {name: s.ranks.column_of_all(value) for name, value in own.items()}
+    part, total = s.ranks.place_of(rows)
+    return preds, {name: s.ranks.column_of_all(value) for name, value in own.items()}, (part, total)
+
+
+def _length(preds: Any) -> int:
+    """Rows of predictions that are arrays."""
+    if isinstance(preds, (Mapping, list)):
+        arrays = list(preds.values()) if isinstance(preds, Mapping) else preds
+        return len(arrays[0]) if arrays and arrays[0].ndim else 0
+    return int(preds.shape[1]) if preds.ndim > 1 else 0
 
 
 def _rows(value: Any, what: str) -> Any:

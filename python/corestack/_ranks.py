@@ -2,10 +2,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -127,22 +125,11 @@ class Ranks:
         for first in range(0, len(array), _PIECE):
             self.comm.Bcast(array[first : first + _PIECE], root=root)
 
-    def rows_of_all(self, array: Any, path: str) -> npt.NDArray[Any]:
-        """An array with the rows of every rank, in the order of ranks, in a file of this one."""
-        local = np.ascontiguousarray(array)
-        shapes = self.comm.allgather((local.dtype.str, local.shape[1:], len(local)))
-        if len({shape[:2] for shape in shapes}) > 1:
-            raise ArgumentError(f"comm: the ranks' arrays differ in type or columns: {[s[:2] for s in shapes]}")
-        rows = [shape[2] for shape in shapes]
-        create: Any = np.lib.format.open_memmap  # without types in NumPy 1
-        whole: npt.NDArray[Any] = create(path, "w+", local.dtype, (sum(rows), *local.shape[1:]))
-        for rank, first in enumerate(np.cumsum([0, *rows[:-1]])):
-            part = whole[first : first + rows[rank]]
-            if rank == self.comm.rank:
-                part[...] = local
-            if part.size:
-                self._send(part.reshape(-1).view(np.uint8), rank)
-        return whole
+    def place_of(self, rows: int) -> tuple[slice, int]:
+        """Where this rank's rows are among those of all ranks, and how many all have."""
+        ends = np.cumsum(self.comm.allgather(rows))
+        last = int(ends[self.comm.rank])
+        return slice(last - rows, last), int(ends[-1])
 
     def column_of_all(self, column: Any) -> Any:
         """Labels, folds and the like of every rank; None where there are none."""
@@ -152,12 +139,3 @@ class Ranks:
                 raise ArgumentError("comm: some ranks give a column (labels, folds, ...) that others do not give")
             return None
         return np.concatenate(parts)
-
-    def members_of_all(self, preds: Any, folder: str) -> Union[dict[str, Any], list[Any]]:
-        """Predictions with the rows of every rank."""
-        named = isinstance(preds, Mapping)
-        names = list(preds) if named else list(range(len(preds)))
-        if any(other != names for other in self.comm.allgather(names)):
-            raise ArgumentError("comm: the ranks' predictions are not of the same members in the same order")
-        whole = [self.rows_of_all(preds[name], os.path.join(folder, f"{i}.npy")) for i, name in enumerate(names)]
-        return dict(zip(names, whole)) if named else whole

@@ -212,7 +212,6 @@ class Communicator:
     def __init__(self, post: Post, rank: int, addresses: Sequence[str], hosts: Sequence[str]) -> None:
         self.rank = rank
         self.size = len(addresses)
-        self.folder: str = post.worker.local_directory  # for files: it is emptied if the worker is killed
         self._post = post
         self._addresses = addresses
         self._hosts = hosts

@@ -112,6 +112,34 @@ class Communicators(Folder):
             found = together(size, kind, lambda comm: corestack.fit(*self.own(comm, self.preds, self.y), comm=comm, **QUICK))
             self.assertEqual([getattr(stack, "to_bytes", lambda: stack)() for stack in found], [same] * size)
 
+    def test_rows_in_other_hands(self):
+        """Ranks with few rows and none, other types and layouts, names of groups and domains that ranks meet in another order."""
+        cuts = (0, 1, 1, 500, 700)
+        given = {
+            "groups": np.array([f"patient {(i * 7) % 90}" for i in range(700)]),
+            "domains": np.array([("b", "a")[i % 2] if i < 400 else "c" for i in range(700)]),
+            "folds": np.arange(700) * 7 % 90 % 3 * 10,
+            "sample_weight": np.where(np.arange(700) == 0, 0, 1 + np.arange(700) % 3),
+        }
+        same = corestack.fit(self.preds, self.y, **given, **QUICK).to_bytes()
+
+        def work(comm):
+            own = slice(cuts[comm.rank], cuts[comm.rank + 1])
+            preds = {name: np.asfortranarray(rows[own].astype((np.float32, np.float64)[comm.rank % 2])) for name, rows in self.preds.items()}
+            return corestack.fit(preds, self.y[own], **{name: rows[own] for name, rows in given.items()}, comm=comm, **QUICK)
+
+        found = together(4, Threads, work)
+        self.assertEqual([getattr(stack, "to_bytes", lambda: stack)() for stack in found], [same] * 4)
+
+    def test_columns_of_another_length(self):
+        def work(comm):
+            preds, y = self.own(comm, self.preds, self.y)
+            return corestack.fit(preds, y[comm.rank :], comm=comm)
+
+        for error in together(2, Threads, work):
+            self.assertIsInstance(error, corestack.Error)
+            self.assertIn("y: has 349 rows, but the predictions have 350", str(error))
+
     def test_other_functions(self):
         rest = {name: np.load(DIGITS / f"{name}.oof.npy")[700:] for name in self.preds}
         stack = corestack.fit(rest, np.load(DIGITS / "oof_labels.npy")[700:], method="average+temperature")
@@ -187,10 +215,13 @@ class Ranks(unittest.TestCase):
         self.assertEqual(set(self.run_job(2, "files")), {self.expected(DIGITS / "pool.json")})
 
     def test_a_failure_is_raised_everywhere(self):
-        for job, part in (("preset", "rank 1 on "), ("columns", "differ in type or columns")):
+        for job, kind, part in (
+            ("preset", "ArgumentError", "rank 1 on "),
+            ("columns", "MismatchError", "the pool of rank 1 differs from that of rank 0: '9 classes' and '10 classes'"),
+        ):
             said = self.run_job(2, job)
             self.assertEqual(len(set(said)), 1, said)
-            self.assertIn("ArgumentError: ", said[0])
+            self.assertIn(f"{kind}: ", said[0])
             self.assertIn(part, said[0])
 
 

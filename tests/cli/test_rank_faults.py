@@ -12,16 +12,11 @@ import unittest
 import numpy as np
 
 from support import DIGITS, TOOL, run, slow
-from test_ranks import LONG, MPI_TOOL, NOT_NESTED, RankCase, command, launch
+from test_ranks import LONG, MPI_TOOL, NOT_NESTED, SOON, RankCase, command, launch, lines_of_ours
 
 KILLS = 40 if LONG else 2
-SOON = 10  # seconds within which all ranks end
 MPICH_TOOL = os.path.join(os.path.dirname(TOOL), "tests", "corestack-mpich")
 HOST = socket.gethostname()
-
-
-def lines_of_ours(text):
-    return [line for line in text.splitlines() if line.startswith("corestack")]
 
 
 def words_of(process, name):

@@ -16,6 +16,7 @@ MPI_TOOL = TOOL + "-mpi"
 LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 LONG = bool(os.environ.get("CORESTACK_LONG"))
 NOT_NESTED = ("--set", "evaluate.nested=false")
+SOON = 10  # seconds within which all ranks end
 TIMES = {"seconds", "peak_rss_bytes", "threads", "out"}
 
 
@@ -40,6 +41,10 @@ def without_times(value):
     if isinstance(value, list):
         return [without_times(v) for v in value]
     return value
+
+
+def lines_of_ours(text):
+    return [line for line in text.splitlines() if line.startswith("corestack")]
 
 
 class RankCase(unittest.TestCase):

@@ -75,7 +75,6 @@ class SameBytes(Predict):
             self.works(3, *self.line(split, "out.npy", *more))
             self.assertEqual(self.bytes_of("out.npy"), content, (split, more))
 
-    @slow
     def test_values(self):
         pool = os.path.join(SOURCES, "examples", "concrete")
         self.assertEqual(run("fit", pool, "-o", "v", "--preset", "prototype", cwd=self.folder).code, 0)

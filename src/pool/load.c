@@ -717,7 +717,7 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     CST_TRY(check_same(context, pool, split, members, count));
     job.divided = ranks > 1;
     if (status == CST_OK && ranks > 1 && !cst_pool_is_too_large(context, pool, split, count, ranks))
-        cst_pool_kept_rows(context, pool, split, &job.kept_first, &job.kept_end);
+        cst_pool_kept_rows(context, pool, split, count, &job.kept_first, &job.kept_end);
     CST_TRY(cst_stage(context, "read"));
     CST_TRY(read_members(context, &job, count));
     if (status == CST_OK && cst_pool_partial(pool))

@@ -350,7 +350,9 @@ cst_status cst_own_join(cst_context *context, cst_pool *pool, int32_t split, con
     if (status == CST_OK &&
         !cst_pool_is_too_large(context, pool, split, count, cst_context_ranks(context))) {
         keep_job job = {.store = state->store, .members = members};
-        cst_pool_kept_rows(context, pool, split, &job.first, &job.end);
+        int32_t conditions = pool->manifest->splits[split].condition_count;
+        cst_store_near(context, state->rows * (conditions > 0 ? conditions : 1), &job.first,
+                       &job.end);
         status = cst_parallel_for(context, count, keep, &job);
     }
     CST_TRY(cst_pool_repeat_labels(context, state, pool->manifest->splits[split].condition_count));

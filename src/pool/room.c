@@ -19,9 +19,12 @@ bool cst_pool_is_too_large(cst_context *context, const cst_pool *pool, int32_t s
     return bytes > share;
 }
 
-void cst_pool_kept_rows(const cst_context *context, const cst_pool *pool, int32_t split,
+void cst_pool_kept_rows(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
                         int64_t *first, int64_t *end) {
     int32_t conditions = pool->manifest->splits[split].condition_count;
-    cst_store_near(context, pool->splits[split].rows * (conditions > 0 ? conditions : 1), first,
-                   end);
+    int64_t rows = pool->splits[split].rows * (conditions > 0 ? conditions : 1);
+    *first = 0;
+    *end = rows;
+    if (cst_pool_is_too_large(context, pool, split, count, 1))
+        cst_store_near(context, rows, first, end);
 }

@@ -12,9 +12,10 @@
 bool cst_pool_is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
                            int parts);
 
-/* Rows *first..*end-1, those that this rank works on, and some beyond: parts of the rows, as those
- * of folds, are divided at about the same places. */
-void cst_pool_kept_rows(const cst_context *context, const cst_pool *pool, int32_t split,
+/* Rows *first..*end-1 of `count` further members: all of them if there is room; else those that
+ * this rank works on, and some beyond, for parts of the rows, as those of folds, are divided at
+ * about the same places. */
+void cst_pool_kept_rows(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
                         int64_t *first, int64_t *end);
 
 #endif

@@ -12,7 +12,7 @@
 enum { GAP_BYTES = 1 << 15, PIECE_FLOATS = 1 << 18 };
 
 /* Blocks beyond those of this rank that are kept on either side: an eighth, within these limits. */
-enum { NEAR_LEAST = 4, NEAR_MOST = 16 };
+enum { NEAR_LEAST = 1, NEAR_MOST = 16 };
 
 cst_status cst_store_create(cst_context *context, int32_t count, int32_t classes, cst_store **out) {
     cst_store *store = cst_alloc(context, 1, sizeof *store);

@@ -35,6 +35,7 @@ part() {
     python_memory) tests/long/python_memory.sh ;;
     arm) tests/long/arm.sh ;;
     memory_shapes) /usr/bin/python3 tests/memory/shapes.py $build/corestack ;;
+    ranks_large) /usr/bin/python3 tests/memory/ranks.py "$sources/$build/corestack-mpi" "$sources/$build/bench-pool" ;;
     ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_ranks test_rank_faults test_hosts test_slurm ;;
     weight_space) tests/long/weight_space.sh $build ;;
     *)
@@ -74,7 +75,7 @@ bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_weights_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
     set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed checkpoints properties limits \
-        faults_interrupted faults_bursts faults_random ranks call_orders numbers arm memory_shapes weight_space
+        faults_interrupted faults_bursts faults_random ranks ranks_large call_orders numbers arm memory_shapes weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan faults_replaced_asan "$@"
     else

@@ -193,8 +193,9 @@ class Dask(unittest.TestCase):
     def test_stopped_by_the_user(self):
         watch = Watch(self.client, lambda: os.kill(os.getpid(), signal.SIGINT))
         watch.start()
+        preds = {name: da.concatenate([rows] * 4) for name, rows in self.lazy((400,)).items()}  # a fit that takes long
         with self.assertRaises(KeyboardInterrupt):
-            corestack.dask.fit(self.client, self.lazy((400,)), self.y)
+            corestack.dask.fit(self.client, preds, np.tile(self.y, 4))
         watch.join()
         self.ended(watch.at)
 

@@ -253,8 +253,10 @@ static cst_status open_there(cst_context *context, const char *path, cst_checkpo
     return failed(context, path, "opening it");
 }
 
-cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
-                                      cst_checkpoint_folder *out) {
+/* Makes the folder where there is none, opens it and takes its lock. *new_lock: no run had one. A
+ * run that ends meanwhile removes its folder: *gone. */
+static cst_status enter(cst_context *context, const char *path, cst_checkpoint_folder *out,
+                        bool *new_lock, bool *gone) {
     *out = (cst_checkpoint_folder){.at = -1, .lock = -1};
     bool made = cst_make_folder(path, 0777) == 0;
     if (!made && errno == ENOENT)
@@ -266,15 +268,32 @@ cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, co
         return failed(context, path, "creating it");
     cst_status status = open_there(context, path, out);
     out->made = made;
-    bool locked = status == CST_OK && faccessat(out->at, LOCK, F_OK, 0) == 0;
+    *new_lock = status == CST_OK && faccessat(out->at, LOCK, F_OK, 0) != 0;
     CST_TRY(take_lock(context, out));
-    locked = locked || status != CST_OK;
-    CST_TRY(settle_run(context, out, run));
+    *gone = status != CST_OK && access(path, F_OK) != 0;
+    return status;
+}
+
+cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
+                                      cst_checkpoint_folder *out) {
+    enum { TRIES = 3 };
+    bool new_lock = false;
+    bool gone = true;
+    cst_status status = CST_ERROR_IO;
+    for (int i = 0; i < TRIES && gone; i++) {
+        gone = false;
+        status = enter(context, path, out, &new_lock, &gone);
+        if (status != CST_OK)
+            cst_checkpoint_folder_close(context, out);
+    }
+    if (status != CST_OK)
+        return status;
+    status = settle_run(context, out, run);
     if (status == CST_OK)
         return CST_OK;
-    if (!locked) /* the lock is new, and nothing else of a run may be there */
+    if (new_lock) /* and nothing else of a run may be there */
         (void)cst_remove_at(out->at, LOCK, 0);
-    if (made)
+    if (out->made)
         (void)cst_remove_folder(path);
     cst_checkpoint_folder_close(context, out);
     return status;

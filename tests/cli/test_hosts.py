@@ -63,7 +63,7 @@ class SeveralHosts(RankCase):
             sent = hosts.sent()
         self.assertEqual(process.returncode, 0, err)
         self.assertEqual(self.bytes_of("out"), self.bytes_of("one"))
-        self.assertGreater(min(sent), 1e6)  # not through memory
+        self.assertGreater(min(sent), 4e5)  # not through memory
         os.remove(self.path("out"))
         if LONG:
             print(f"{self.mpirun}: {count} hosts, {delay} ms, {rate} Mbit/s: {seconds:.1f} s, {max(sent) / 1e6:.1f} MB", flush=True)

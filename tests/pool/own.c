@@ -138,7 +138,7 @@ static void load(variant what, int threads, work *w) {
     meeting at = {.size = RANKS};
     pthread_t thread[RANKS];
     for (int r = 0; r < RANKS; r++) {
-        char part[16];
+        char part[32];
         (void)snprintf(part, sizeof part, "part-%d", r);
         write_part(part, bounds[r], bounds[r + 1], what, r);
     }

@@ -226,7 +226,7 @@ static cst_status settle_run(cst_context *context, cst_checkpoint_folder *folder
     cst_status status = read_run(context, folder, &text);
     bool described = status == CST_OK && understand(text, folder);
     CST_TRY(look_inside(context, text != NULL, folder));
-    if (status == CST_OK && described && strcmp(text + sizeof TITLE - 1, run) != 0)
+    if (status == CST_OK && described && text && strcmp(text + sizeof TITLE - 1, run) != 0)
         status = fail_other(context, folder, text + sizeof TITLE - 1, run);
     if (status == CST_OK && !described)
         status = write_run(context, folder, run);

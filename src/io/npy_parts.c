@@ -90,7 +90,7 @@ static cst_status turn_to(cst_context *context, cst_npy *whole, int64_t k, cst_n
     }
     if (!*out)
         *out = parts->current;
-    if (status == CST_OK) {
+    if (status == CST_OK && *out) {
         (*out)->numbers = whole->numbers;
         (*out)->missing = whole->missing;
     }

@@ -71,19 +71,19 @@ cst_status cst_output_open_ranks(cst_context *context, cst_status status, cst_ou
     shared none = {0};
     if (!what && status == CST_OK)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK && first) {
+    if (status == CST_OK && what && first) {
         status = cst_output_open(context, out, path);
         what->file = status == CST_OK && cst_output_is_file(*out);
         if (what->file)
             status = cst_output_share(context, *out, bytes, &what->mark);
     }
     status = join(context, status, out, path, what ? what : &none, all, where);
-    if (status == CST_OK && what->file && !*all) {
+    if (status == CST_OK && what && what->file && !*all) {
         if (first)
             status = cst_output_share_name(context, *out, &what->mark);
         status = join(context, status, out, path, what, all, where);
     }
-    if (status == CST_OK && what->file && !*all) {
+    if (status == CST_OK && what && what->file && !*all) {
         cst_notice(context,
                    "%s cannot open the output file of rank 0, which therefore writes the "
                    "predictions of all ranks",

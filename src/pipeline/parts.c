@@ -121,7 +121,7 @@ void cst_pack_selection(cst_pack *pack, void *object) {
     CST_PACK(pack, selection->best);
     if (pack->reading)
         selection->path = make(pack, selection->members, sizeof *selection->path);
-    for (int32_t i = 0; pack->status == CST_OK && i < selection->members; i++)
+    for (int32_t i = 0; pack->status == CST_OK && selection->path && i < selection->members; i++)
         pack_step(pack, &selection->path[i]);
     int32_t points = front->count;
     CST_PACK(pack, points);
@@ -129,7 +129,7 @@ void cst_pack_selection(cst_pack *pack, void *object) {
         front->point = make(pack, points, sizeof *front->point);
     if (pack->reading)
         front->count = front->point ? points : 0;
-    for (int32_t i = 0; pack->status == CST_OK && i < points; i++)
+    for (int32_t i = 0; pack->status == CST_OK && front->point && i < points; i++)
         pack_point(pack, &front->point[i]);
 }
 

@@ -424,7 +424,7 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     double *seen = cst_alloc(context, (size_t)count, NUMBERS * sizeof *seen);
     if (status == CST_OK && !seen)
         status = CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
         const cst_convert *c = &job->looked[i];
         const double numbers[NUMBERS] = {(double)c->total, (double)c->like_probabilities,
                                          (double)c->like_percentages,
@@ -433,7 +433,7 @@ static cst_status finish_looking(cst_context *context, cst_status status, const 
     }
     if (job->divided)
         status = cst_ranks_add(context, status, seen, (size_t)count * NUMBERS);
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
         cst_convert all = job->looked[i];
         const double *numbers = seen + (size_t)i * NUMBERS;
         all.total = (int64_t)numbers[0];

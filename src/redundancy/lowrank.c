@@ -163,7 +163,7 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
     double *norms = cst_alloc(context, (size_t)pairs, sizeof *norms);
     if (status == CST_OK && !norms)
         status = CST_ERROR_MEMORY;
-    for (int64_t p = 0; status == CST_OK && p < pairs; p++) {
+    for (int64_t p = 0; status == CST_OK && norms && p < pairs; p++) {
         int64_t entries = job->features[job->pair_a[p]].rank * job->features[job->pair_b[p]].rank;
         const double *gram = job->gram + job->gram_at[p];
         for (int64_t i = 0; i < entries; i++)
@@ -171,7 +171,7 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
     }
     const cst_share filled = cst_share_tasks(norms, pairs, sizeof *norms);
     status = cst_ranks_fill(context, status, pairs, &filled, 1);
-    for (int64_t p = 0; status == CST_OK && p < pairs; p++) {
+    for (int64_t p = 0; status == CST_OK && norms && p < pairs; p++) {
         int64_t a = job->pair_a[p];
         int64_t b = job->pair_b[p];
         hsic[a * job->members + b] = norms[p];

@@ -115,9 +115,14 @@ def predict(
     arrays = [_columns_together(_dask_array(members[name], name), name) for name in kept]
     arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
     per_row = [] if domains is None else [_dask_array(domains, "domains")[:, None]]
+    rows = arrays[0].chunks[0]
+    for name, array in zip([*kept, "domains"], [*arrays, *per_row]):
+        if array.shape[0] != arrays[0].shape[0]:
+            raise MismatchError(f"{name}: has {array.shape[0]} rows, but {kept[0]} has {arrays[0].shape[0]}")
+    arrays, per_row = ([array.rechunk({0: rows}) for array in some] for some in (arrays, per_row))
     told = {"output": output, "missing": missing, "guard": guard}
     one = stack.task == "regression" and stack.n_classes == 1
-    shape: dict[str, Any] = {"drop_axis": 1} if one else {"chunks": (arrays[0].chunks[0], (stack.n_classes,))}
+    shape: dict[str, Any] = {"drop_axis": 1} if one else {"chunks": (rows, (stack.n_classes,))}
     return da.map_blocks(
         _predicted_block,
         *arrays,

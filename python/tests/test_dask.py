@@ -150,8 +150,9 @@ class Dask(unittest.TestCase):
         self.assertEqual(found.to_bytes(), one.to_bytes())
 
     def predicted(self, stack, given, chunks, **more):
-        """What is predicted block by block, which is to be what is predicted at once."""
-        lazy = {name: da.from_array(array, chunks=chunks) for name, array in given.items()}
+        """What is predicted block by block, which is to be what is predicted at once; each member has other blocks."""
+        sizes = [(chunks[0] + 20 * i, *chunks[1:]) for i in range(len(given))]
+        lazy = {name: da.from_array(array, chunks=size) for (name, array), size in zip(given.items(), sizes)}
         domains = {"domains": da.from_array(more["domains"], chunks=chunks[0])} if "domains" in more else {}
         found = corestack.dask.predict(self.client, stack, lazy, **domains)
         expected = stack.predict(given, **more)

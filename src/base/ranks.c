@@ -584,17 +584,12 @@ cst_status cst_context_same(cst_context *context, const char *what, const char *
     return status;
 }
 
-cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count) {
-    CST_ENTER(context);
-    const cst_collectives *calls = &context->ranks.calls;
-    if (!bytes)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_broadcast: bytes is missing");
-    if (calls->size <= 1)
-        return CST_OK;
+cst_status cst_ranks_from_first(cst_context *context, cst_status status, void *bytes,
+                                size_t count) {
     void *all = NULL;
     size_t got = 0;
-    cst_status status =
-        cst_ranks_gather(context, CST_OK, bytes, calls->rank == 0 ? count : 0, &all, &got);
+    bool first = cst_context_rank(context) == 0;
+    status = cst_ranks_gather(context, status, bytes, first ? count : 0, &all, &got);
     if (status == CST_OK && got != count)
         status =
             cst_fail(context, CST_ERROR_ARGUMENT, "rank 0 sent %zu bytes, not %zu", got, count);
@@ -602,6 +597,14 @@ cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count
         memcpy(bytes, all, count);
     cst_free(context, all);
     return status;
+}
+
+cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count) {
+    CST_ENTER(context);
+    if (!bytes)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_broadcast: bytes is missing");
+    return context->ranks.calls.size > 1 ? cst_ranks_from_first(context, CST_OK, bytes, count)
+                                         : CST_OK;
 }
 
 int cst_context_rank(const cst_context *context) {

@@ -72,4 +72,7 @@ cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *b
 cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
                             void **all, size_t *bytes);
 
+/* Gives every rank the [count] bytes of rank 0. */
+cst_status cst_ranks_from_first(cst_context *context, cst_status status, void *bytes, size_t count);
+
 #endif

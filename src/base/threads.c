@@ -109,7 +109,7 @@ static void worker_signals(sigset_t *set) {
         (void)sigdelset(set, own[i]);
 }
 
-static int create(worker *w) {
+int cst_thread_start(pthread_t *thread, void *(*run)(void *), void *user) {
     pthread_attr_t attributes;
     sigset_t blocked;
     sigset_t before;
@@ -121,7 +121,7 @@ static int create(worker *w) {
     if (!failed)
         failed = pthread_sigmask(SIG_SETMASK, &blocked, &before);
     if (!failed) {
-        failed = pthread_create(&w->thread, &attributes, thread_main, w);
+        failed = pthread_create(thread, &attributes, run, user);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     (void)pthread_attr_destroy(&attributes);
@@ -216,7 +216,7 @@ static bool add_worker(cst_context *root, cst_threads *pool) {
     w->pool = pool;
     w->number = pool->count + 1;
     (void)pthread_cond_init(&w->wake, NULL);
-    if (create(w) != 0) {
+    if (cst_thread_start(&w->thread, thread_main, w) != 0) {
         pool->refused = no_process; /* or the like: the C library gives EAGAIN for any */
         (void)pthread_cond_destroy(&w->wake);
         release(root, w);

@@ -1,12 +1,14 @@
 /*
  * The threads of a context: started when a parallel loop first wants them, asleep between loops,
- * joined when the context is freed. Under the parallel loops of parallel.c; nobody else uses them.
- * docs/architecture.md#threads.
+ * joined when the context is freed. Under the parallel loops of parallel.c, which alone use them;
+ * and how a thread of the library is started. docs/architecture.md#threads.
  */
 #ifndef CST_BASE_THREADS_H
 #define CST_BASE_THREADS_H
 
 #include "base/base.h"
+
+#include <pthread.h>
 
 typedef struct cst_threads cst_threads;
 
@@ -26,6 +28,10 @@ bool cst_threads_work(cst_context *context, int count, cst_thread_fn work, void 
 
 /* Ends the threads of a context that is being freed. */
 void cst_threads_free(cst_context *context);
+
+/* Starts a thread of the library's: with a small stack, and without the signals of the program.
+ * Returns 0, or the number of the error. */
+int cst_thread_start(pthread_t *thread, void *(*run)(void *), void *user);
 
 /* A number that is another one in a forked child. Threads that were started under another number
  * are not in this process. */

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +23,6 @@ enum {
     HANDSHAKE_SECONDS = 5,
     TEXT_MAX = 1024 /* bytes of a message */
 };
-static const size_t STACK_BYTES = (size_t)2 << 20;
 
 /* One connection. */
 typedef struct call {
@@ -233,28 +231,6 @@ static void *serve(void *user) {
     }
 }
 
-/* The program's signals are for its own threads; those that a thread causes itself stay its own. */
-static int create(cst_server *s) {
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    pthread_attr_t attributes;
-    sigset_t blocked;
-    sigset_t before;
-    int failed = pthread_attr_init(&attributes);
-    if (failed)
-        return failed;
-    (void)sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        (void)sigdelset(&blocked, own[i]);
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    failed = pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    if (!failed) {
-        failed = pthread_create(&s->thread, &attributes, serve, s);
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    (void)pthread_attr_destroy(&attributes);
-    return failed;
-}
-
 cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                             const cst_tokens *tokens, int rank, int ranks, int listening,
                             cst_server **out) {
@@ -280,7 +256,7 @@ cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                              fcntl(s->wake[1], F_SETFD, FD_CLOEXEC) != 0))
         status = cst_fail(context, CST_ERROR_IO, "rows cannot be served to other ranks: %s",
                           strerror(errno));
-    int failed = status == CST_OK ? create(s) : 0;
+    int failed = status == CST_OK ? cst_thread_start(&s->thread, serve, s) : 0;
     if (failed)
         status = cst_fail(context, CST_ERROR_IO,
                           "rows cannot be served to other ranks: no thread can be started: %s",

@@ -9,21 +9,6 @@
 
 #include <string.h>
 
-/* Gives every rank what rank 0 has. */
-static cst_status from_first(cst_context *context, cst_status status, void *bytes, size_t count) {
-    void *all = NULL;
-    size_t got = 0;
-    bool first = cst_context_rank(context) == 0;
-    status = cst_ranks_gather(context, status, bytes, first ? count : 0, &all, &got);
-    if (status == CST_OK && got != count)
-        status =
-            cst_fail(context, CST_ERROR_INTERNAL, "rank 0 sent %zu bytes, not %zu", got, count);
-    if (status == CST_OK)
-        memcpy(bytes, all, count);
-    cst_free(context, all);
-    return status;
-}
-
 /* Whether every rank has the file; else *where is the first that has not, in words. */
 static cst_status have_all(cst_context *context, cst_status status, bool have, bool *all,
                            char where[320]) {
@@ -53,7 +38,7 @@ typedef struct shared {
 /* The ranks that have no output yet look for what rank 0 shares. */
 static cst_status join(cst_context *context, cst_status status, cst_output_file **out,
                        const char *path, shared *what, bool *all, char where[320]) {
-    status = from_first(context, status, what, sizeof *what);
+    status = cst_ranks_from_first(context, status, what, sizeof *what);
     if (status != CST_OK || !what->file)
         return status;
     if (!*out)

@@ -192,6 +192,8 @@ class Dask(unittest.TestCase):
             corestack.dask.fit(self.client, self.lazy((400,)), self.y, preset="nonsense")
 
     def test_stopped_by_the_user(self):
+        # As in a terminal: a shell's background jobs ignore SIGINT, and Python then raises nothing.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         watch = Watch(self.client, lambda: os.kill(os.getpid(), signal.SIGINT))
         watch.start()
         preds = {name: da.concatenate([rows] * 4) for name, rows in self.lazy((400,)).items()}  # a fit that takes long

@@ -5,6 +5,8 @@
  */
 #include "learners/gate.h"
 
+#include "base/ranks.h"
+
 #include <string.h>
 
 int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
@@ -27,7 +29,7 @@ void cst_gate_free(cst_context *context, cst_gate *gate) {
 
 enum { HEAD_NUMBERS = 9 };
 
-size_t cst_gate_numbers(int32_t inputs, int32_t hidden) {
+static size_t gate_numbers(int32_t inputs, int32_t hidden) {
     return HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, hidden);
 }
 
@@ -43,7 +45,7 @@ static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
     arrays[3] = &gate->b2;
 }
 
-void cst_gate_to_numbers(const cst_gate *gate, double *numbers) {
+static void gate_to_numbers(const cst_gate *gate, double *numbers) {
     const double head[HEAD_NUMBERS] = {gate->mode,
                                        gate->inputs,
                                        gate->hidden,
@@ -64,7 +66,7 @@ void cst_gate_to_numbers(const cst_gate *gate, double *numbers) {
             *numbers++ = (double)(*arrays[a])[i];
 }
 
-cst_status cst_gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
+static cst_status gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
     float **arrays[4];
     size_t counts[4];
     *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],
@@ -88,6 +90,42 @@ cst_status cst_gate_from_numbers(cst_context *context, const double *numbers, cs
             (*arrays[a])[i] = (float)*numbers++;
     }
     return CST_OK;
+}
+
+typedef struct gates_job {
+    cst_gate_fn fit;
+    const void *user;
+    cst_gate *const *gates;
+    double *numbers; /* [gates][width]: those of every rank; NULL without ranks */
+    size_t width;
+} gates_job;
+
+static cst_status gates_task(cst_context *worker, void *user, int64_t task) {
+    const gates_job *job = user;
+    cst_status status = job->fit(worker, job->user, (int32_t)task, job->gates[task]);
+    if (status == CST_OK && job->numbers)
+        gate_to_numbers(job->gates[task], job->numbers + (size_t)task * job->width);
+    return status;
+}
+
+cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
+                         cst_gate_fn fit, const void *user, int32_t count, cst_gate *const *gates) {
+    gates_job job = {.fit = fit, .user = user, .gates = gates};
+    bool too_large = options->hidden < 1 || cst_gate_parameter_count(inputs, options->hidden) >
+                                                options->max_parameters; /* fit says so */
+    if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
+        return cst_parallel_for(context, count, gates_task, &job);
+    job.width = gate_numbers(inputs, options->hidden);
+    job.numbers = cst_alloc(context, (size_t)count, job.width * sizeof *job.numbers);
+    if (!job.numbers)
+        return CST_ERROR_MEMORY;
+    const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);
+    cst_status status = cst_parallel_fill(context, count, gates_task, &job, &filled, 1);
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
+        if (!gates[i]->w1) /* another rank's */
+            status = gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]);
+    cst_free(context, job.numbers);
+    return status;
 }
 
 /* Floats: a tile of the inputs, of the hidden layer, and of the output for cst_gate_values. */

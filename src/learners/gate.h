@@ -71,10 +71,12 @@ int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden);
 cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
                         const cst_gate_options *options, cst_gate *out);
 
-/* A learned gate as numbers, for another rank: cst_gate_numbers of them. */
-size_t cst_gate_numbers(int32_t inputs, int32_t hidden);
-void cst_gate_to_numbers(const cst_gate *gate, double *numbers);
-cst_status cst_gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out);
+/* Fits gates[0] to gates[count - 1], each by `fit` on its own. Ranks fit some each and send each
+ * other the weights. inputs: of every gate. */
+typedef cst_status (*cst_gate_fn)(cst_context *worker, const void *user, int32_t index,
+                                  cst_gate *out);
+cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
+                         cst_gate_fn fit, const void *user, int32_t count, cst_gate *const *gates);
 
 /* Frees the arrays and zeroes the struct. NULL is accepted. */
 void cst_gate_free(cst_context *context, cst_gate *gate);

@@ -261,8 +261,6 @@ typedef struct crossfit {
      * each fold; NULL: the parts fit it */
     double *pool_loss;
     int32_t pool_at; /* its number among the learners of all rows */
-    double *gates;   /* [parts][gate_numbers]: those of every rank, while they are fitted */
-    size_t gate_numbers;
 } crossfit;
 
 /* An empty model of the view's shape. */
@@ -414,37 +412,22 @@ static cst_status lowest_risks(cst_context *context, crossfit *job) {
     return status;
 }
 
-static cst_status gate_task(cst_context *context, void *user, int64_t task) {
+static cst_status fit_gate(cst_context *context, const void *user, int32_t index, cst_gate *out) {
     const crossfit *job = user;
-    part *p = &job->parts[task];
-    cst_gate *gate = &p->fit.model->gate;
-    cst_status status = cst_gate_fit(context, &p->view, p->best, &job->settings->gate, gate);
-    if (status == CST_OK && job->gates)
-        cst_gate_to_numbers(gate, job->gates + (size_t)task * job->gate_numbers);
-    return status;
+    const part *p = &job->parts[index];
+    return cst_gate_fit(context, &p->view, p->best, &job->settings->gate, out);
 }
 
-/* The gates of all parts. Ranks fit some of them each and give each other the weights. */
-static cst_status fit_gates(cst_context *context, crossfit *job) {
-    const cst_gate_options *options = &job->settings->gate;
-    int32_t members = job->view->members;
-    bool too_large = options->hidden < 1 || cst_gate_parameter_count(members, options->hidden) >
-                                                options->max_parameters; /* an error of the fit */
-    if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
-        return cst_parallel_for(context, job->count, gate_task, job);
-    job->gate_numbers = cst_gate_numbers(members, options->hidden);
-    job->gates = cst_alloc(context, (size_t)job->count, job->gate_numbers * sizeof *job->gates);
-    if (!job->gates)
+/* The gates of all parts. */
+static cst_status fit_gates(cst_context *context, const crossfit *job) {
+    cst_gate **gates = cst_alloc(context, (size_t)job->count, sizeof *gates);
+    if (!gates)
         return CST_ERROR_MEMORY;
-    const cst_share filled =
-        cst_share_tasks(job->gates, job->count, job->gate_numbers * sizeof *job->gates);
-    cst_status status = cst_parallel_fill(context, job->count, gate_task, job, &filled, 1);
-    for (int32_t i = 0; status == CST_OK && i < job->count; i++)
-        if (job->parts[i].fit.model->gate.mode != CST_GATE_LEARNED) /* another rank's */
-            status = cst_gate_from_numbers(context, job->gates + (size_t)i * job->gate_numbers,
-                                           &job->parts[i].fit.model->gate);
-    cst_free(context, job->gates);
-    job->gates = NULL;
+    for (int32_t i = 0; i < job->count; i++)
+        gates[i] = &job->parts[i].fit.model->gate;
+    cst_status status = cst_gates_fit(context, job->view->members, &job->settings->gate, fit_gate,
+                                      job, job->count, gates);
+    cst_free(context, gates);
     return status;
 }
 

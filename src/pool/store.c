@@ -107,8 +107,8 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
     size_t width = (size_t)store->classes;
     int64_t gap = GAP_BYTES / (int64_t)(width * sizeof(float)) + 1;
     int64_t most = PIECE_FLOATS / (int64_t)width + 1;
-    float *piece = cst_alloc(context, (size_t)most * width, sizeof *piece);
-    cst_status status = piece ? CST_OK : CST_ERROR_MEMORY;
+    float *piece = NULL;
+    cst_status status = CST_OK;
     for (int64_t i = 0; status == CST_OK && i < count;) {
         const float *kept = cst_store_kept(store, member, rows[i], 1);
         if (kept) {
@@ -119,6 +119,12 @@ cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_
         int64_t span = rows[i + n - 1] - rows[i] + 1;
         float *to = out + (size_t)i * width;
         bool dense = span == n;
+        if (!dense && !piece) {
+            int64_t left = rows[count - 1] - rows[i] + 1;
+            piece = cst_alloc(context, (size_t)(left < most ? left : most) * width, sizeof *piece);
+            if (!piece)
+                return CST_ERROR_MEMORY;
+        }
         status = cst_store_read(context, store, member, rows[i], span, dense ? to : piece);
         for (int64_t j = 0; status == CST_OK && !dense && j < n; j++)
             memcpy(to + (size_t)j * width, piece + (size_t)(rows[i + j] - rows[i]) * width,

@@ -3,6 +3,7 @@
  */
 #include "regression/document.h"
 
+#include "metrics/regression.h"
 #include "metrics/weighted.h"
 
 #include <math.h>
@@ -56,33 +57,127 @@ void cst_value_put_definitions(cst_report *report) {
 
 /* ---- members ---- */
 
+enum { SUM_SQUARE = 0, SUM_ABSOLUTE = 1, SUM_DEVIATION = 2, SUM_MEMBER = 3 };
+
+typedef struct members_job {
+    const cst_view *view;
+    const uint8_t **present; /* [members]: rows that each predicted; NULL: all */
+    double *mean;            /* [members][outputs]: of the targets of these rows */
+} members_job;
+
+static bool is_there(const members_job *job, int32_t member, int64_t row) {
+    const uint8_t *present = job->present[member];
+    return !present || cst_view_is_there(job->view, present, row);
+}
+
+/* The weighted mean of an output's targets, no further than the targets are: rounding takes that of
+ * equal ones beside them, and leaves a deviation where there is none. */
+static double target_mean(const members_job *job, int32_t member, int32_t output) {
+    const cst_view *view = job->view;
+    double sum = 0;
+    double total = 0;
+    double least = INFINITY;
+    double most = -INFINITY;
+    for (int64_t i = 0; i < view->rows; i++) {
+        double weight = is_there(job, member, i) ? cst_view_weight(view, i) : 0;
+        if (!(weight > 0))
+            continue;
+        double y = cst_view_target(view, i)[output];
+        sum += weight * y;
+        total += weight;
+        least = fmin(least, y);
+        most = fmax(most, y);
+    }
+    return fmin(fmax(sum / total, least), most);
+}
+
+/* Rows that a member did not predict do not count, unless it predicted none. */
+static void look_at_rows(const members_job *job) {
+    const cst_view *view = job->view;
+    for (int32_t k = 0; k < view->members; k++) {
+        double *mean = job->mean + (size_t)k * (size_t)view->classes;
+        job->present[k] = cst_view_present(view, k);
+        if (job->present[k] && !(cst_view_present_sum(view, k) > 0))
+            job->present[k] = NULL;
+        if (!job->present[k] && k > 0 && !job->present[k - 1])
+            memcpy(mean, mean - view->classes, (size_t)view->classes * sizeof *mean);
+        else
+            for (int32_t d = 0; d < view->classes; d++)
+                mean[d] = target_mean(job, k, d);
+    }
+}
+
+static void add_row(const members_job *job, int32_t member, int64_t row, const float *values,
+                    double *sum) {
+    const cst_view *view = job->view;
+    const double *mean = job->mean + (size_t)member * (size_t)view->classes;
+    const double *y = cst_view_target(view, row);
+    double weight = cst_view_weight(view, row);
+    for (int32_t d = 0; d < view->classes; d++, sum += SUM_MEMBER) {
+        double error = (double)values[d] - y[d];
+        sum[SUM_SQUARE] += weight * (error * error);
+        sum[SUM_ABSOLUTE] += weight * fabs(error);
+        sum[SUM_DEVIATION] += weight * ((y[d] - mean[d]) * (y[d] - mean[d]));
+    }
+}
+
+static cst_status members_block(cst_context *context, void *user, int64_t index, double *sum) {
+    const members_job *job = user;
+    const cst_view *view = job->view;
+    size_t outputs = (size_t)view->classes;
+    int64_t first = cst_block_first(index);
+    int64_t count = cst_block_size(view->rows, index);
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * outputs : 0, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        for (int64_t i = 0; status == CST_OK && i < count; i++)
+            if (is_there(job, k, first + i))
+                add_row(job, k, first + i, rows + (size_t)i * outputs,
+                        sum + (size_t)k * outputs * SUM_MEMBER);
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+static void put_member_metrics(const members_job *job, int32_t member, const double *sum,
+                               cst_value_metrics *out) {
+    const cst_view *view = job->view;
+    const uint8_t *present = job->present[member];
+    double total = present ? cst_view_present_sum(view, member) : cst_view_weight_sum(view);
+    double share = 1 / (double)view->classes;
+    *out = (cst_value_metrics){.median_ae = NAN, .nll = NAN};
+    for (int64_t i = 0; i < view->rows; i++)
+        out->samples += is_there(job, member, i);
+    for (int32_t d = 0; d < view->classes; d++, sum += SUM_MEMBER) {
+        out->rmse += share * sqrt(sum[SUM_SQUARE] / total);
+        out->mae += share * (sum[SUM_ABSOLUTE] / total);
+        out->r2 += share * cst_r2_of(sum[SUM_SQUARE], sum[SUM_DEVIATION]);
+    }
+}
+
 cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out) {
-    size_t width = (size_t)view->classes;
-    size_t cells = 0;
-    if (!cst_size_mul((size_t)view->rows, width, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "too many values");
-    float *values = cst_alloc(context, cells, sizeof *values);
-    double *targets = cst_alloc(context, cells, sizeof *targets);
-    double *weights = cst_alloc(context, (size_t)view->rows, sizeof *weights);
-    int64_t *index = cst_alloc(context, view->presence ? (size_t)view->rows : 0, sizeof *index);
-    cst_status status = values && targets && weights && index ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *pointer = NULL;
-        const cst_view part = cst_view_predicted(view, k, index, &pointer);
-        for (int64_t i = 0; i < part.rows; i++) {
-            weights[i] = cst_view_weight(&part, i);
-            memcpy(targets + (size_t)i * width, cst_view_target(&part, i), width * sizeof *targets);
-        }
-        status = cst_view_copy(context, &part, 0, values);
-        cst_predicted_values p = {.rows = part.rows, .outputs = view->classes, .mean = values};
-        CST_TRY(cst_value_metrics_weighted(context, &p, targets, view->weights ? weights : NULL,
-                                           &out[k], NULL));
+    size_t members = (size_t)view->members;
+    size_t each = (size_t)view->classes * SUM_MEMBER;
+    double *sums = cst_alloc(context, members * each, sizeof *sums);
+    members_job job = {.view = view,
+                       .present = cst_alloc(context, members, sizeof *job.present),
+                       .mean =
+                           cst_alloc(context, members * (size_t)view->classes, sizeof *job.mean)};
+    cst_status status = sums && job.present && job.mean ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        look_at_rows(&job);
+        status = cst_reduce_blocks(context, cst_block_count(view->rows), members * each,
+                                   members_block, &job, sums);
     }
-    cst_free(context, values);
-    cst_free(context, targets);
-    cst_free(context, weights);
-    cst_free(context, index);
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+        put_member_metrics(&job, k, sums + (size_t)k * each, &out[k]);
+    cst_free(context, sums);
+    cst_free(context, job.present);
+    cst_free(context, job.mean);
     return status;
 }
 

@@ -18,7 +18,8 @@ json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool
 /* "definitions". */
 void cst_value_put_definitions(cst_report *report);
 
-/* Scores of every member of a view with targets. out: [members]. */
+/* Scores of every member of a view with targets: RMSE, MAE and R^2, the others NaN. out:
+ * [members]. */
 cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out);
 

@@ -68,7 +68,8 @@ static cst_status row_losses(cst_context *context, const drop_job *job, const cs
                              const cst_value_fit *fit, double *losses) {
     loss_job part = {
         .kept = kept, .scaling = job->scaling, .folds = job->folds, .fit = fit, .losses = losses};
-    return cst_parallel_for(context, cst_block_count(kept->rows), loss_block, &part);
+    const cst_share filled = cst_share_rows(losses, kept->rows, sizeof *losses);
+    return cst_parallel_fill(context, cst_block_count(kept->rows), loss_block, &part, &filled, 1);
 }
 
 /* The fit without these kept members, and its losses [rows]. */
@@ -188,7 +189,7 @@ static cst_status drop_groups(cst_context *context, drop_job *job) {
 static cst_status drop_singly(cst_context *context, drop_job *job, int32_t *order) {
     if (job->base->kept_count > CST_DROP_SINGLY)
         return CST_OK;
-    cst_status status = cst_parallel_for(context, job->base->kept_count, drop_task, job);
+    cst_status status = cst_parallel_turns(context, job->base->kept_count, drop_task, job);
     int32_t listed = status == CST_OK ? order_by_change(job, order) : 0;
     bool dropped = false;
     for (int32_t i = 0; status == CST_OK && i < listed && job->base->kept_count > 1; i++)

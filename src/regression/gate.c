@@ -12,7 +12,6 @@ typedef struct gate_job {
     const cst_scaling *scaling;
     const int32_t *folds;
     const cst_settings *settings;
-    cst_gate *gates;
 } gate_job;
 
 /* Every (row, output) of a sample of rows, in memory and in units of the targets. */
@@ -108,10 +107,10 @@ static int32_t best_member(const gate_rows *rows, int32_t members) {
     return best;
 }
 
-static cst_status gate_task(cst_context *context, void *user, int64_t task) {
+static cst_status fit_gate(cst_context *context, const void *user, int32_t index, cst_gate *out) {
     const gate_job *job = user;
     gate_rows rows = {0};
-    cst_status status = make_rows(context, job, (int32_t)task, &rows);
+    cst_status status = make_rows(context, job, index, &rows);
     if (status == CST_OK) {
         cst_view view = {.rows = rows.pairs,
                          .classes = 1,
@@ -121,7 +120,7 @@ static cst_status gate_task(cst_context *context, void *user, int64_t task) {
                          .weights = job->view->weights ? rows.weights : NULL,
                          .weight_scale = 1};
         status = cst_gate_fit(context, &view, best_member(&rows, view.members),
-                              &job->settings->gate, &job->gates[task]);
+                              &job->settings->gate, out);
     }
     free_rows(context, &rows, job->view->members);
     return status;
@@ -130,9 +129,16 @@ static cst_status gate_task(cst_context *context, void *user, int64_t task) {
 cst_status cst_value_gates_fit(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const int32_t *folds,
                                const cst_settings *settings, int32_t count, cst_gate *gates) {
-    gate_job job = {
-        .view = view, .scaling = scaling, .folds = folds, .settings = settings, .gates = gates};
+    gate_job job = {.view = view, .scaling = scaling, .folds = folds, .settings = settings};
     if (gates[0].mode != CST_GATE_LEARNED)
         return CST_OK;
-    return cst_parallel_for(context, count, gate_task, &job);
+    cst_gate **each = cst_alloc(context, (size_t)count, sizeof *each);
+    if (!each)
+        return CST_ERROR_MEMORY;
+    for (int32_t i = 0; i < count; i++)
+        each[i] = &gates[i];
+    cst_status status =
+        cst_gates_fit(context, view->members, &settings->gate, fit_gate, &job, count, each);
+    cst_free(context, each);
+    return status;
 }

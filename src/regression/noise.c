@@ -22,7 +22,7 @@ typedef struct noise_job {
     const int32_t *folds;
     const cst_value_fit *fit;
     cst_values *values;
-    double *residual; /* [rows][outputs], units of the scaling */
+    double *residual; /* [rows][outputs], units of the scaling; then their scores */
     float *doubt;     /* [rows][outputs]: variance of the parameters over the noise */
     float *spread;    /* [rows][outputs]: variance of the members' predictions */
     int32_t output;   /* of the sums below */
@@ -106,8 +106,8 @@ static cst_status spread_block(cst_context *context, void *user, int64_t index, 
 }
 
 /* Variance over noise of a row with a share of its own. */
-static double unit_of(const noise_job *job, int64_t at, double share) {
-    double spread = (double)job->spread[at] / job->values->mean_spread[job->output];
+static double unit_of(const noise_job *job, int64_t at, int32_t output, double share) {
+    double spread = (double)job->spread[at] / job->values->mean_spread[output];
     return fmax(1 - share + share * spread + (double)job->doubt[at], 1e-12);
 }
 
@@ -123,7 +123,7 @@ static cst_status share_block(cst_context *context, void *user, int64_t index, d
         double weight = cst_view_weight(job->view, i);
         double *fold = sum + job->folds[i] * SHARES * SUM_WIDTH;
         for (int32_t s = 0; s < SHARES; s++) {
-            double unit = unit_of(job, at, share_at(s));
+            double unit = unit_of(job, at, job->output, share_at(s));
             fold[s * SUM_WIDTH + SUM_RATIO] += weight * (square / unit);
             fold[s * SUM_WIDTH + SUM_LOG] += weight * log(unit);
             fold[s * SUM_WIDTH + SUM_ROWS] += weight;
@@ -193,22 +193,32 @@ static int by_score(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of |residual| / standard deviation, with the correction of conformal prediction for n rows: the
- * ceil((n + 1) level)-th smallest; of rows with weights the least that brings the weight to (n + 1)
- * level, their mean being 1. */
-static cst_status put_quantiles(cst_context *context, const noise_job *job) {
+/* Residuals of a block become |residual| / standard deviation. */
+static cst_status score_block(cst_context *context, void *user, int64_t index) {
+    (void)context;
+    noise_job *job = user;
+    int64_t end = cst_block_first(index) + cst_block_size(job->view->rows, index);
+    for (int64_t i = cst_block_first(index); i < end; i++)
+        for (int32_t d = 0; d < job->fit->outputs; d++) {
+            int64_t at = i * job->fit->outputs + d;
+            double unit = unit_of(job, at, d, job->values->share[d]);
+            job->residual[at] = fabs(job->residual[at]) / sqrt(job->values->noise[d] * unit);
+        }
+    return CST_OK;
+}
+
+/* Of these scores, with the correction of conformal prediction for n rows: the ceil((n + 1)
+ * level)-th smallest; of rows with weights the least that brings the weight to (n + 1) level, their
+ * mean being 1. */
+static cst_status put_quantiles(cst_context *context, const noise_job *job, int32_t d) {
     int64_t rows = job->view->rows;
-    int32_t d = job->output;
-    double noise = job->values->noise[d];
     double total = cst_view_weight_sum(job->view);
     weighted_score *scores = cst_alloc(context, (size_t)rows, sizeof *scores);
     if (!scores)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < rows; i++) {
-        int64_t at = i * job->fit->outputs + d;
         cst_trim_item(context, i);
-        scores[i].score =
-            fabs(job->residual[at]) / sqrt(noise * unit_of(job, at, job->values->share[d]));
+        scores[i].score = job->residual[i * job->fit->outputs + d];
         scores[i].weight = cst_view_weight(job->view, i);
     }
     cst_status status = cst_sort(context, scores, (size_t)rows, sizeof *scores, by_score);
@@ -224,7 +234,7 @@ static cst_status put_quantiles(cst_context *context, const noise_job *job) {
     return status;
 }
 
-/* Noise, share and quantiles of one output; the noise in units of the scaling. */
+/* Noise and share of one output; the noise in units of the scaling. */
 static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_rule rule) {
     int32_t folds = job->fit->folds;
     int32_t d = job->output;
@@ -248,7 +258,6 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
         share_sums(sums, folds, -1, grows ? share : 0, total);
         values->share[d] = grows ? share_at(share) : 0;
         values->noise[d] = fmax(total[SUM_RATIO] / total[SUM_ROWS], DBL_MIN);
-        status = put_quantiles(context, job);
     }
     cst_free(context, sums);
     return status;
@@ -296,9 +305,15 @@ cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_
     cst_status status =
         values && job.residual && job.doubt && job.spread ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(start(context, scaling, view->rows, fit, conformal, values));
-    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), residuals_block, &job));
+    int64_t blocks = cst_block_count(view->rows);
+    CST_TRY(cst_parallel_own(context, blocks, 1, residuals_block, &job));
     for (job.output = 0; status == CST_OK && job.output < fit->outputs; job.output++)
         status = fit_output(context, &job, rule);
+    const cst_share scores =
+        cst_share_rows(job.residual, view->rows, (size_t)fit->outputs * sizeof *job.residual);
+    CST_TRY(cst_parallel_fill(context, blocks, score_block, &job, &scores, 1));
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        status = put_quantiles(context, &job, d);
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
         values->noise[d] *= scaling->scale[d] * scaling->scale[d];
     cst_free(context, job.residual);

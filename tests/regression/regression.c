@@ -6,6 +6,8 @@
 
 #include "data/regression.h"
 #include "la/la.h"
+#include "metrics/weighted.h"
+#include "regression/document.h"
 #include "regression/linear_pool.h"
 #include "regression/methods.h"
 #include "temporary.h"
@@ -582,6 +584,64 @@ static void means_beyond_float32_are_refused_by_every_call(void **state) {
     cst_options_free(f->context, options);
 }
 
+/* ---- scores of members ---- */
+
+/* Of the rows with these numbers, by the function that scores a stack. */
+static cst_value_metrics scores_of(fixture *f, int member, const int *rows, int count,
+                                   const double *weights) {
+    cst_value_metrics out;
+    float mean[POOL_ROWS * POOL_OUTPUTS];
+    double targets[POOL_ROWS * POOL_OUTPUTS];
+    double some[POOL_ROWS];
+    for (int i = 0; i < count; i++) {
+        some[i] = weights ? weights[rows[i]] : 1;
+        for (int d = 0; d < POOL_OUTPUTS; d++) {
+            mean[i * POOL_OUTPUTS + d] = f->data[member][rows[i] * POOL_OUTPUTS + d];
+            targets[i * POOL_OUTPUTS + d] = f->view.targets[rows[i] * POOL_OUTPUTS + d];
+        }
+    }
+    cst_predicted_values p = {.rows = count, .outputs = POOL_OUTPUTS, .mean = mean};
+    assert_int_equal(
+        cst_value_metrics_weighted(f->context, &p, targets, weights ? some : NULL, &out, NULL),
+        CST_OK);
+    return out;
+}
+
+static void members_are_scored_on_the_rows_that_they_predicted(void **state) {
+    fixture *f = *state;
+    uint8_t half[POOL_ROWS];
+    uint8_t none[POOL_ROWS] = {0};
+    uint8_t *present[POOL_MEMBERS] = {NULL, half, none};
+    double weights[POOL_ROWS];
+    int all[POOL_ROWS];
+    int some[POOL_ROWS];
+    int count = 0;
+    for (int i = 0; i < POOL_ROWS; i++) {
+        half[i] = i % 3 != 1;
+        weights[i] = i % 5;
+        all[i] = i;
+        if (half[i])
+            some[count++] = i;
+    }
+    const cst_presence presence = {POOL_MEMBERS, f->data, present};
+    for (int weighted = 0; weighted < 2; weighted++) {
+        cst_view view = f->view;
+        cst_value_metrics got[POOL_MEMBERS];
+        view.presence = &presence;
+        view.weights = weighted ? weights : NULL;
+        view.weight_scale = 1;
+        assert_int_equal(cst_value_member_metrics(f->context, &view, got), CST_OK);
+        for (int k = 0; k < POOL_MEMBERS; k++) {
+            cst_value_metrics expected =
+                scores_of(f, k, k == 1 ? some : all, k == 1 ? count : POOL_ROWS, view.weights);
+            assert_int_equal(got[k].samples, expected.samples);
+            assert_near(got[k].rmse, expected.rmse, 1e-12);
+            assert_near(got[k].mae, expected.mae, 1e-12);
+            assert_near(got[k].r2, expected.r2, 1e-12);
+        }
+    }
+}
+
 /* ---- errors ---- */
 
 static void methods_for_classification_are_refused(void **state) {
@@ -612,6 +672,7 @@ int suite_regression(void) {
         cmocka_unit_test(intervals_hold_their_share_of_new_targets),
         cmocka_unit_test(results_beyond_float32_are_refused),
         cmocka_unit_test(means_beyond_float32_are_refused_by_every_call),
+        cmocka_unit_test(members_are_scored_on_the_rows_that_they_predicted),
         cmocka_unit_test(methods_for_classification_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -198,7 +198,7 @@ def paper_text(results, model, figures):
     whole = a["rows"] * a["classes"] * a["members"] * a["bytes"]
     enough = math.ceil(whole / (0.375 * a["memory"]))
     passes = sum(model.READS.values())
-    text = ["### On paper: 8 to 4,096 ranks", "",
+    text = ["### Estimated: 8 to 4,096 ranks", "",
             f"These times are extrapolated: a default fit of {rows_text(a['rows'])} rows, {a['classes']:,} classes and "
             f"{a['members']} members in float16, {size(whole)}. Nested evaluation takes another four to five times as long. "
             "Assumptions:", "",

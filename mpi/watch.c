@@ -287,7 +287,7 @@ static void hear(peer *p) {
         return;
     hang_up(p);
     if (p->rank >= 0 && !ending)
-        lost(p, "ended without a word: it was killed, or its machine went down");
+        lost(p, "ended unexpectedly: it was killed, or its machine went down");
 }
 
 static void tick(void) {
@@ -325,8 +325,8 @@ static void wake(int number) {
 static void stopped(int number) {
     char line[SAYING];
     (void)snprintf(line, sizeof line,
-                   "rank %s on %s was stopped by signal %d; all ranks wait until it goes on (kill "
-                   "-CONT %d)",
+                   "rank %s on %s was stopped by signal %d; the other ranks wait until it "
+                   "continues (kill -CONT %d)",
                    launched_rank(), this_host, number, (int)computing);
     tell(SAYS, line);
 }

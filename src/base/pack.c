@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void fail_short(cst_pack *pack) {
-    pack->status = cst_fail(pack->context, CST_ERROR_INPUT, "a kept result has too few bytes");
+    pack->status = cst_fail(pack->context, CST_ERROR_INPUT, "a checkpoint part is too short");
 }
 
 void cst_pack_raw(cst_pack *pack, void *bytes, size_t count) {

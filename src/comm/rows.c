@@ -337,7 +337,7 @@ static cst_status told(cst_context *context, const fetch *f, int fd, const cst_r
         bytes = 0;
     text[bytes] = '\0';
     if (status == CST_OK)
-        status = cst_fail(context, (cst_status)reply->status, "from rank %d on %s: %s", f->rank,
+        status = cst_fail(context, (cst_status)reply->status, "rows of rank %d on %s: %s", f->rank,
                           f->rows->peers[f->rank].host, text);
     return status;
 }

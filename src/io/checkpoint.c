@@ -182,7 +182,7 @@ const char *cst_context_checkpoint_note(const cst_context *context) {
     char *to = s->note;
     size_t room = sizeof s->note;
     if (s->taken > 0) {
-        (void)cst_snprintf(to, room, "went on with %lld finished part%s from %.300s",
+        (void)cst_snprintf(to, room, "continued with %lld finished part%s from %.300s",
                            (long long)s->taken, s->taken == 1 ? "" : "s", s->wanted);
         room -= strlen(to);
         to += strlen(to);

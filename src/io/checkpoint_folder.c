@@ -105,9 +105,7 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         (void)close(folder->lock); /* busy, or a run that ended has removed it in between */
         folder->lock = -1;
     }
-    return cst_fail(context, CST_ERROR_IO,
-                    "checkpoint folder %s: its lock disappears again and "
-                    "again",
+    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: its lock file keeps disappearing",
                     folder->path);
 }
 
@@ -185,8 +183,8 @@ static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *
     const char *named = *here ? here : there;
     return cst_fail(context, CST_ERROR_INPUT,
                     "checkpoint folder %s: it holds parts of another fit: its %.*s is '%.*s', here "
-                    "it is '%.*s'; repeat the command of that fit to go on with it, or give "
-                    "another folder, or remove this one",
+                    "it is '%.*s'; repeat the command of that fit to continue it, give another "
+                    "folder, or remove this one",
                     folder->path, key_length(named), named, value_length(there), value_of(there),
                     value_length(here), value_of(here));
 }
@@ -261,8 +259,8 @@ static cst_status enter(cst_context *context, const char *path, cst_checkpoint_f
     bool made = cst_make_folder(path, 0777) == 0;
     if (!made && errno == ENOENT)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "checkpoint folder %s: the folder that it is to be in does not exist; "
-                        "create it first",
+                        "checkpoint folder %s: its parent folder does not exist; create it "
+                        "first",
                         path);
     if (!made && errno != EEXIST)
         return failed(context, path, "creating it");

@@ -92,14 +92,14 @@ static cst_status check_endings(cst_context *context, const char *folder,
         const char *ending = ending_of(parts->paths[i]);
         if (!ending)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: is not a file of rows, but lies among the parts in %s; move it, "
-                            "or list the parts",
+                            "%s: is not a file of rows; move it out of %s, or list the parts in "
+                            "the manifest",
                             parts->paths[i], folder);
         first = first ? first : ending;
         if (strcmp(first, ending) != 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the parts %s and %s have different endings; keep files of one "
-                            "format, or list the parts",
+                            "format, or list the parts in the manifest",
                             folder, parts->paths[0], parts->paths[i]);
     }
     return CST_OK;

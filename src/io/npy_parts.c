@@ -235,7 +235,7 @@ static cst_status check_part(cst_context *context, const cst_npy *whole, const c
     (void)cst_npy_shape_text(one, shapes[0]);
     bool same = one->dims == whole->dims;
     if (one->dims == 0)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; a part has rows", path,
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; a part must have rows", path,
                         shapes[0]);
     if (one->shape[0] == 0)
         return cst_fail(context, CST_ERROR_INPUT,

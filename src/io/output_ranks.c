@@ -70,8 +70,8 @@ cst_status cst_output_open_ranks(cst_context *context, cst_status status, cst_ou
     }
     if (status == CST_OK && what && what->file && !*all) {
         cst_notice(context,
-                   "%s cannot open the output file of rank 0, which therefore writes the "
-                   "predictions of all ranks",
+                   "%s cannot open the output file of rank 0; rank 0 writes the predictions "
+                   "of all ranks",
                    where);
         if (!first && *out) {
             status = cst_output_leave(context, *out);

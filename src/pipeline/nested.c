@@ -172,7 +172,7 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
 static cst_status run_by_ranks(cst_context *context, nested_job *job, int64_t left) {
     int ranks = cst_context_ranks(context);
     int rank = cst_context_rank(context);
-    cst_status status = cst_stage(context, "nested evaluation, each fold by one rank");
+    cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
     job->by_ranks = true;
     for (int64_t at = 0; status == CST_OK && at < left; at += ranks) {
         int64_t wave = left - at < ranks ? left - at : ranks;

@@ -161,7 +161,7 @@ static void pack_name(cst_pack *pack, const char **name) {
             *name = cst_learner_name((cst_learner_kind)i);
     if (!*name)
         pack->status = cst_fail(pack->context, CST_ERROR_INPUT,
-                                "a kept fit has a learner that is not known: '%s'", text);
+                                "a checkpoint part names an unknown learner: '%s'", text);
 }
 
 void cst_meta_fit_pack(cst_pack *pack, cst_meta_fit *fit, int64_t rows) {

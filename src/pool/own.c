@@ -19,9 +19,8 @@ cst_status cst_own_create(cst_context *context, cst_pool *pool) {
     cst_status status = CST_OK;
     if (pool->task != CST_TASK_CLASSIFICATION && pool->task != CST_TASK_REGRESSION)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "%s: rows on disks of each rank (--own-rows) are for classification and "
-                          "regression, and the task is %s: put the files where every rank can read "
-                          "them, and leave the option out",
+                          "%s: --own-rows supports classification and regression, but the task is "
+                          "%s; put the files where every rank can read them, and omit the option",
                           pool->manifest->path, cst_task_name(pool->task));
     struct cst_own *own = status == CST_OK ? cst_alloc(context, 1, sizeof *own) : NULL;
     if (status == CST_OK && !own)
@@ -93,18 +92,17 @@ static cst_status take_summaries(cst_context *context, const summary *all, const
         numbers = numbers && all[r].row_numbers;
         if (all[r].ids != all[first].ids || all[r].domains != all[first].domains)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "split '%s': rank %d has %s%s, unlike rank %d; give it in the rows of "
-                            "all ranks or of none",
-                            name, r, all[r].ids != all[first].ids ? "" : "domains ",
+                            "split '%s': rank %d has %s, unlike rank %d; give them on all ranks "
+                            "or on none",
+                            name, r,
                             all[r].ids != all[first].ids
                                 ? (all[r].ids ? "sample ids" : "no sample ids")
-                                : (all[r].domains ? "of rows" : "missing"),
+                                : (all[r].domains ? "domains" : "no domains"),
                             first);
     }
     own->bounds[ranks] = rows;
     if (rows < 1)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s': no rank has a row of it; at least one is needed", name);
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s': no rank has any rows of it", name);
     *ids = all[first].ids && !numbers;
     return CST_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * A pool of which each rank has rows of its own: this rank's rows are a pool of their own, loaded
- * as any other; what stands beside predictions is then joined, and predictions are served to the
- * other ranks. When a pool is opened, and when a split is loaded. Paper: P_oof on several machines.
+ * Pools with own rows: the rows of this rank are loaded as a separate pool. Labels, folds, ids and
+ * the like are then joined, and predictions are served to the other ranks. When a pool is opened,
+ * and when a split is loaded. Paper: P_oof on several machines.
  */
 #include "pool/own.h"
 
@@ -53,9 +53,9 @@ cst_pool *cst_own_local(cst_pool *pool) {
     return local;
 }
 
-/* ---- what stands beside predictions ---- */
+/* ---- labels, folds, ids and the like ---- */
 
-/* What a rank has of a split. */
+/* A rank's part of a split. */
 typedef struct summary {
     int64_t rows;
     bool ids;
@@ -73,7 +73,7 @@ static bool are_row_numbers(const cst_strings *ids) {
     return true;
 }
 
-/* Compares the summaries of all ranks, and counts their rows. *ids: they have ids of their own. */
+/* Compares the summaries of all ranks, and counts their rows. *ids: the ids are not row numbers. */
 static cst_status take_summaries(cst_context *context, const summary *all, const char *name,
                                  cst_own_split *own, bool *ids) {
     int ranks = cst_context_ranks(context);
@@ -290,7 +290,7 @@ static cst_status join_present(cst_context *context, cst_pool_split *state, cons
 }
 
 static cst_status serve(cst_context *context, const cst_pool *pool, cst_own_split *own) {
-    if (own->rows) { /* the other members are served already: all ranks have these as well */
+    if (own->rows) { /* other members are served already, and now all ranks have these too */
         bool yes = true;
         return cst_own_all(context, CST_OK, &yes);
     }

@@ -1,6 +1,6 @@
 /*
- * Whether pools of which each rank has rows of its own are alike: what they say of themselves, line
- * by line, compared with rank 0. When a pool is opened. Paper: none.
+ * Checks that the pools of all ranks agree, with own rows: descriptions of the pools are compared
+ * line by line with that of rank 0. When a pool is opened. Paper: none.
  */
 #include "base/ranks.h"
 #include "pool/own.h"

@@ -424,7 +424,7 @@ static cst_status gate_task(cst_context *context, void *user, int64_t task) {
     return status;
 }
 
-/* The gates of all parts. Ranks fit some of them each and give each other the weights. */
+/* Fits the gates of all parts. Each rank fits some of them, and they exchange the weights. */
 static cst_status fit_gates(cst_context *context, crossfit *job) {
     const cst_gate_options *options = &job->settings->gate;
     int32_t members = job->view->members;

@@ -14,7 +14,7 @@ typedef struct cst_traffic_part {
     uint64_t received;           /* bytes that it received */
     uint64_t rounds;
     double seconds; /* total */
-    double waiting; /* of these, in exchanges */
+    double waiting; /* of these, in exchanges with other ranks */
 } cst_traffic_part;
 
 /* Starts as zeros. */

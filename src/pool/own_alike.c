@@ -110,9 +110,9 @@ static cst_status compare(cst_context *context, const char *first, const char *o
     if (!a || !b || strcmp(a, b) == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "the pool of rank %d differs from that of rank 0: '%s' and '%s'; ranks "
-                    "that have rows of their own need the same task, members in the same order, "
-                    "classes, splits and columns",
+                    "the pool of rank %d differs from that of rank 0: '%s' and '%s'; all "
+                    "ranks need the same task, members in the same order, classes, splits and "
+                    "columns",
                     rank, cst_quote(quoted[0], *b ? b : "nothing more"),
                     cst_quote(quoted[1], *a ? a : "nothing more"));
 }

@@ -139,8 +139,8 @@ cst_status cst_checkpoint_start(cst_context *context, const char *run) {
     }
     s->on = status == CST_OK;
     if (s->on && s->folder.parts > 0)
-        cst_log(context, CST_LOG_INFO, "checkpoint folder %s: %lld finished parts are there",
-                s->wanted, (long long)s->folder.parts);
+        cst_log(context, CST_LOG_INFO, "checkpoint folder %s has %lld finished parts", s->wanted,
+                (long long)s->folder.parts);
     return status;
 }
 

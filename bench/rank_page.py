@@ -41,16 +41,16 @@ def stages_table(results, model):
     cost = model.costs(results)
     rows, classes, members = base[0]["shape"]
     more = results["rates"]["members"][0]["shape"][2]
-    out = [f"A fit of {rows:,} rows, {classes} classes and {members} members without nested evaluation, one thread a rank. "
-           f"Repeated: the share of the computing that every rank does, from one and two ranks with {more} members. Bytes: "
-           "what rank 0 got on two ranks, as counted and by `bytes_of` in bench/ranks.py.", ""]
+    out = [f"A fit of {rows:,} rows, {classes} classes and {members} members without nested evaluation, one thread per rank. "
+           f"Repeated: the share of the computation that every rank repeats, from runs with {more} members on one and on two "
+           "ranks. Bytes: received by rank 0 of two ranks, as counted and by the formula `bytes_of` in bench/ranks.py.", ""]
     lines = []
     for name, c in cost.items():
         one = base[0]["stages"][name]["seconds_computing"]
         by_formula = model.bytes_of(name, rows, classes, members, min(rows, results["machine"]["sample"]), c["rounds"])
         share = f"{100 * c['repeated']:.0f}%" if one > 1e-3 else ""
         lines.append([name, clock(one), share, f"{c['rounds']}", size(c["bytes"]), size(by_formula)])
-    return out + table(["stage", "one rank", "repeated", "rounds", "bytes", "by formula"], lines)
+    return out + table(["stage", "one rank", "repeated", "rounds", "bytes", "formula"], lines)
 
 
 def links_table(results, model):
@@ -62,9 +62,9 @@ def links_table(results, model):
         way = model.link(run["rounds"])
         lines.append([f"{run['ranks']} hosts, {run['delay_ms']} ms, {run['rate_mbit']} Mbit/s", clock(way["latency"]),
                       size(way["rate"]) + "/s"])
-    return ["A round of messages, measured by bench-ranks (bench/ranks.c) with `mpi/backend.c`: the time of an allreduce is "
-            "latency + bytes / rate. Hosts are network namespaces with a delay one way and a limited rate "
-            "(tests/ranks/hosts.py); two hosts need two messages one after the other, four hosts four.", ""] + table(
+    return ["Rounds of messages, measured by bench-ranks (bench/ranks.c) with `mpi/backend.c`. An allreduce takes latency + "
+            "bytes / rate. Hosts are network namespaces whose links have a one-way delay and a limited rate "
+            "(tests/ranks/hosts.py). A round takes two consecutive messages between two hosts, and four between four.", ""] + table(
                 ["ranks", "latency of a round", "rate"], lines)
 
 
@@ -79,11 +79,12 @@ def checks_table(results, model):
                       f"{clock(predicted['computing'])} + {clock(predicted['waiting'])}", clock(run["seconds"]),
                       clock(predicted["seconds"]), f"{ratio:.2f}"])
     cores = results["machine"]["cores"]
-    return ["The model against measurements, computing + communication. Computing is that of one rank, divided over the ranks "
-            "but for what is repeated, whose share comes from one and two ranks in shared memory; every other line is a test. "
-            f"Communication is rounds and bytes over the links of the second table. More than {cores} ranks share the {cores} "
-            "cores, and in what was measured, waiting for slower ranks counts as communication. The worst ratio is "
-            f"{worst:.2f}.", ""] + table(["ranks", "rounds", "measured", "predicted", "in all", "predicted", "ratio"], lines)
+    return ["The model compared with measurements, as computing + communication. The model divides the computing time of one "
+            "rank among the ranks, except for the repeated share. That share comes from one and two ranks in shared memory; all "
+            "other rows test the model. Communication follows from the rounds, the bytes and the links above. More than "
+            f"{cores} ranks share the {cores} cores, and measured communication includes waiting for slower ranks. The largest "
+            f"error is a factor of {worst:.2f}.", ""] + table(
+                ["ranks", "rounds", "measured", "predicted", "total measured", "total predicted", "ratio"], lines)
 
 
 # ---- on paper
@@ -121,7 +122,7 @@ def scaling_table(results, model, rows_for):
                       duration(model.total(model.cluster(results, rows, ranks, slow))), f"{name}: {why}",
                       f"{ranks * a['threads'] * all_of_it / 3600:,.0f}"])
     heads = list(a["networks"])
-    return table(["ranks", "rows", *names, "other", f"all, {heads[0]}", f"all, {heads[1]}", "longest", "core hours"], lines)
+    return table(["ranks", "rows", *names, "other", f"total, {heads[0]}", f"total, {heads[1]}", "bottleneck", "core hours"], lines)
 
 
 def bytes_table(results, model):
@@ -136,7 +137,8 @@ def bytes_table(results, model):
         s, t = out[0][1][name], out[1][1][name]
         lines.append([name, duration(s["computing"]), duration(s["reading"]), f"{s['rounds']:,.0f}", size(s["bytes"]),
                       duration(s["waiting"]), duration(t["waiting"])])
-    return table(["stage", "computing", "storage", "rounds", "bytes of a rank", f"network, {out[0][0]}", out[1][0]], lines)
+    return table(["stage", "computing", "storage", "rounds", "bytes per rank", f"network, {out[0][0]}", f"network, {out[1][0]}"],
+                 lines)
 
 
 def figure(path, title, results, model, rows_for):
@@ -192,36 +194,37 @@ def paper_text(results, model, figures):
         return ranks * a["rows_of_a_rank"]
     if figures:
         figure(PAGE.parent / "clusters-strong.svg", "10^8 rows in all", results, model, strong)
-        figure(PAGE.parent / "clusters-weak.svg", f"{a['rows_of_a_rank']:,} rows a rank", results, model, weak)
+        figure(PAGE.parent / "clusters-weak.svg", f"{a['rows_of_a_rank']:,} rows per rank", results, model, weak)
     whole = a["rows"] * a["classes"] * a["members"] * a["bytes"]
     enough = math.ceil(whole / (0.375 * a["memory"]))
     passes = sum(model.READS.values())
-    text = ["### On paper: 8 to 4,096 ranks", "",
-            f"Extrapolated, not measured: {rows_text(a['rows'])} rows, {a['classes']:,} classes and {a['members']} members in "
-            f"float16, {size(whole)}; a default fit without nested evaluation, which takes four to five times as long again. "
+    text = ["### Estimated: 8 to 4,096 ranks", "",
+            f"These times are extrapolated: a default fit of {rows_text(a['rows'])} rows, {a['classes']:,} classes and "
+            f"{a['members']} members in float16, {size(whole)}. Nested evaluation takes another four to five times as long. "
             "Assumptions:", "",
-            f"- A rank has {a['threads']} threads that do {a['thread_gain']:.0%} of {a['threads']} times the work of one, "
-            f"{size(a['memory'])} of memory, and reads {size(a['disk'])}/s from storage.",
-            f"- Predictions stay in memory if three eighths of it hold them: from {enough} ranks on for {rows_text(a['rows'])} "
-            f"rows. They are then read from storage once; by fewer ranks up to {passes} times, {size(passes * whole)}.",
-            "- Work on samples grows with members and classes by the exponents that the first measurements give, work on all "
-            "rows in proportion to rows, classes and members. Both are far from what was measured, so times are good to a "
-            "factor of a few; how they depend on the number of ranks is better known.",
-            "- The network is a binomial tree without other traffic.", "",
+            f"- A rank has {a['threads']} threads with {a['thread_gain']:.0%} of linear speed-up and {size(a['memory'])} of "
+            f"memory, and reads {size(a['disk'])}/s from storage.",
+            f"- Predictions stay in memory if they fit into three eighths of it, for {rows_text(a['rows'])} rows from {enough} "
+            f"ranks on. They are then read from storage once. Fewer ranks read them up to {passes} times, "
+            f"{size(passes * whole)} in total.",
+            "- Work on samples grows with members and classes by the exponents measured above. Work on all rows grows in "
+            "proportion to rows, classes and members. Both are extrapolated far, so times are good to a factor of a few; how "
+            "they depend on the number of ranks is better known.",
+            "- Messages travel along a binomial tree of ranks, without other traffic.", "",
             "Strong scaling, the same rows on more ranks:", ""]
     text += scaling_table(results, model, strong)
     text += ["![Strong scaling](clusters-strong.svg)", "",
              f"Weak scaling, {a['rows_of_a_rank']:,} rows on every rank:", ""]
     text += scaling_table(results, model, weak)
-    text += ["![Weak scaling](clusters-weak.svg)", "", "Each stage of the strong scaling on 512 ranks:", ""]
+    text += ["![Weak scaling](clusters-weak.svg)", "", "Strong scaling on 512 ranks, by stage:", ""]
     return text + bytes_table(results, model)
 
 
 def page_text(results, model, figures):
     m = results["machine"]
     text = [BEGIN, "", "### Measured", "",
-            f"By `/usr/bin/python3 bench/ranks.py --measure` on {m['cores']} cores of {m['cpu']}, {m['mpi']}, load "
-            f"{m['load']:.1f} at the start; `--page` writes these tables from bench/ranks.json.", ""]
+            f"Measured by `/usr/bin/python3 bench/ranks.py --measure` on {m['cores']} cores of {m['cpu']}, {m['mpi']}, load "
+            f"{m['load']:.1f} at the start. `--page` writes these tables from bench/ranks.json.", ""]
     text += stages_table(results, model) + links_table(results, model) + checks_table(results, model)
     return "\n".join(text + paper_text(results, model, figures) + [END])
 

@@ -48,8 +48,9 @@ const cli_option CLI_POOL_OPTIONS[] = {
      "error (default)"},
     {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
     {"own-rows", 0, NULL,
-     "corestack-mpi: the files of each rank have rows of its own, on a disk of its own; {rank} in "
-     "names of files is the rank's number"},
+     "corestack-mpi: each rank reads its own rows from its own files; {rank} in file names is "
+     "replaced "
+     "by the rank's number"},
     {NULL, 0, NULL, NULL},
 };
 

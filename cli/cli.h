@@ -69,13 +69,13 @@ struct cli_call {
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;
-    char **named; /* names of files in which the rank's number stands for {rank} */
+    char **named; /* file names in which {rank} was replaced */
     int named_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
     bool disagreed;     /* a rank failed, and all know */
-    bool unsaid;        /* a failure that is said when the ranks know whose it is */
+    bool unsaid;        /* a failure that is printed once the ranks know whose it is */
     cst_status status;  /* of the failure */
     bool said;          /* a failure was told, on this rank */
     char failure[1024]; /* the first */
@@ -93,13 +93,13 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMP
 /* What several ranks that run one command share. */
 typedef struct cli_ranks {
     cst_collectives collectives;
-    bool (*silenced)(void); /* whether somebody has said already why this rank ends */
+    bool (*silenced)(void); /* whether the failure was already reported */
 } cli_ranks;
 
 /* Whether this process writes files and standard output: rank 0 does. */
 bool cli_writes(void);
 
-/* Whether a message of this process would be one too many. */
+/* Whether the failure was already reported by another process. */
 bool cli_silenced(void);
 
 /* Makes this process one of several ranks. Others than rank 0 are silent from here on. */
@@ -108,9 +108,9 @@ void cli_join_ranks(const cli_ranks *ranks);
 /* Gives the context of a command its ranks, and sees that all of them run the same command. */
 int cli_share(cli_call *call, int argc, char **argv);
 
-/* With --own-rows: puts the rank's number for {rank} into the names of files of pools. */
+/* With --own-rows: replaces {rank} in the file names of pools by the rank's number. */
 int cli_name_rank(cli_call *call);
-/* Whether there are other ranks, which have not been told of a failure yet. */
+/* Whether there are other ranks that do not know of a failure yet. */
 bool cli_shares(const cli_call *call);
 
 /* With --verbose: what rank 0 sent to the others. */

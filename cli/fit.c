@@ -12,8 +12,8 @@ static int save(cli_call *call, const cst_model *model, const cli_outfile *outfi
     return cli_check_written(call, cst_model_save(call->context, model, outfile->write_to));
 }
 
-/* What became of the parts in the folder of --checkpoint: no part of the report, which is the same
- * whether the fit was stopped or not. */
+/* Says on standard error how the folder of --checkpoint was used. The report does not say it: it is
+ * the same whether the fit was stopped or not. */
 static int end_checkpoint(cli_call *call) {
     const char *note = cst_context_checkpoint_note(call->context);
     if (*note && !call->quiet && cst_context_rank(call->context) == 0)
@@ -78,7 +78,8 @@ static const cli_option OPTIONS[] = {
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},
     {"checkpoint", 0, "DIR",
-     "keep finished folds and stages in DIR: the same command goes on there after it was stopped; "
+     "keep finished folds and stages in DIR, so that the same command continues there after a "
+     "stop; "
      "they are removed at the end"},
     {NULL, 0, NULL, NULL},
 };

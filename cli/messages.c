@@ -37,7 +37,7 @@ static void keep_failure(cli_call *call, cst_status status, const char *message)
     call->said = true;
 }
 
-/* Of several ranks, rank 0 says it when they know which of them failed. */
+/* With several ranks, rank 0 prints it once they know which of them failed. */
 static void say_failure(cli_call *call, cst_status status, const char *message) {
     if (status != CST_ERROR_CANCELLED && cli_shares(call))
         call->unsaid = true;

@@ -52,7 +52,7 @@ int cli_share(cli_call *call, int argc, char **argv) {
     return code;
 }
 
-/* *text with the number in the place of each {rank}; kept until the call ends. */
+/* Replaces each {rank} in *text by the number. The new text lives until the call ends. */
 static bool put_rank(cli_call *call, const char **text, int rank) {
     static const char mark[] = "{rank}";
     size_t marks = 0;
@@ -95,18 +95,18 @@ int cli_name_rank(cli_call *call) {
     return done ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
 }
 
-/* A line a stage: what this rank did. */
+/* A table of stages: time and traffic of this rank. */
 static void say_stages(const cli_call *call) {
     enum { STAGES_MAX = 32 };
     char line[160];
     cst_stage_traffic stage[STAGES_MAX];
     int count = cst_context_stage_traffic(call->context, stage, STAGES_MAX);
-    (void)snprintf(line, sizeof line, "  %-34s %9s %9s %8s %12s %12s\n", "stage", "seconds",
-                   "waiting", "rounds", "sent, kB", "received");
+    (void)snprintf(line, sizeof line, "  %-36s %9s %9s %8s %12s %12s\n", "stage", "seconds",
+                   "waiting", "rounds", "sent, kB", "received, kB");
     cli_say(line);
     for (int i = 0; i < count && i < STAGES_MAX; i++) {
         const cst_stage_traffic *s = &stage[i];
-        (void)snprintf(line, sizeof line, "  %-34.63s %9.3f %9.3f %8llu %12.1f %12.1f\n", s->stage,
+        (void)snprintf(line, sizeof line, "  %-36.63s %9.3f %9.3f %8llu %12.1f %12.1f\n", s->stage,
                        s->seconds, s->waiting, (unsigned long long)s->rounds, (double)s->sent / 1e3,
                        (double)s->received / 1e3);
         cli_say(line);
@@ -120,8 +120,9 @@ void cli_say_traffic(const cli_call *call) {
     if (!joined || !call->verbose || !call->context)
         return;
     cst_context_traffic(call->context, &bytes, &rounds);
-    (void)snprintf(line, sizeof line, "corestack %s: %d ranks; rank 0 sent %.3f MB in %llu rounds",
-                   call->command->name, joined->collectives.size, (double)bytes / 1e6,
+    (void)snprintf(line, sizeof line, "corestack %s: %d rank%s; rank 0 sent %.3f MB in %llu rounds",
+                   call->command->name, joined->collectives.size,
+                   joined->collectives.size == 1 ? "" : "s", (double)bytes / 1e6,
                    (unsigned long long)rounds);
     size_t used = strlen(line);
     if (cli_flag(call, "own-rows"))
@@ -136,7 +137,7 @@ bool cli_shares(const cli_call *call) {
     return joined && call->context && cst_context_ranks(call->context) > 1 && !call->disagreed;
 }
 
-/* Says what this rank, or another one, failed by. */
+/* Prints the failure of this rank or of another one. */
 static void say_agreed(cli_call *call) {
     const char *message = cst_last_error(call->context);
     cli_print_line(call, "", *message ? message : call->failure);

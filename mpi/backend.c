@@ -19,7 +19,7 @@ typedef struct backend {
     int rank;
     int size;
     char host[MPI_MAX_PROCESSOR_NAME];
-    void *room; /* [room_bytes]: of what is received, kept for the next message */
+    void *room; /* [room_bytes]: a buffer for received messages */
     size_t room_bytes;
 } backend;
 
@@ -64,7 +64,7 @@ static int receive_bytes(const backend *b, void *bytes, size_t count, int from) 
     return failed;
 }
 
-/* Takes a message of whatever length; of one beyond the capacity only the first bytes are kept. */
+/* Receives a message of any length; of a longer one than the capacity only the first bytes. */
 static int receive_into(backend *b, void *bytes, size_t *count, size_t capacity, int from) {
     int failed = receive_size(b, count, from);
     if (failed || *count <= capacity)
@@ -76,7 +76,7 @@ static int receive_into(backend *b, void *bytes, size_t *count, size_t capacity,
     return failed;
 }
 
-/* What rank 0 has, to all others: down the tree that reductions go up. */
+/* Sends the bytes of rank 0 to all others, down the tree of reductions. */
 static int send_down(backend *b, void *bytes, size_t *count, size_t capacity) {
     int failed = 0;
     int step = 1;
@@ -90,8 +90,8 @@ static int send_down(backend *b, void *bytes, size_t *count, size_t capacity) {
     return failed;
 }
 
-/* Where a rank died, its launcher ends this one too, and it is said elsewhere why. If this process
- * is still there after a moment, the failure is worth a message. */
+/* If a rank died, the launcher ends this one too, and another process reports why. Only if this
+ * process still runs after two seconds is the failure reported here. */
 static int after_a_moment(int failed) {
     if (failed)
         (void)nanosleep(&(struct timespec){.tv_sec = 2}, NULL);

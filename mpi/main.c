@@ -19,8 +19,8 @@ static void finish(int number) {
     _exit((int)finished_with);
 }
 
-/* All is done and written. Ranks of MPICH 4.0 over TCP now and then wait for each other for ever
- * in MPI_Finalize, so it gets a few seconds. */
+/* All output is written. With MPICH 4.0 over TCP, ranks sometimes wait for each other forever in
+ * MPI_Finalize, so it gets a few seconds. */
 static void finalize(int code) {
     enum { FINALIZE_SECONDS = 5 };
     struct sigaction action = {.sa_handler = finish};

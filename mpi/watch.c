@@ -1,6 +1,5 @@
 /*
- * The process beside each rank of corestack-mpi, and the connections between these processes.
- * Paper: none.
+ * The watcher of each rank of corestack-mpi, and the connections between watchers. Paper: none.
  */
 #include "watch.h"
 
@@ -28,22 +27,22 @@
 #include <unistd.h>
 
 enum {
-    TICK = 1000,    /* milliseconds between two signs of life */
+    TICK = 1000,    /* milliseconds between signs of life */
     SILENT = 5,     /* ticks without one, after which a rank counts as lost */
-    STUBBORN = 2,   /* ticks in which the process that computes may still end by itself */
-    PAUSE = 3000,   /* milliseconds: this machine slept, or the job was suspended */
-    ANSWER = 1000,  /* milliseconds that rank 0 has for an answer */
-    ADDRESSES = 8,  /* of a machine */
-    SAYING = 320,   /* bytes of a line */
+    STUBBORN = 2,   /* ticks before the process that computes is killed */
+    PAUSE = 3000,   /* milliseconds between ticks: the machine slept, or the job was suspended */
+    ANSWER = 1000,  /* milliseconds to wait for an answer of rank 0 */
+    ADDRESSES = 8,  /* at most, of a machine */
+    SAYING = 320,   /* bytes of a message for the user */
     LISTENING = 1024
 };
 
-/* Where the process beside rank 0 listens. Goes to all ranks through MPI. */
+/* Where the watcher of rank 0 listens. Sent to all ranks through MPI. */
 typedef struct invitation {
-    uint64_t token; /* of this run: nobody else knows it */
-    int32_t rank;   /* of who reads this */
+    uint64_t token; /* a secret of this run */
+    int32_t rank;   /* of the receiver */
     int32_t size;
-    uint16_t port; /* in the order of the network, as addresses are */
+    uint16_t port; /* in network byte order, as the addresses */
     uint16_t count;
     uint32_t address[ADDRESSES];
 } invitation;
@@ -60,30 +59,30 @@ typedef struct message {
 
 typedef struct peer {
     int socket; /* -1: none */
-    int rank;   /* -1: has not said who it is */
+    int rank;   /* -1: not known yet */
     int silent; /* ticks */
     size_t have;
-    message coming; /* [have bytes] of it */
+    message coming; /* [have] bytes of it have arrived */
     char host[64];
 } peer;
 
-/* In memory that both processes see. */
+/* In memory shared by both processes. */
 typedef struct shared {
     volatile int said;
 } shared;
 
 static volatile sig_atomic_t computing; /* the process that computes */
-static volatile sig_atomic_t asked;     /* to stop, by a signal */
+static volatile sig_atomic_t asked;     /* a signal asked to stop */
 static shared *both;
 static int listener = -1;
 static int from_child = -1;
 static int to_parent = -1;
-static invitation invited; /* size 0: not yet */
+static invitation invited; /* size 0: none yet */
 static char this_host[64] = "?";
-static peer *peers; /* [peer_count]; of a rank other than 0: one, rank 0 */
+static peer *peers; /* [peer_count]; other ranks than 0 have one, rank 0 */
 static int peer_count;
 static struct pollfd *polled;
-static int ending; /* ticks since the process that computes was told to end; 0: it was not */
+static int ending; /* ticks since the process that computes was asked to end; 0: it was not */
 
 static int64_t now_ms(void) {
     struct timespec now;
@@ -91,7 +90,7 @@ static int64_t now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The rank as the launcher has it in the environment; "?" where it says nothing that is known. */
+/* The rank, from the variables of the launcher; "?" if none of them is set. */
 static const char *launched_rank(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                         "SLURM_PROCID"};
@@ -101,13 +100,13 @@ static const char *launched_rank(void) {
     return "?";
 }
 
-/* MPICH's launcher ends the other ranks where one asks for it in the words of PMI, and not where
- * one ends with an exit code; that of Open MPI does so for the exit code. */
+/* Makes the launcher end the other ranks. Open MPI's does so when a rank fails; MPICH's needs a PMI
+ * command. */
 static int end_all(int code) {
     const char *to = getenv("PMI_FD");
     char line[64];
     int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", code);
-    if (to) /* what was said is still on its way through the launcher, which ends itself then */
+    if (to) /* the launcher must forward the message before it ends */
         (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     if (to && write(atoi(to), line, (size_t)length) != length)
         return code;
@@ -128,7 +127,7 @@ static void send_to(peer *p, what kind, const char *line) {
         return;
     (void)snprintf(m.host, sizeof m.host, "%s", this_host);
     (void)snprintf(m.line, sizeof m.line, "%s", line ? line : "");
-    /* What does not fit now is a network that stands still, and counts as silence. */
+    /* If the socket is full, the network is stuck: the message is dropped, as if it were lost. */
     ssize_t sent = send(p->socket, &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0 && (size_t)sent < sizeof m)
         (void)shutdown(p->socket, SHUT_WR);
@@ -139,7 +138,7 @@ static void send_all(what kind) {
         send_to(&peers[i], kind, NULL);
 }
 
-/* A whole message in p->coming? Negative: the connection ended. */
+/* 1: p->coming is complete; 0: not yet; -1: the connection ended. */
 static int receive(peer *p) {
     ssize_t got = recv(p->socket, (unsigned char *)&p->coming + p->have,
                        sizeof p->coming - p->have, MSG_DONTWAIT);
@@ -160,7 +159,7 @@ static void say(const char *line) {
     (void)fprintf(stderr, "corestack-mpi: %s\n", line);
 }
 
-/* Ends the process that computes, which does not say why. */
+/* Ends the process that computes, without a message of its own. */
 static void end_child(void) {
     both->said = 1;
     if (!ending && computing > 0)
@@ -168,8 +167,8 @@ static void end_child(void) {
     ending = ending ? ending : 1;
 }
 
-/* What happened to this rank, said by rank 0 where that can be reached, and by nobody if the run
- * is ended from outside. Waits until rank 0 has it, for the launcher then ends that, too. */
+/* Reports what happened to this rank: through rank 0 if it can be reached, and not at all if the
+ * run was interrupted. Waits for the answer to a failure, because the launcher ends rank 0 soon. */
 static void tell(what kind, const char *line) {
     struct pollfd wait = {.fd = peer_count == 1 ? peers[0].socket : -1, .events = POLLIN};
     if (asked && kind == FAILED)
@@ -201,7 +200,7 @@ static void lost(const peer *p, const char *why) {
 
 /* ---- connections ---- */
 
-/* This process is not that of rank 0: to one of the addresses, if any can be reached. */
+/* Connects to rank 0, by the first of its addresses that answers. */
 static void connect_to_first(void) {
     for (int i = 0; i < invited.count; i++) {
         struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = invited.port};
@@ -258,7 +257,7 @@ static void take_invitation(void) {
     }
 }
 
-/* ---- what peers say ---- */
+/* ---- messages of peers ---- */
 
 static void heed(peer *p) {
     const message *m = &p->coming;
@@ -287,7 +286,7 @@ static void hear(peer *p) {
         return;
     hang_up(p);
     if (p->rank >= 0 && !ending)
-        lost(p, "ended without a word: it was killed, or its machine went down");
+        lost(p, "ended unexpectedly: it was killed, or its machine went down");
 }
 
 static void tick(void) {
@@ -301,7 +300,7 @@ static void tick(void) {
     for (int i = 0; i < peer_count; i++) {
         peer *p = &peers[i];
         p->silent = slept ? 0 : p->silent + 1;
-        /* All see that rank 0 is lost; where rank 0 still lives, it is to speak first. */
+        /* Other ranks wait one tick longer, so that rank 0 reports first if it is alive. */
         if (p->socket < 0 || p->silent <= SILENT + (invited.rank > 0 ? 1 : 0))
             continue;
         hang_up(p);
@@ -325,13 +324,13 @@ static void wake(int number) {
 static void stopped(int number) {
     char line[SAYING];
     (void)snprintf(line, sizeof line,
-                   "rank %s on %s was stopped by signal %d; all ranks wait until it goes on (kill "
-                   "-CONT %d)",
+                   "rank %s on %s was stopped by signal %d; the other ranks wait until it "
+                   "continues (kill -CONT %d)",
                    launched_rank(), this_host, number, (int)computing);
     tell(SAYS, line);
 }
 
-/* The exit code of a process that has ended; what it cannot say itself is said here. */
+/* The exit code of a process that has ended. Reports a signal that ended it. */
 static int code_of(int status) {
     char line[SAYING];
     if (WIFEXITED(status))
@@ -391,7 +390,7 @@ static int watch(const sigset_t *mask) {
     }
 }
 
-/* A socket on any port, of use if this turns out to be rank 0. One connection for each rank. */
+/* Listens on any port, in case this is rank 0. Allows one connection per rank. */
 static void listen_anywhere(void) {
     struct rlimit files;
     listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -454,7 +453,7 @@ static void invite(invitation *to) {
         getifaddrs(&all) != 0)
         return;
     to->port = at.sin_port;
-    for (int loopback = 0; loopback < 2; loopback++) { /* the last choice */
+    for (int loopback = 0; loopback < 2; loopback++) { /* loopback addresses last */
         for (const struct ifaddrs *one = all; one && to->count < ADDRESSES; one = one->ifa_next) {
             bool here = (one->ifa_flags & IFF_LOOPBACK) != 0;
             if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || here != (loopback == 1))

@@ -1,23 +1,22 @@
 /*
- * What stays awake beside a rank that computes: a process of its own that waits for it, and a
- * connection from that of every rank to that of rank 0, over which they show that they live. So a
- * rank that was killed or stopped, and a machine that went down, are named although the rank itself
- * can no longer speak and the others wait for it.
+ * The watcher of a rank: a second process that waits for the one that computes. The watcher of
+ * every rank is connected to that of rank 0, and both send signs of life. So ranks that were killed
+ * or suspended and machines that went down are reported, although the rank cannot report anything
+ * and the others wait for it. Paper: none.
  */
 #ifndef CST_MPI_WATCH_H
 #define CST_MPI_WATCH_H
 
 #include <stdbool.h>
 
-/* Splits this process in two. Returns in the one that computes; the other ends with its exit code.
- */
+/* Forks. Returns in the process that computes; the watcher exits with that one's exit code. */
 void watch_begin(void);
 
-/* Connects the ranks: a collective call, after MPI_Init. Ranks that cannot reach each other outside
- * MPI, behind a firewall for example, go on without. */
+/* Connects the watchers: a collective call, after MPI_Init. Watchers that cannot reach each other
+ * outside MPI, for example because of a firewall, stay unconnected. */
 void watch_connect(void);
 
-/* Whether somebody has already said why this rank is ended. */
+/* Whether the watcher has already reported why this rank ends. */
 bool watch_said(void);
 
 #endif

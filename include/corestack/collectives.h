@@ -49,8 +49,8 @@ typedef struct cst_collectives {
  * library and the machine's instruction set across ranks, takes the least memory limit of all
  * ranks, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO
  * if communication fails. Predictions of pools stay on disk, and each rank reads the rows that it
- * needs: files must be readable by every rank under the same names, unless ranks have rows of their
- * own (cst_pool_config.own_rows). */
+ * needs: files must be readable by every rank under the same names, except with
+ * cst_pool_config.own_rows. */
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 
@@ -75,24 +75,23 @@ CST_API cst_status cst_context_broadcast(cst_context *context, void *bytes, size
 /* What this rank has sent so far, and how many rounds of communication there were. */
 CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds);
 
-/* Bytes of predictions that this rank has fetched so far from ranks with rows of their own
+/* Returns how many bytes of predictions this rank has fetched so far from other ranks
  * (cst_pool_config.own_rows). */
 CST_API uint64_t cst_context_fetched(const cst_context *context);
 
-/* The same as cst_context_traffic for one stage of the work, by the name that progress callbacks
- * are told, with the time it took. Stages of the fits of a nested evaluation are part of that.
- * "other" is what belongs to no stage. */
+/* Communication and time of one stage, named as for progress callbacks. Stages of the fits inside a
+ * nested evaluation count as nested evaluation. "other" is work that belongs to no stage. */
 typedef struct cst_stage_traffic {
     const char *stage; /* valid until the collectives are set again */
-    uint64_t sent;     /* bytes that this rank gave to the functions above */
+    uint64_t sent;     /* bytes that this rank passed to the collectives */
     uint64_t received; /* bytes that it got from them */
-    uint64_t rounds;   /* calls of these functions: the same on every rank */
-    double seconds;    /* in all */
-    double waiting;    /* of these: in these functions */
+    uint64_t rounds;   /* calls of collectives: the same on every rank */
+    double seconds;    /* total */
+    double waiting;    /* of these, in collectives */
 } cst_stage_traffic;
 
-/* Returns how many stages there were so far, and fills in the first ones, in order, up to
- * `capacity`. 0 without collectives. out: NULL for the number alone. */
+/* Returns the number of stages so far, and fills in the first ones, in order, up to `capacity`. 0
+ * without collectives. out: NULL to get the number only. */
 CST_API int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity);
 
 #ifdef __cplusplus

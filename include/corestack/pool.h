@@ -70,13 +70,12 @@ typedef struct cst_pool_config {
     int unlabelled;                 /* non-zero: rows of a classification may lack their label (-1
                                        in an array, an empty cell in a table): cst_pool_labels has
                                        -1 there. For cst_online only */
-    int own_rows; /* non-zero: each rank (corestack/collectives.h) has rows of its own in files that
-                     the others need not be able to read. The pool is the concatenation of all
-                     ranks' rows in the order of ranks. Everything else must be the same on all
-                     ranks: members, classes, task and which columns there are. Ranks fetch
-                     predictions from each other over TCP until the pool is freed: call
-                     cst_context_agree before. Classification and regression. Without ranks it has
-                     no effect */
+    int own_rows; /* non-zero: each rank (corestack/collectives.h) has its own rows, in files that
+                     the others need not be able to read. The pool has the rows of all ranks, in
+                     the order of ranks. Members, classes, task and kinds of columns must be the
+                     same on all ranks. Ranks fetch predictions from each other over TCP until the
+                     pool is freed: call cst_context_agree before that. Classification and
+                     regression only. Without ranks it has no effect */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -166,7 +165,8 @@ typedef struct cst_pool_arrays {
     int missing;                /* non-zero: members may lack predictions (cst_pool_present) */
     const char *const *domains; /* [rows] name of each row's domain, copied; NULL (or "") for a row
                                    without one; or NULL */
-    int own_rows; /* non-zero: rows of this rank, which may have none; as in cst_pool_config */
+    int own_rows; /* non-zero: these are the rows of this rank, which may have none; as in
+                     cst_pool_config */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -203,8 +203,8 @@ CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
 /* Returns path `index` of the files that the pool names, over all splits: labels, annotations, ids,
  * folds, groups, weights and predictions, then training counts; NULL beyond. An array of an archive
- * is "a.npz#name", likewise a tensor; a folder of cases is the folder, but of files in parts every
- * part is a file. The manifest is not included. Borrowed. */
+ * is "a.npz#name", likewise a tensor; a folder of cases is the folder. Of files in parts, every
+ * part is listed. The manifest is not included. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 /* Returns 1 if a file of this name (without a path), placed in the folder that the pool was opened

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # scikit-learn and Dask are imported when what needs them is asked for, and need not be there otherwise.
+        # scikit-learn and Dask are optional: they are imported when first used.
         if name == "dask":
             try:
                 return import_module(".dask", __name__)

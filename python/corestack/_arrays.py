@@ -79,8 +79,8 @@ def _numbers(array: Any, name: str) -> Array:
 def members(
     preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes", empty: bool = False
 ) -> tuple[list[str], list[Array]]:
-    """Names and matrices of what the user calls predictions; columns: what those of a member are; empty: whether there may be
-    no rows."""
+    """Names and matrices of the predictions that the user passes. columns: the word for a member's columns. empty: whether
+    there may be no rows."""
     if isinstance(preds, Mapping):
         if names is not None:
             raise ArgumentError("names: remove it; predictions is a mapping, whose keys are the names")
@@ -288,8 +288,8 @@ def texts(values: Sequence[str], what: str) -> Any:
 class Arrays:
     """A cst_pool_arrays and everything it points to, which it keeps alive.
 
-    own: where predictions are rows of one rank, these rows among those of all ranks, and how many all have. What stands
-    beside them (y, folds, ...) has the rows of all.
+    own: with ranks, the slice of this rank's rows among those of all ranks, and the number of all rows. y, folds and the
+    like then have the rows of all ranks.
     """
 
     def __init__(

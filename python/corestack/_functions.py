@@ -83,12 +83,12 @@ def fit(
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
 
-    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD: its processes work together and all get the same result, the one that
-    a single process would get (docs/clusters.md). Each gives the same arguments; arrays have the rows of this process, and
-    the rows of all are taken in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
+    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD. Its processes work together, and all get the result that a single
+    process would get (docs/clusters.md). Each passes its own rows of the arrays, and otherwise the same arguments. The rows
+    are used in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
 
     checkpoint: a folder for finished folds and stages. If the fit is stopped or killed, the same call with the same folder
-    goes on where it stopped and returns the same stack. They are removed when the fit returns (docs/reliability.md).
+    continues where it stopped and returns the same stack. They are removed when the fit returns (docs/reliability.md).
 
     What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """
@@ -126,7 +126,7 @@ def fit(
 
 
 def warn_of_findings(stack: Stack, stacklevel: int) -> None:
-    """Warns of what the checks of the data found in a fit."""
+    """Warn of what the checks of the data found in a fit."""
     said = stack.report.get("notices") or []
     for finding in stack.report.get("findings") or []:
         if finding["text"] in said:

@@ -1,5 +1,5 @@
-"""What no output may be: a file that is read for it, a name in a folder of cases that is, or a further member of a folder.
-And outputs of several ranks."""
+"""Checks of outputs: none may be a file that is read for it, a name in a folder of cases that is, or a further member of a
+folder. And outputs of several ranks."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +21,7 @@ _CONTAINER = re.compile(r"(.*?\.(?:safetensors|npz))[#:]", re.S)
 
 @contextlib.contextmanager
 def written_once(s: Session, path: Optional[Path]) -> Iterator[Optional[Path]]:
-    """The path on rank 0; on others that of a file that is thrown away. None where there is none."""
+    """The path on rank 0; on other ranks the path of a temporary file. None if path is None."""
     if path is None or s.ranks is None or s.ranks.comm.rank == 0:
         yield path
         return

@@ -54,8 +54,8 @@ def open_pool(
 
 
 def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, dict[str, Any], Optional[tuple[slice, int]]]:
-    """What was given, of a session without ranks. Of one with ranks that each gave their rows: predictions as they are,
-    what stands beside them with the rows of all ranks, and where among these this rank's are and how many there are."""
+    """Predictions, columns (y, folds, ...), and `own` of Arrays. With ranks, predictions keep the rows of this rank, and
+    columns get the rows of all ranks. Without ranks, everything is returned as it was passed."""
     if s.ranks is None:
         return preds, per_row, None
     own = {name: _rows(value, name) for name, value in per_row.items()}
@@ -75,7 +75,7 @@ def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, 
 
 
 def _length(preds: Any) -> int:
-    """Rows of predictions that are arrays."""
+    """The number of rows of predictions that are arrays."""
     if isinstance(preds, (Mapping, list)):
         arrays = list(preds.values()) if isinstance(preds, Mapping) else preds
         return len(arrays[0]) if arrays and arrays[0].ndim else 0
@@ -83,7 +83,7 @@ def _length(preds: Any) -> int:
 
 
 def _rows(value: Any, what: str) -> Any:
-    """What a rank gives as an array, or None."""
+    """The rows of a rank as an array, or None."""
     if _frames.is_indexed(value):
         raise ArgumentError(f"{what}: data frames and series are not supported with comm; give arrays (.to_numpy())")
     return None if value is None else as_array(_arrays.loaded(value, what), what)

@@ -1,4 +1,4 @@
-"""Several processes that work together: a communicator of mpi4py as the library's ranks, and arrays whose rows they share."""
+"""Several processes: a communicator of mpi4py as the library's collectives, and columns gathered from all ranks."""
 from __future__ import annotations
 
 import ctypes
@@ -30,9 +30,9 @@ def _bytes_at(address: int, count: int) -> npt.NDArray[np.uint8]:
 
 
 class Ranks:
-    """The collectives of a communicator, for a session. `comm` is one of mpi4py, or anything with its `rank`, `size`,
-    `allgather` and `Bcast`; `Allgatherv`, `send` and `recv`, and `Barrier` are used where they are there. Every rank makes the
-    same calls."""
+    """The collectives of a communicator, for a session. `comm` is a communicator of mpi4py, or an object with its `rank`,
+    `size`, `allgather` and `Bcast`. `Allgatherv`, `send` with `recv`, and `Barrier` are used if it has them. Every rank makes
+    the same calls."""
 
     def __init__(self, comm: Any) -> None:
         for name in ("rank", "size", "allgather", "Bcast"):
@@ -55,7 +55,7 @@ class Ranks:
         )
 
     def _told(self, collective: Callable[..., None]) -> Callable[..., int]:
-        """A callback that keeps what the collective raises; the library then ends its call."""
+        """A callback that keeps an exception of the collective, and returns a failure to the library."""
 
         def call(_user: object, *arguments: Any) -> int:
             try:
@@ -86,7 +86,7 @@ class Ranks:
     def _allreduce(self, address: int, count: Any, capacity: int, merge: Any, user: int) -> None:
         if self.comm.size <= _FEW or not (hasattr(self.comm, "send") and hasattr(self.comm, "recv")):
             parts = self.comm.allgather(_bytes_at(address, count[0]).tobytes())
-            room = max(capacity, sum(map(len, parts)))  # a rank that failed has little itself
+            room = max(capacity, sum(map(len, parts)))  # a rank that failed has a small buffer
             merged = np.empty(room, np.uint8)
             have = len(parts[0])
             merged[:have] = np.frombuffer(parts[0], np.uint8)
@@ -126,16 +126,16 @@ class Ranks:
             self.comm.Bcast(array[first : first + _PIECE], root=root)
 
     def place_of(self, rows: int) -> tuple[slice, int]:
-        """Where this rank's rows are among those of all ranks, and how many all have."""
+        """The slice of this rank's rows among those of all ranks, and the number of all rows."""
         ends = np.cumsum(self.comm.allgather(rows))
         last = int(ends[self.comm.rank])
         return slice(last - rows, last), int(ends[-1])
 
     def column_of_all(self, column: Any) -> Any:
-        """Labels, folds and the like of every rank; None where there are none."""
+        """A column (labels, folds, ...) of all ranks; None if there is none."""
         parts = self.comm.allgather(None if column is None else np.asarray(column))
         if any(part is None for part in parts):
             if any(part is not None for part in parts):
-                raise ArgumentError("comm: some ranks give a column (labels, folds, ...) that others do not give")
+                raise ArgumentError("comm: some ranks pass a column (labels, folds, ...) that others do not pass")
             return None
         return np.concatenate(parts)

@@ -196,7 +196,7 @@ class Session:
             self.keep_error(error)
 
     def tell(self, message: bytes) -> None:
-        """Logs what is no part of a report; nothing where it is empty."""
+        """Log a message that is not part of a report, unless it is empty."""
         if message:
             self.run(logger.log, logging.WARNING, "%s", message.decode("utf-8", "replace"))
 
@@ -223,11 +223,11 @@ class Session:
         return status
 
     def end_together(self) -> None:
-        """After a step in which a rank may have failed by itself: raises where another rank failed."""
+        """Raise on every rank if one of them has failed. Called after steps in which a single rank may fail."""
         self.check(self._agree(0))
 
     def same(self, **arguments: Any) -> None:
-        """Raises, on every rank, where the ranks were given other arguments. Without ranks it does nothing."""
+        """Raise on every rank if their arguments differ. Does nothing without ranks."""
         if self.ranks is not None:
             told = ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value is not None)
             self.check(c.lib.cst_context_same(self.context, b"the arguments", told.encode()))

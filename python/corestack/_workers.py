@@ -1,4 +1,4 @@
-"""Ranks in the workers of Dask: what they send each other goes over the connections that workers have among themselves."""
+"""Ranks in the workers of Dask. Their messages use the connections between workers."""
 from __future__ import annotations
 
 import asyncio
@@ -21,19 +21,19 @@ from ._stack import Stack
 
 Bytes = npt.NDArray[np.uint8]
 WAITING, RUNNING, ENDED = range(3)
-_FEW = 4  # ranks of which each sends to all others
-_LEFT = 60  # seconds after which what a client has left behind is removed
-_HELD = 1 << 27  # bytes that a rank keeps for others that have not come for them, before it waits for these
+_FEW = 4  # up to this many ranks, each sends to all others
+_LEFT = 60  # seconds after which the messages of a lost client are removed
+_HELD = 1 << 27  # bytes of waiting messages beyond which a rank waits for the receivers
 
 
 class Stopped(FileError):
-    """This rank ended since another one failed, ended or was stopped; the text says which. lost: a worker that is gone."""
+    """This rank ended because another one failed, ended or was stopped; the text names it. lost: a worker that is gone."""
 
     lost: Optional[str] = None
 
 
 class Failure:
-    """What a rank failed of, as it comes to the client."""
+    """The failure of a rank, as sent to the client."""
 
     def __init__(self, rank: int, error: BaseException) -> None:
         try:
@@ -54,7 +54,7 @@ class Failure:
 
 
 def gone(rank: int, host: str, address: str) -> str:
-    """Says that a worker is no longer there."""
+    """The message for a lost worker."""
     return (
         f"rank {rank} on {host} ended or cannot be reached (worker {address}); if nobody killed the worker, it ran out of memory "
         "or the network failed: see its log"
@@ -62,15 +62,15 @@ def gone(rank: int, host: str, address: str) -> str:
 
 
 class Post:
-    """The messages of one rank to others, on the event loop of its worker. They wait here until the others come for them,
-    so that a rank that waits for another one notices when its worker ends."""
+    """The messages of one rank to others, on the event loop of its worker. They wait here until the others fetch them, so that
+    a waiting rank notices when the worker of the sender ends."""
 
     def __init__(self, job: str, worker: Any) -> None:
         self.name = f"corestack-{job}"
         self.worker = worker
         self.phase = WAITING  # of the rank
-        self.messages = 0  # that it has taken
-        self.over: Optional[str] = None  # why ranks end
+        self.messages = 0  # received so far
+        self.over: Optional[str] = None  # why the ranks must end
         self._places: dict[tuple[int, int], asyncio.Future[Any]] = {}  # by rank and number
         self._held = 0
         self._taken = asyncio.Event()
@@ -83,7 +83,7 @@ class Post:
         return self._places[to, number]
 
     async def give(self, to: int, number: int) -> dict[str, Any]:
-        """What this rank has for another one, once it is there: the handler that others call."""
+        """Give another rank its message, once it exists: the handler that others call."""
         arrays = None
         if self.over is None or self._place(to, number).done():
             arrays = await self._place(to, number)
@@ -95,7 +95,7 @@ class Post:
         return {"arrays": [to_serialize(array) for array in arrays]}
 
     async def put(self, to: int, number: int, arrays: Sequence[Bytes], wait: bool) -> None:
-        """Keeps arrays for another rank. wait: until there is room."""
+        """Keep arrays for another rank. wait: until there is room."""
         while wait and self._held > _HELD and self.over is None:
             self._taken.clear()
             await self._taken.wait()
@@ -105,8 +105,8 @@ class Post:
         self._place(to, number).set_result(tuple(arrays))
 
     async def take(self, wanted: Sequence[tuple[str, int, str]], rank: int) -> list[list[Bytes]]:
-        """What other ranks have for this one, `rank`. wanted: address and number of the message, and what is said where
-        that rank is gone."""
+        """Fetch the messages of other ranks for this one, `rank`. wanted: address and number of each message, and the error if
+        that rank is lost."""
         if self.over is not None:
             raise Stopped(self.over)
         asking = asyncio.gather(*[self._ask(address, rank, number, missing) for address, number, missing in wanted])
@@ -133,7 +133,7 @@ class Post:
         return list(reply["arrays"])
 
     def close(self, why: str) -> None:
-        """Ends this rank, and those that wait for it."""
+        """End this rank, and those that wait for it."""
         self.over = self.over or why
         for place in self._places.values():
             if not place.done():
@@ -143,7 +143,7 @@ class Post:
             self._closing.set_result(None)
 
     def ended(self, *_progress: object) -> bool:
-        """Progress of the fit: raises where it is to end."""
+        """The progress function of the fit: raises if it must end."""
         if self.over is not None:
             raise Stopped(self.over)
         return False
@@ -153,7 +153,7 @@ _POSTS: dict[tuple[str, str], Post] = {}  # by job and worker
 
 
 def open_post(job: str, client_version: str, dask_worker: Any) -> tuple[str, int, int]:
-    """Runs on the event loop of a worker before a fit: the name of its host, its threads, and its memory limit (0: none)."""
+    """Prepare a worker, on its event loop. Returns the name of its host, its threads, and its memory limit (0: none)."""
     host = platform.node()
     if client_version != version:
         raise MismatchError(
@@ -166,11 +166,11 @@ def open_post(job: str, client_version: str, dask_worker: Any) -> tuple[str, int
 
 
 def is_free() -> None:
-    """The task of a worker that has a thread for its rank."""
+    """A task that shows that the worker has a free thread for its rank."""
 
 
 def phase_of(job: str, dask_worker: Any) -> int:
-    """Of the rank of a worker."""
+    """The phase of the rank on a worker."""
     post = _POSTS.get((job, dask_worker.address))
     return ENDED if post is None else post.phase
 
@@ -207,7 +207,7 @@ def _pickled(value: Any) -> Bytes:
 
 
 class Communicator:
-    """What corestack.fit takes as `comm`, in the thread of a rank."""
+    """The `comm` of corestack.fit, in the thread of a rank."""
 
     def __init__(self, post: Post, rank: int, addresses: Sequence[str], hosts: Sequence[str]) -> None:
         self.rank = rank
@@ -221,7 +221,7 @@ class Communicator:
     def _pass(
         self, arrays: Sequence[Bytes], to: Sequence[int] = (), sources: Sequence[int] = (), wait: bool = False
     ) -> list[list[Bytes]]:
-        """Gives arrays to some ranks, and takes those of others."""
+        """Send arrays to some ranks, and receive those of others."""
 
         async def hop() -> list[list[Bytes]]:
             for rank in to:
@@ -238,7 +238,7 @@ class Communicator:
         return found
 
     def allgather(self, value: Any) -> list[Any]:
-        """The values of all ranks: in one round of few ranks, else in as many as their number has binary digits."""
+        """The values of all ranks: in one round for few ranks, else in log2(ranks) rounds."""
         parts = [_pickled(value)]  # of this rank and those after it
         if self.size <= _FEW:
             others = [(self.rank + step) % self.size for step in range(1, self.size)]
@@ -250,7 +250,7 @@ class Communicator:
         return [pickle.loads(parts[(rank - self.rank) % self.size].data) for rank in range(self.size)]
 
     def Bcast(self, array: npt.NDArray[Any], root: int = 0) -> None:
-        """The array of one rank to all, along a binomial tree."""
+        """Send the array of one rank to all, along a binomial tree."""
         to = array.reshape(-1).view(np.uint8)
         place, step = (self.rank - root) % self.size, 1
         while step < self.size and place % (2 * step) == 0:
@@ -282,7 +282,7 @@ def run_rank(
     per_row: dict[str, Any],
     arguments: dict[str, Any],
 ) -> Union[Stack, Failure, None]:
-    """The task of one worker. Rank 0 has the stack."""
+    """The task of one worker. Rank 0 returns the stack."""
     worker = get_worker()
     post = _POSTS.get((job, worker.address))
     if post is None:

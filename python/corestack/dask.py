@@ -1,4 +1,4 @@
-"""Fits and predictions where the data are, in the workers of Dask: a rank of the library in each (docs/clusters.md).
+"""Fit and predict in the workers of a Dask cluster, with one rank of the library in each (docs/clusters.md).
 
 >>> client = distributed.Client("tcp://scheduler:8786")
 >>> stack = corestack.dask.fit(client, {"a": a, "b": b}, y)        # Dask arrays (rows, classes), and labels
@@ -34,10 +34,10 @@ except ImportError as error:
 
 __all__ = ["fit", "predict"]
 
-_SECONDS = 0.5  # between looks at the workers
+_SECONDS = 0.5  # between checks of the workers
 _ANSWER = 2.0  # seconds that a worker has to answer
-_ENDING = 8.0  # seconds that ranks have to end after a failure
-_LEAST_MEMORY = 64 << 20  # of a session
+_ENDING = 8.0  # seconds for ranks to end after a failure
+_LEAST_MEMORY = 64 << 20  # that the library accepts
 
 
 def fit(
@@ -55,13 +55,13 @@ def fit(
     memory: Memory = None,
     **arguments: Any,
 ) -> Stack:
-    """Fit a stack in the workers of a Dask cluster, a rank in each: the stack that :func:`corestack.fit` returns for the
-    same arrays.
+    """Fit a stack in the workers of a Dask cluster. The result is the stack that :func:`corestack.fit` returns for the same
+    arrays.
 
     client: a distributed.Client. preds: a dict (by name) or list of Dask arrays (rows, classes), one Dask array (members,
     rows, classes), or the path of a pool that all workers can read. y, folds, groups, sample_weight, domains: Dask arrays or
-    NumPy arrays. Rows may be in chunks of any size; each worker takes chunks that follow each other, about as many rows as
-    the others. workers: addresses of the workers; by default all that the cluster has now.
+    NumPy arrays. Chunks may have any size; each worker takes contiguous rows, about as many as the others. workers: addresses
+    of the workers; by default all that the cluster has now.
     start_timeout: seconds to wait for workers that are busy with other tasks.
     threads, memory: of each rank; by default the threads of its worker, and a quarter of the worker's memory limit.
     Other arguments and options are those of :func:`corestack.fit`.
@@ -98,7 +98,7 @@ def predict(
     """Return what :meth:`Stack.predict` returns for the same arrays, as a Dask array that is computed block by block.
 
     client: the distributed.Client that will compute it; its workers get the stack now. preds: a dict or list of Dask arrays,
-    of the kept members at least. domains: a Dask array. guard: "warn" or "off"; "warn" looks at each block by itself.
+    at least of the kept members. domains: a Dask array. guard: "warn" or "off"; "warn" tests each block separately.
     """
     if guard not in ("warn", "off"):
         raise ArgumentError(f"guard: is {guard!r}; it must be 'warn' or 'off' (a correction would depend on the blocks)")
@@ -111,7 +111,7 @@ def predict(
         absent = next(name for name in stack.kept if name not in members)
         raise MismatchError(f"predictions: member '{absent}' is missing; the stack needs {', '.join(stack.kept)}")
     if not kept:
-        raise MismatchError(f"predictions: none of the members {', '.join(stack.kept)} is there")
+        raise MismatchError(f"predictions: none of the members {', '.join(stack.kept)} is given")
     arrays = [_columns_together(_dask_array(members[name], name), name) for name in kept]
     arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
     per_row = [] if domains is None else [_dask_array(domains, "domains")[:, None]]
@@ -163,7 +163,7 @@ def _columns_together(array: Any, what: str) -> Any:
 
 
 def _members(preds: Any) -> Any:
-    """A dict or list of what was given for each member."""
+    """The predictions as a dict or list with one entry per member."""
     if isinstance(preds, da.Array):
         if preds.ndim != 3:
             raise MismatchError(f"predictions: has shape {preds.shape}; a single array must be (members, rows, classes)")
@@ -176,7 +176,7 @@ def _members(preds: Any) -> Any:
 
 
 class _Rows:
-    """What a fit is given for each row, and how it is divided among ranks."""
+    """The arrays of a fit, and how their rows are divided among ranks."""
 
     def __init__(self, preds: Any, per_row: dict[str, Any]) -> None:
         self.names: Optional[list[str]] = None  # of members by name
@@ -185,7 +185,7 @@ class _Rows:
         self._members: list[Any] = []
         if self.files is not None:
             if any(_is_dask(value) for value in per_row.values()):
-                raise ArgumentError("y: Dask arrays go with predictions in Dask arrays; give the path of a file")
+                raise ArgumentError("y: Dask arrays need predictions in Dask arrays; give the path of a file")
             return
         members = _members(preds)
         if isinstance(members, Mapping):
@@ -208,7 +208,7 @@ class _Rows:
 
     @staticmethod
     def _column(value: Any, name: str) -> Any:
-        """Labels and the like: a Dask array, or a NumPy array as it is."""
+        """A column such as labels: a Dask array or a NumPy array."""
         if _is_dask(value):
             return _dask_array(value, name)
         found = np.asarray(_arrays.loaded(value, name))
@@ -217,8 +217,8 @@ class _Rows:
         return found
 
     def bounds(self, ranks: int) -> Optional[list[int]]:
-        """First rows of the ranks, and the number of rows: where chunks of the first member end, if that is about as many
-        rows for each. None for files."""
+        """First rows of the ranks, and the number of rows. Ranks begin at chunks of the first member if that gives each about
+        the same number of rows. None for files."""
         if self.files is not None:
             return None
         rows = int(self._members[0].shape[0])
@@ -232,7 +232,7 @@ class _Rows:
         return [*found, rows]
 
     def part(self, rank: int, bounds: Optional[list[int]]) -> list[Any]:
-        """The rows of a rank: the members, then what is beside them."""
+        """The rows of a rank: the members, then the columns."""
         if bounds is None:
             return list(self._per_row.values())
         own = slice(bounds[rank], bounds[rank + 1])
@@ -261,7 +261,7 @@ def _addresses(client: Any, workers: Optional[Sequence[str]]) -> list[str]:
 
 
 class _Cluster:
-    """A fit on workers: the tasks of the ranks, each on its own worker, and what becomes of them."""
+    """A fit on workers: starts the tasks of the ranks, one per worker, and watches them."""
 
     def __init__(self, client: Any, addresses: list[str], start_timeout: float) -> None:
         self.client = client
@@ -271,7 +271,7 @@ class _Cluster:
         self._hosts: list[str] = []
         self._about: list[tuple[str, int, int]] = []
         self._running: list[Any] = []  # tasks of ranks that have not ended
-        self._lost: set[str] = set()  # workers that others no longer reach
+        self._lost: set[str] = set()  # workers that others cannot reach
 
     def _submit(self, rank: int, function: Any, *arguments: Any) -> Any:
         return self.client.submit(
@@ -280,12 +280,12 @@ class _Cluster:
         )  # fmt: skip
 
     def _there(self) -> list[str]:
-        """Workers of the fit that are there."""
+        """Workers of the fit that are alive."""
         known = self.client.nthreads()
         return [address for address in self.addresses if address in known and address not in self._lost]
 
     def _gone(self) -> Optional[str]:
-        """Says which worker is no longer there, or None."""
+        """A message that names a lost worker, or None."""
         there = set(self._there())
         for rank, address in enumerate(self.addresses):
             if address not in there:
@@ -293,7 +293,7 @@ class _Cluster:
         return None
 
     def _done(self, futures: Sequence[Any]) -> Iterator[Optional[Any]]:
-        """The futures as they end, and None from time to time. Raises where a worker goes."""
+        """The futures as they end, and None from time to time. Raises if a worker is lost."""
         ended: "queue.Queue[Any]" = queue.Queue()
         for future in futures:
             future.add_done_callback(ended.put)
@@ -318,7 +318,7 @@ class _Cluster:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
-        """What messages of the ranks need, on each worker; in the end nothing of the fit is left there."""
+        """Set up the messages of the ranks on each worker, and remove everything in the end."""
         why = "stopped on request"
         try:
             try:
@@ -343,14 +343,14 @@ class _Cluster:
                 with contextlib.suppress(OSError):  # of the scheduler
                     gone = self._gone()
             why = str(error) if gone is None else gone
-            if gone is not None:  # and that is why
+            if gone is not None:  # the cause of the error
                 raise FileError(gone) from error
             raise
         finally:
             self._end(why)
 
     def _end(self, why: str) -> None:
-        """Ends what still runs, and removes what the fit left on workers."""
+        """End running tasks, and remove what the fit left on workers."""
         running, self._running = self._running, []
         try:
             pending = [future for future in running if future.status == "pending"]
@@ -360,11 +360,11 @@ class _Cluster:
                 self._wait_for_the_end()
             if self._tell(_workers.remove_post) is None:
                 self._tell(_workers.remove_post)
-        except (OSError, RuntimeError):  # the scheduler is gone; what has happened is told
+        except (OSError, RuntimeError):  # the scheduler is gone; the first error is reported
             pass
 
     def _wait_for_the_end(self) -> None:
-        """Until the ranks have ended, on workers that are there."""
+        """Wait until the ranks on live workers have ended."""
         deadline = time.monotonic() + _ENDING
         while time.monotonic() < deadline:
             phases = self._tell(_workers.phase_of)
@@ -373,8 +373,8 @@ class _Cluster:
             time.sleep(0.05)
 
     def _tell(self, function: Any, *arguments: Any) -> Optional[dict[str, Any]]:
-        """What a function of our posts returns on each worker that is there. None where one does not answer: it ended, and
-        the scheduler does not know yet; the others have run the function."""
+        """Run a function of _workers on every live worker, and return the results. None if a worker does not answer: it ended,
+        and the scheduler does not know yet. The others have run the function."""
         there = self._there()
         if not there:
             return {}
@@ -390,7 +390,7 @@ class _Cluster:
         return found
 
     def placed(self, parts: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """The rows of each rank as results that are on its worker, or as they are."""
+        """The rows of each rank, computed on its worker."""
         local, futures = [], []
         for address, values in zip(self.addresses, parts):
             found = list(values)
@@ -410,7 +410,7 @@ class _Cluster:
         return local
 
     def run(self, rows: _Rows, local: Sequence[list[Any]], arguments: dict[str, Any]) -> list[Any]:
-        """What the ranks come to. Raises what one of them failed of."""
+        """Run the ranks and return their results. Raises the failure of a rank."""
         columns = ("y", "folds", "groups", "sample_weight", "domains")
         futures = []
         for rank, values in enumerate(local):
@@ -430,7 +430,7 @@ class _Cluster:
         return [future.result() for future in futures]
 
     def _failures(self, futures: Sequence[Any]) -> list["_workers.Failure"]:
-        """What ranks failed of, after the first of which the others are ended; none where all came to their end."""
+        """The failures of ranks, or an empty list. After the first failure the other ranks are ended."""
         failures: list[_workers.Failure] = []
         waiting, deadline = True, time.monotonic() + self.start_timeout
         try:
@@ -458,7 +458,7 @@ class _Cluster:
         return failures
 
     def _unfinished(self, future: Any) -> BaseException:
-        """Why a task did not come to its end: it failed, or the rows that it needs went with a worker."""
+        """Why a task did not finish: it failed, or a worker with its rows was lost."""
         gone = self._gone()
         if gone is not None:
             return FileError(gone)
@@ -468,7 +468,7 @@ class _Cluster:
         return Error(f"the task {future.key} was cancelled; did another program restart the cluster?")
 
     def _origin(self, failures: Sequence["_workers.Failure"]) -> BaseException:
-        """The failure that the others come from, as an error that names its rank unless it is that of all."""
+        """The failure that caused the others, as an error that names its rank, unless all ranks failed alike."""
         own = sorted((failure for failure in failures if not failure.told), key=lambda failure: failure.rank)
         if not own:
             error = failures[0].error
@@ -483,7 +483,7 @@ class _Cluster:
         return FileError(text) if isinstance(error, OSError) else Error(text)
 
     def _for_rank(self, rank: int, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments with the threads and memory of the rank's worker."""
+        """The arguments, with the threads and memory of the rank's worker as defaults."""
         _, threads, limit = self._about[rank]
         found = dict(arguments)
         if found["threads"] is None:

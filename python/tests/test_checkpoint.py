@@ -37,7 +37,7 @@ class Checkpoints(unittest.TestCase):
             corestack.fit(preds, other, checkpoint=self.parts, **how)
         with self.assertLogs("corestack", "WARNING") as logged:
             again = corestack.fit(preds, y, checkpoint=self.parts, **how)
-        self.assertTrue(any("went on with " in line for line in logged.output), logged.output)
+        self.assertTrue(any("continued with " in line for line in logged.output), logged.output)
         self.assertFalse(os.path.exists(self.parts))
         self.assertEqual(self.model(again), self.model(corestack.fit(preds, y, **how)))
 

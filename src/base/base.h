@@ -58,7 +58,7 @@ CST_PRIVATE_API void cst_mute(cst_context *context, bool on);
 /* What the notices from here on are about ("ridge"): each begins with it. NULL: nothing. */
 void cst_notice_about(cst_context *context, const char *what);
 
-/* Gives a notice again as it was given before, whatever it is about. */
+/* Repeats a notice that was given before. */
 void cst_notice_again(cst_context *context, const char *message);
 
 size_t cst_notice_count(const cst_context *context);

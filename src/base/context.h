@@ -14,7 +14,7 @@
 
 enum { CST_ERROR_CHARS = 2048, CST_SCOPE_CHARS = 128 };
 
-/* What another folder keeps with a context; freed with it. */
+/* State that another folder attaches to a context; freed with it. */
 typedef struct cst_attached {
     void (*release)(cst_context *context, struct cst_attached *attached);
 } cst_attached;
@@ -65,7 +65,7 @@ struct cst_context {
     cst_owner owner;
     cst_ranks ranks;             /* of the root; workers work alone */
     cst_attached *checkpoint;    /* of the root: io/checkpoint.h; NULL: nothing is kept */
-    char scope[CST_SCOPE_CHARS]; /* before the names of what is kept here */
+    char scope[CST_SCOPE_CHARS]; /* prefix of the names of checkpoint parts */
     int cancelling;              /* whether the owner's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void fail_short(cst_pack *pack) {
-    pack->status = cst_fail(pack->context, CST_ERROR_INPUT, "a kept result has too few bytes");
+    pack->status = cst_fail(pack->context, CST_ERROR_INPUT, "a checkpoint part is too short");
 }
 
 void cst_pack_raw(cst_pack *pack, void *bytes, size_t count) {
@@ -26,7 +26,7 @@ void cst_pack_raw(cst_pack *pack, void *bytes, size_t count) {
     pack->left -= count;
 }
 
-/* Room for what is read, which has to be there. */
+/* Allocates room for bytes to read, which must be there. */
 static void *make(cst_pack *pack, size_t count, size_t size) {
     size_t bytes = 0;
     if (!cst_size_mul(count, size, &bytes) || bytes > pack->left) {

@@ -1,7 +1,6 @@
 /*
- * Structures as bytes and back, by one function for both ways: numbers as they are in memory, so
- * that what is read is what was written, bit by bit. For this machine and version only. Paper:
- * none.
+ * Writing structures as bytes and reading them back, by one function for both. Numbers keep their
+ * bits. The bytes are valid on this kind of machine and for this version only. Paper: none.
  */
 #ifndef CST_BASE_PACK_H
 #define CST_BASE_PACK_H
@@ -17,21 +16,21 @@ typedef struct cst_pack {
     cst_status status; /* of the first failure, after which every call does nothing */
 } cst_pack;
 
-/* Writes or reads what it is given. Arrays and texts of an object that is read are NULL before. */
+/* Writes or reads an object. Before reading, its arrays and texts are NULL. */
 typedef void (*cst_pack_fn)(cst_pack *pack, void *object);
 
 void cst_pack_raw(cst_pack *pack, void *bytes, size_t count);
 #define CST_PACK(pack, field) cst_pack_raw((pack), &(field), sizeof(field))
 
-/* An array [count], or NULL; the one that is read is from cst_alloc. Returns it. */
+/* An array [count], or NULL. Returns it, or when reading a new one from cst_alloc. */
 void *cst_pack_array(cst_pack *pack, void *array, size_t count, size_t size);
 #define CST_PACK_ARRAY(pack, array, count)                                                         \
     ((array) = cst_pack_array((pack), (array), (size_t)(count), sizeof *(array)))
 
-/* A text, or NULL. Returns it. */
+/* A text, or NULL. Returns it, or when reading a new one. */
 char *cst_pack_text(cst_pack *pack, char *text);
 
-/* Whether there is a structure at `pointer`; the one that is read is made, zeroed. */
+/* A structure without its contents, or NULL. Returns it, or when reading a new one, zeroed. */
 void *cst_pack_one(cst_pack *pack, void *pointer, size_t size);
 #define CST_PACK_ONE(pack, pointer) ((pointer) = cst_pack_one((pack), (pointer), sizeof *(pointer)))
 

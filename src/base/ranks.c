@@ -24,8 +24,8 @@ typedef struct head {
     int32_t first;  /* ranks that it comes from: first to last */
     int32_t last;
     int32_t failed;  /* of a failure: the lowest rank that failed */
-    int32_t alike;   /* and how many failed with the same text */
-    int32_t follows; /* and 1 where it follows from the failure of another rank */
+    int32_t alike;   /* how many ranks failed with the same text */
+    int32_t follows; /* 1 if it is the consequence of another rank's failure */
     int32_t unused;
     uint64_t exchanges; /* so far */
     uint64_t what;      /* of what size: must be the same on every rank */
@@ -35,8 +35,8 @@ typedef struct head {
 enum { HOST_BYTES = 256, MESSAGE_BYTES = HOST_BYTES + CST_ERROR_CHARS };
 static const size_t LEAST = sizeof(head) + MESSAGE_BYTES;
 
-/* Up to so many bytes in all are sent with the head, and of many arrays; more follow in rounds of
- * their own. */
+/* Up to this many bytes are sent with the head, for few and for many arrays; more follow in
+ * separate rounds. */
 static const size_t SMALL = (size_t)1 << 16;
 static const size_t SMALL_OF_MANY = (size_t)1 << 22;
 
@@ -48,11 +48,11 @@ void cst_ranks_alone(cst_context *context, bool on) {
     context->ranks.alone += on ? 1 : -1;
 }
 
-/* A pass takes about 1 ns for a number, and an exchange some 20 us on one machine and 1 ms between
+/* A pass takes about 1 ns per number; an exchange takes about 20 us on one machine and 1 ms between
  * two. */
 bool cst_ranks_worth(const cst_context *context, double numbers) {
     const double seconds_of_one = 1e-9;
-    const double least = 1 << 20; /* numbers: other passes over so few end with exchanges too */
+    const double least = 1 << 20; /* numbers; passes over fewer are not worth dividing */
     int size = context->ranks.calls.size;
     double saved = seconds_of_one * numbers * (1 - 1.0 / (double)size);
     return cst_ranks_share(context) && numbers >= least && saved > context->ranks.latency;
@@ -141,7 +141,7 @@ static void unpack(cst_context *context, cst_tree *tree, const unsigned char *by
     }
 }
 
-/* Numbers of a sum in a message. */
+/* How many numbers of a sum are sent. */
 static size_t packed_width(const cst_tree *tree) {
     size_t square = tree->square;
     return tree->width - square * square + square * (square + 1) / 2;
@@ -166,7 +166,7 @@ static size_t pack(const cst_tree *tree, unsigned char *bytes) {
     return at;
 }
 
-/* A packed sum to one with a square matrix, in place. */
+/* Unpacks the lower triangle of a sum into its square matrix, in place. */
 static void spread(const cst_tree *tree, double *sum) {
     size_t square = tree->square;
     double *matrix = sum + tree->width - square * square;
@@ -176,7 +176,7 @@ static void spread(const cst_tree *tree, double *sum) {
     }
 }
 
-/* All nodes of a sum, in a message, become one. */
+/* Adds up all nodes of a sum in a message. */
 static size_t add_nodes(size_t width, unsigned char *bytes, size_t count) {
     size_t node = node_bytes(width);
     for (size_t at = count; at > node; at -= node) {

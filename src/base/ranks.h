@@ -23,8 +23,8 @@ typedef struct cst_ranks {
     uint64_t exchanges; /* so far; the same on every rank */
     cst_traffic traffic;
     double latency;   /* seconds that an exchange of a few bytes takes; the same on every rank */
-    uint64_t fetched; /* bytes of rows that came from other ranks; written by any thread */
-    bool lost;        /* another rank could not be reached: its own failure says why; any thread */
+    uint64_t fetched; /* bytes of rows fetched from other ranks; written by any thread */
+    bool lost;        /* another rank could not be reached, and may report why; any thread */
 } cst_ranks;
 
 /* Takes the collectives away. */
@@ -36,7 +36,7 @@ bool cst_ranks_share(const cst_context *context);
 void cst_ranks_alone(cst_context *context, bool on);
 
 /* Whether ranks should divide passes over `numbers` numbers, each of which ends with an exchange.
- * Otherwise it is better if every rank makes the whole pass. The same on every rank. */
+ * Otherwise it is faster if every rank makes the whole pass. The same on every rank. */
 bool cst_ranks_worth(const cst_context *context, double numbers);
 
 /* This rank's part of `count` tasks: *first to *last - 1, beginning and ending at a multiple of

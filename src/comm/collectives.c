@@ -22,7 +22,7 @@ static cst_status check_alike(cst_context *context) {
     return status;
 }
 
-/* The shortest of a few exchanges, since others may wait for a rank that is late. */
+/* The shortest of a few exchanges, because some may include waiting for a late rank. */
 static double measure_latency(cst_context *context) {
     enum { TRIALS = 8 };
     double least = INFINITY;
@@ -35,7 +35,7 @@ static double measure_latency(cst_context *context) {
     return least;
 }
 
-/* What ranks have to know alike, since it decides who does what. */
+/* Values that must be the same on all ranks, because they decide how work is divided. */
 typedef struct machine {
     uint64_t memory;
     double latency;

@@ -1,7 +1,7 @@
 /*
- * Fetching rows from other ranks, and what ranks tell each other before: their addresses and a
- * token. A thread that fetches takes a connection for itself and gives it back, so that there are
- * as many to a rank as threads fetch from it at once. Paper: none.
+ * Fetching rows from other ranks, and the exchange of addresses and a token before. A thread that
+ * fetches takes a connection and gives it back, so a rank has as many connections as threads fetch
+ * from it at once. Paper: none.
  */
 #define _DEFAULT_SOURCE
 #include "comm/rows.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { IDLE_MAX = 16, AHEAD = 4, STREAK = 2 };
-/* Share of the memory budget for rows that are fetched ahead; and most bytes of one member. */
+/* Rows that are fetched ahead: their share of the memory budget, and most bytes of one member. */
 enum { AHEAD_SHARE = 32, AHEAD_BYTES = 4 * CST_PIECE_BYTES };
 static const double CONNECT_SECONDS = 1.5; /* an address that does not answer */
 static const double SETUP_SECONDS = 4;     /* an answer of the rank itself */
@@ -44,8 +44,8 @@ typedef struct window {
     int64_t used;  /* rows that were taken out of it */
     int last_rank; /* of the last request, and where it ended */
     int64_t last_end;
-    int streak; /* requests so far that followed one another */
-    int needed; /* how many of them it takes to fetch ahead; more where that was in vain */
+    int streak; /* consecutive requests so far */
+    int needed; /* consecutive requests before rows are fetched ahead; more after misses */
 } window;
 
 struct cst_rows {
@@ -58,14 +58,14 @@ struct cst_rows {
     cst_tokens tokens;
     cst_server *server;
     peer *peers; /* [ranks] */
-    char *hosts; /* what ranks said of themselves */
+    char *hosts; /* texts of the ranks, to which peers point */
     char *places;
     cst_context *root;
 };
 
-/* ---- what ranks tell each other ---- */
+/* ---- addresses and token ---- */
 
-/* Every rank's text, one after another, each ended by a NUL. */
+/* Gathers the texts of all ranks, each ended by a NUL. */
 static cst_status tell(cst_context *context, const char *text, char **all) {
     size_t bytes = 0;
     void *got = NULL;
@@ -90,7 +90,7 @@ static cst_status share_tokens(cst_context *context, cst_rows *rows) {
     return status;
 }
 
-/* Which ranks run on this machine: *near says whether all do. */
+/* Finds which ranks run on this machine. *near: all of them. */
 static cst_status find_hosts(cst_context *context, cst_rows *rows, bool *near) {
     char machine[512];
     const char *host = context->ranks.calls.host;
@@ -113,7 +113,7 @@ static cst_status find_hosts(cst_context *context, cst_rows *rows, bool *near) {
     return status;
 }
 
-/* Where each rank can be called: its port and addresses. */
+/* Gathers the ports and addresses of the ranks. */
 static cst_status find_places(cst_context *context, cst_rows *rows, const char *addresses, int port,
                               int64_t served) {
     char *text = cst_format(context, "%d %lld %s", port, (long long)served, addresses);
@@ -131,7 +131,7 @@ static cst_status find_places(cst_context *context, cst_rows *rows, const char *
     return status;
 }
 
-/* Windows as large as the memory budget allows; false for want of memory. */
+/* Makes windows as large as the memory budget allows; false if memory runs out. */
 static bool make_windows(cst_context *context, cst_rows *rows, const cst_rows_served *served) {
     size_t row = served->width * sizeof(float);
     size_t bytes = cst_context_memory(context) / AHEAD_SHARE / (size_t)served->members;
@@ -164,7 +164,7 @@ cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cs
     if (!rows || !rows->peers || !make_windows(context, rows, served)) {
         cst_free(context, rows ? rows->peers : NULL);
         cst_free(context, rows);
-        return CST_ERROR_MEMORY; /* the others learn of it in their exchange */
+        return CST_ERROR_MEMORY; /* the next exchange tells the others */
     }
     for (int r = 0; r < ranks; r++)
         (void)pthread_mutex_init(&rows->peers[r].lock, NULL);
@@ -211,17 +211,17 @@ void cst_rows_close(cst_context *context, cst_rows *rows) {
 /* A connection for one thread. */
 typedef struct line {
     int fd;
-    bool used; /* it worked before: if it does not now, a new one may */
+    bool used; /* it worked before; if it fails now, a new connection may work */
 } line;
 
-/* Whether it is the rank that was meant, and it lets us in. */
+/* Whether the other side is the expected rank and accepts this one. */
 static bool shake_hands(cst_context *context, const cst_rows *rows, int rank, int fd,
                         cst_status *status) {
     cst_greeting hello;
     if (!cst_receive_all(context, fd, &hello, sizeof hello, SETUP_SECONDS, status))
         return false;
     if (!cst_same_token(hello.token, rows->tokens.called) || hello.rank != rank) {
-        errno = ECONNREFUSED; /* somebody else has this address here */
+        errno = ECONNREFUSED; /* the address belongs to another process here */
         return false;
     }
     hello = (cst_greeting){.rank = rows->rank, .version = CST_ROWS_VERSION};
@@ -229,7 +229,7 @@ static bool shake_hands(cst_context *context, const cst_rows *rows, int rank, in
     return cst_send_all(context, fd, &hello, sizeof hello, SETUP_SECONDS, status);
 }
 
-/* Calls one address; -1 with errno. */
+/* Connects to one address; -1 with errno. */
 static int try_address(cst_context *context, const cst_rows *rows, int rank, const char *address,
                        cst_status *status) {
     int fd = cst_connect(address, rows->peers[rank].port, CONNECT_SECONDS);
@@ -243,8 +243,8 @@ static int try_address(cst_context *context, const cst_rows *rows, int rank, con
     return -1;
 }
 
-/* The address number `wanted` of a rank, from 1: the loopback interface is the first where it is on
- * this machine. False beyond the last. */
+/* Address number `wanted` of a rank, from 1. For a rank on this machine the first is the loopback
+ * address. False beyond the last. */
 static bool address_of(const peer *p, int wanted, char out[CST_ADDRESS_CHARS]) {
     const char *at = p->addresses;
     int number = 0;
@@ -328,7 +328,7 @@ static int64_t rows_of_piece(const fetch *f, int64_t at) {
     return f->count - at < f->piece ? f->count - at : f->piece;
 }
 
-/* What the other rank says went wrong with its file. */
+/* Receives the error of the other rank. */
 static cst_status told(cst_context *context, const fetch *f, int fd, const cst_reply *reply) {
     char text[2048];
     cst_status status = CST_OK;
@@ -337,12 +337,12 @@ static cst_status told(cst_context *context, const fetch *f, int fd, const cst_r
         bytes = 0;
     text[bytes] = '\0';
     if (status == CST_OK)
-        status = cst_fail(context, (cst_status)reply->status, "from rank %d on %s: %s", f->rank,
+        status = cst_fail(context, (cst_status)reply->status, "rows of rank %d on %s: %s", f->rank,
                           f->rows->peers[f->rank].host, text);
     return status;
 }
 
-/* One reply into its place. False with *status CST_OK: the connection failed. */
+/* Receives one reply. False with *status CST_OK: the connection failed. */
 static bool take_reply(cst_context *context, const fetch *f, int fd, int64_t at,
                        cst_status *status) {
     cst_reply reply;
@@ -362,7 +362,7 @@ static bool take_reply(cst_context *context, const fetch *f, int fd, int64_t at,
                            status);
 }
 
-/* All pieces over one connection, some of them asked for ahead. *done: rows that have come. */
+/* Fetches all pieces over one connection, with requests sent ahead. *done: rows received. */
 static bool fetch_all(cst_context *context, const fetch *f, int fd, int64_t *done,
                       cst_status *status) {
     int64_t asked = *done;
@@ -418,7 +418,7 @@ static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank
 
 /* ---- ahead ---- */
 
-/* Counts requests that follow one another, as far as threads let them; whether it is time to fetch
+/* Counts consecutive requests, whose order may vary a little between threads. Whether to fetch
  * ahead. */
 static bool goes_on(window *w, int rank, int64_t first, int64_t count) {
     int64_t slack = 2 * (int64_t)CST_BLOCK_ROWS;

@@ -1,7 +1,7 @@
 /*
- * Serving rows to other ranks: one thread that waits for all connections at once and answers one
- * request of each at a time. What it holds for answers that are not sent yet is limited. A
- * connection that does not know the token is closed. Paper: none.
+ * Serving rows to other ranks: one thread waits for all connections and answers one request of each
+ * at a time. The memory for unsent answers is limited. Connections without the token are closed.
+ * Paper: none.
  */
 #define _DEFAULT_SOURCE /* MSG_NOSIGNAL */
 #include "comm/serve.h"
@@ -19,7 +19,7 @@
 
 enum {
     CALLS_MAX = 4096,                  /* connections at a time */
-    UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of answers held beyond which no more are made */
+    UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of unsent answers beyond which no more are made */
     HANDSHAKE_SECONDS = 5,
     TEXT_MAX = 1024 /* bytes of a message */
 };
@@ -42,7 +42,7 @@ struct cst_server {
     int rank;
     int ranks;
     int listening;
-    int wake[2];          /* a pipe: anything that can be read from it ends the thread */
+    int wake[2];          /* a pipe: a byte in it ends the thread */
     cst_context *context; /* the thread's own */
     pthread_t thread;
     unsigned generation; /* of the process that has the thread */
@@ -64,7 +64,7 @@ static void drop_answer(cst_server *s, call *c) {
     c->sent = 0;
 }
 
-/* Room for an answer; NULL: there is no memory. */
+/* Allocates an answer; NULL if memory runs out. */
 static unsigned char *begin_answer(cst_server *s, call *c, size_t bytes) {
     c->out = cst_alloc(s->context, bytes, 1);
     c->out_bytes = c->out ? bytes : 0;
@@ -85,7 +85,7 @@ static bool answer_text(cst_server *s, call *c, cst_status status) {
     return true;
 }
 
-/* Whether the request is for rows that there are, and not for too many. */
+/* Whether the request is for existing rows, and not too many. */
 static bool is_sound(const cst_server *s, const cst_request *r) {
     size_t row = s->served.width * sizeof(float);
     return r->member >= 0 && r->member < s->served.members && r->count > 0 && r->first >= 0 &&
@@ -93,7 +93,7 @@ static bool is_sound(const cst_server *s, const cst_request *r) {
            (r->count == 1 || (size_t)r->count <= CST_PIECE_BYTES / row);
 }
 
-/* Reads the rows of a request into an answer; false: the connection is of no more use. */
+/* Reads the rows of a request into an answer; false: close the connection. */
 static bool answer(cst_server *s, call *c) {
     cst_request r;
     memcpy(&r, c->in, sizeof r);
@@ -165,7 +165,7 @@ static bool is_one_of_us(const cst_server *s, call *c) {
     return c->known;
 }
 
-/* Takes what has come; false: the connection is over. */
+/* Receives; false: close the connection. */
 static bool hear(cst_server *s, call *c) {
     size_t wanted = c->known ? sizeof(cst_request) : sizeof(cst_greeting);
     ssize_t got = recv(c->fd, c->in + c->have, wanted - c->have, 0);
@@ -178,7 +178,7 @@ static bool hear(cst_server *s, call *c) {
     return c->known ? answer(s, c) : is_one_of_us(s, c);
 }
 
-/* Sends on; false: the connection is over. */
+/* Sends; false: close the connection. */
 static bool say(cst_server *s, call *c) {
     ssize_t put = send(c->fd, c->out + c->sent, c->out_bytes - c->sent, MSG_NOSIGNAL);
     if (put < 0)
@@ -223,7 +223,7 @@ static void *serve(void *user) {
         if (ready > 0 && s->polls[0].revents)
             return NULL;
         double now = cst_seconds();
-        for (int i = before - 1; i >= 0; i--) /* the last one takes the place of one that is over */
+        for (int i = before - 1; i >= 0; i--) /* the last one replaces a closed one */
             if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0, now))
                 hang_up(s, i);
         if (ready > 0 && s->polls[1].revents)
@@ -249,7 +249,7 @@ cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                       .generation = cst_process_generation()};
     cst_status status = cst_context_child(&s->context, context, false);
     if (status == CST_OK)
-        s->context->told = NULL; /* it asks nobody whether to stop */
+        s->context->told = NULL; /* the thread does not ask whether to stop */
     if (status == CST_OK && !make_room(s))
         status = cst_adopt_error(context, s->context, CST_ERROR_MEMORY);
     if (status == CST_OK && (pipe(s->wake) != 0 || fcntl(s->wake[0], F_SETFD, FD_CLOEXEC) != 0 ||

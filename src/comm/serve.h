@@ -1,5 +1,5 @@
 /*
- * The thread that serves rows to other ranks. Part of the service of rows (rows.h). Paper: none.
+ * The thread that serves rows to other ranks. Part of rows.h. Paper: none.
  */
 #ifndef CST_COMM_SERVE_H
 #define CST_COMM_SERVE_H
@@ -9,8 +9,8 @@
 
 typedef struct cst_server cst_server;
 
-/* Starts the thread, which takes connections from `listening` (closed with it). ranks: how many
- * there are, of which this is number `rank`. */
+/* Starts the thread, which accepts connections on `listening` and closes it in the end. rank,
+ * ranks: this rank, and how many there are. */
 cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                             const cst_tokens *tokens, int rank, int ranks, int listening,
                             cst_server **out);

@@ -1,5 +1,5 @@
 /*
- * Sockets of the service of rows: waited for with a limit, never blocked in. Paper: none.
+ * Non-blocking sockets with time limits, for rows.h. Paper: none.
  */
 #define _DEFAULT_SOURCE /* getifaddrs, getrandom, TCP_USER_TIMEOUT */
 #include "comm/sockets.h"

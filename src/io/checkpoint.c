@@ -1,5 +1,5 @@
 /*
- * Parts of a fit in a folder. See the header. Each part is a file: a head, the notices, the object.
+ * Parts of a fit in a folder. See the header. A part is a file: a head, the notices, the object.
  */
 #include "io/checkpoint.h"
 
@@ -14,18 +14,18 @@ enum { NOTE_CHARS = 1024, NAME_CHARS = 256 };
 
 static const double LEAST_SECONDS = 0.1;
 
-/* Of a context that keeps parts. */
+/* The checkpoint state of a context. */
 typedef struct store {
     cst_attached attached;
     char *wanted; /* the folder that the caller named */
     cst_checkpoint_folder folder;
     bool on;        /* a fit has begun */
-    bool reads;     /* this rank does */
-    double least;   /* seconds of a part that is worth writing */
-    uint64_t run;   /* of the description */
-    int64_t taken;  /* parts; atomic */
+    bool reads;     /* this rank reads and writes */
+    double least;   /* seconds that a part must have taken to be written */
+    uint64_t run;   /* hash of the description of the run */
+    int64_t taken;  /* parts that were used; atomic */
     int64_t broken; /* parts that could not be used; atomic */
-    int failed;     /* writing has: nothing more is kept; atomic */
+    int failed;     /* a part could not be written: no more are; atomic */
     char failure[CST_ERROR_CHARS];
     char note[NOTE_CHARS];
 } store;
@@ -47,7 +47,7 @@ static store *store_of(const cst_context *context) {
     return (store *)(void *)root->checkpoint;
 }
 
-/* Eight bytes at a time, so that large parts do not wait for it. */
+/* Eight bytes at a time, for speed on large parts. */
 uint64_t cst_checkpoint_of(uint64_t of, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
     uint64_t hash = of ^ (UINT64_C(0x9e3779b97f4a7c15) * (count + 1));
@@ -139,8 +139,8 @@ cst_status cst_checkpoint_start(cst_context *context, const char *run) {
     }
     s->on = status == CST_OK;
     if (s->on && s->folder.parts > 0)
-        cst_log(context, CST_LOG_INFO, "checkpoint folder %s: %lld finished parts are there",
-                s->wanted, (long long)s->folder.parts);
+        cst_log(context, CST_LOG_INFO, "checkpoint folder %s has %lld finished parts", s->wanted,
+                (long long)s->folder.parts);
     return status;
 }
 
@@ -182,7 +182,7 @@ const char *cst_context_checkpoint_note(const cst_context *context) {
     char *to = s->note;
     size_t room = sizeof s->note;
     if (s->taken > 0) {
-        (void)cst_snprintf(to, room, "went on with %lld finished part%s from %.300s",
+        (void)cst_snprintf(to, room, "continued with %lld finished part%s from %.300s",
                            (long long)s->taken, s->taken == 1 ? "" : "s", s->wanted);
         room -= strlen(to);
         to += strlen(to);
@@ -214,8 +214,8 @@ static bool read_all(int fd, void *out, size_t bytes, off_t from) {
     return done == bytes;
 }
 
-/* The bytes behind the head of an open file, for cst_free; NULL where it is not that part of this
- * run, or damaged. */
+/* Reads the bytes behind the head of an open file, for cst_free; NULL if it is another part, of
+ * another run, or damaged. */
 static cst_status read_part(cst_context *context, const store *s, int fd, uint64_t name,
                             uint64_t of, bool *damaged, unsigned char **bytes, size_t *count) {
     head h;
@@ -327,7 +327,7 @@ static cst_status write_part(cst_context *context, const store *s, const char *n
     return status;
 }
 
-/* `own`: a context for errors, which are not those of the fit. */
+/* own: a context for errors, so that the fit does not get them. */
 static cst_status pack_and_write(cst_context *own, const cst_context *context, const store *s,
                                  const cst_checkpoint_part *part) {
     char name[NAME_CHARS];

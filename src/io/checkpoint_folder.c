@@ -34,7 +34,7 @@ static bool ends_with(const char *name, const char *end) {
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Whether a run may have put it there: also what a killed one has left of a file. */
+/* Whether a run may have put it there, which includes unfinished files of a killed run. */
 static bool is_ours(const char *name) {
     return strcmp(name, LOCK) == 0 || strcmp(name, RUN) == 0 || ends_with(name, PART) ||
            strncmp(name, "run.tmp.", 8) == 0 || strstr(name, ".part.tmp.");
@@ -44,7 +44,7 @@ static bool is_self(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A name as a file's: letters, digits, '-' and '.', which stands for '/'. */
+/* Makes a file name: letters, digits and '-', and '.' for '/'. */
 static void plain_name(char *name) {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
@@ -63,9 +63,9 @@ char *cst_checkpoint_path(cst_context *context, const cst_checkpoint_folder *fol
     return path;
 }
 
-/* ---- who is in it ---- */
+/* ---- the lock ---- */
 
-/* Says which process has the folder, as far as it has said so. */
+/* Names the process that uses the folder, if it has written its name. */
 static cst_status fail_busy(cst_context *context, const cst_checkpoint_folder *folder) {
     char text[HOST_CHARS + 32] = "";
     ssize_t got = cst_pread(folder->lock, text, sizeof text - 1, 0);
@@ -77,9 +77,9 @@ static cst_status fail_busy(cst_context *context, const cst_checkpoint_folder *f
                     folder->path, *text ? ": " : "", text);
 }
 
-/* The lock is held until it is closed, so also by nobody when the process has been killed; ranks
- * whose launcher was killed take a moment to end. Where the file system knows no locks, whole files
- * that are renamed still keep runs apart. */
+/* A killed process releases the lock. Ranks whose launcher was killed take a moment to end, so the
+ * lock is tried for a while. On file systems without locks, parts are still written whole, by
+ * renaming. */
 static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder) {
     enum { TRIES = 20, PAUSE_MS = 100 };
     for (int i = 0; i < TRIES; i++) {
@@ -105,15 +105,13 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         (void)close(folder->lock); /* busy, or a run that ended has removed it in between */
         folder->lock = -1;
     }
-    return cst_fail(context, CST_ERROR_IO,
-                    "checkpoint folder %s: its lock disappears again and "
-                    "again",
+    return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: its lock file keeps disappearing",
                     folder->path);
 }
 
-/* ---- whose parts are in it ---- */
+/* ---- the description of the run ---- */
 
-/* Counts the parts; refuses files of something else where no run has written about itself. */
+/* Counts the parts; fails if the folder has other files and no description of a run. */
 static cst_status look_inside(cst_context *context, bool described, cst_checkpoint_folder *folder) {
     DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
     if (!entries)
@@ -133,7 +131,7 @@ static cst_status look_inside(cst_context *context, bool described, cst_checkpoi
     return status;
 }
 
-/* The text of `run`, for cst_free; NULL where there is none. */
+/* Reads the file `run`, for cst_free; NULL if there is none. */
 static cst_status read_run(cst_context *context, const cst_checkpoint_folder *folder, char **out) {
     struct stat info;
     *out = NULL;
@@ -174,7 +172,7 @@ static int value_length(const char *line) {
     return length < SHOWN ? length : SHOWN;
 }
 
-/* The first line that is not the same says why parts of that run cannot be used. */
+/* Names the first line that differs from the description in the folder. */
 static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *folder,
                              const char *there, const char *here) {
     while (line_length(there) == line_length(here) && *there && *here &&
@@ -185,14 +183,14 @@ static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *
     const char *named = *here ? here : there;
     return cst_fail(context, CST_ERROR_INPUT,
                     "checkpoint folder %s: it holds parts of another fit: its %.*s is '%.*s', here "
-                    "it is '%.*s'; repeat the command of that fit to go on with it, or give "
-                    "another folder, or remove this one",
+                    "it is '%.*s'; repeat the command of that fit to continue it, give another "
+                    "folder, or remove this one",
                     folder->path, key_length(named), named, value_length(there), value_of(there),
                     value_length(here), value_of(here));
 }
 
-/* Whether a text is one of ours that is complete; `made` of the folder from its last line, which is
- * cut off. */
+/* Whether the text is a complete description. Sets `made` from its last line, and removes that
+ * line. */
 static bool understand(char *text, cst_checkpoint_folder *folder) {
     size_t title = sizeof TITLE - 1;
     if (!text || strncmp(text, TITLE, title) != 0)
@@ -220,7 +218,7 @@ static cst_status write_run(cst_context *context, const cst_checkpoint_folder *f
     return status;
 }
 
-/* Compares what `run` says with what is there, and writes it where nothing is. */
+/* Compares `run` with the description in the folder, or writes it if there is none. */
 static cst_status settle_run(cst_context *context, cst_checkpoint_folder *folder, const char *run) {
     char *text = NULL;
     cst_status status = read_run(context, folder, &text);
@@ -253,16 +251,16 @@ static cst_status open_there(cst_context *context, const char *path, cst_checkpo
     return failed(context, path, "opening it");
 }
 
-/* Makes the folder where there is none, opens it and takes its lock. *new_lock: no run had one. A
- * run that ends meanwhile removes its folder: *gone. */
+/* Creates the folder if it is missing, opens it and takes its lock. *new_lock: there was no lock
+ * file. *gone: a run that ended meanwhile removed the folder. */
 static cst_status enter(cst_context *context, const char *path, cst_checkpoint_folder *out,
                         bool *new_lock, bool *gone) {
     *out = (cst_checkpoint_folder){.at = -1, .lock = -1};
     bool made = cst_make_folder(path, 0777) == 0;
     if (!made && errno == ENOENT)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "checkpoint folder %s: the folder that it is to be in does not exist; "
-                        "create it first",
+                        "checkpoint folder %s: its parent folder does not exist; create it "
+                        "first",
                         path);
     if (!made && errno != EEXIST)
         return failed(context, path, "creating it");
@@ -291,7 +289,7 @@ cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, co
     status = settle_run(context, out, run);
     if (status == CST_OK)
         return CST_OK;
-    if (new_lock) /* and nothing else of a run may be there */
+    if (new_lock) /* the folder may hold nothing else of a run */
         (void)cst_remove_at(out->at, LOCK, 0);
     if (out->made)
         (void)cst_remove_folder(path);
@@ -310,7 +308,7 @@ void cst_checkpoint_folder_close(cst_context *context, cst_checkpoint_folder *fo
     *folder = (cst_checkpoint_folder){.at = -1, .lock = -1};
 }
 
-/* Twice, as entries may be passed over while others go. */
+/* Twice, because readdir may skip entries while others are removed. */
 void cst_checkpoint_folder_remove(const cst_checkpoint_folder *folder, const char *scope) {
     char start[256];
     (void)cst_snprintf(start, sizeof start, "%s", scope);
@@ -332,7 +330,7 @@ void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *fold
         return;
     cst_checkpoint_folder_remove(folder, "");
     (void)cst_remove_at(folder->at, LOCK, 0);
-    (void)cst_remove_at(folder->at, RUN, 0); /* last, as it says who made the folder */
+    (void)cst_remove_at(folder->at, RUN, 0); /* last, as it records who created the folder */
     if (folder->made)
         (void)cst_remove_folder(folder->path); /* where nothing else is in it */
     cst_checkpoint_folder_close(context, folder);

@@ -1,6 +1,6 @@
 /*
- * The folder that a fit keeps finished parts in: one run at a time, and only of the run that its
- * file `run` describes. Under checkpoint.c. docs/reliability.md#checkpoints.
+ * The folder that a fit keeps finished parts in. One run at a time uses it, and only runs that
+ * match its file `run`. Under checkpoint.c. docs/reliability.md#checkpoints.
  */
 #ifndef CST_IO_CHECKPOINT_FOLDER_H
 #define CST_IO_CHECKPOINT_FOLDER_H
@@ -11,13 +11,13 @@ typedef struct cst_checkpoint_folder {
     char *path; /* absolute; NULL: not open */
     int at;     /* the folder */
     int lock;
-    bool made;     /* by a run */
-    int64_t parts; /* that were there */
+    bool made;     /* a run created it */
+    int64_t parts; /* number of parts when it was opened */
 } cst_checkpoint_folder;
 
-/* Opens the folder for a run that `run` describes, "key=value" a line; it is made where it is
- * missing. CST_ERROR_INPUT where another run is at work in it, it holds parts of a run with another
- * description, or files of something else: nothing in it has changed then. */
+/* Opens the folder, or creates it, for the run described by `run`, one "key=value" per line.
+ * CST_ERROR_INPUT if another run is using it, or if it contains parts of a run with another
+ * description, or other files; it is unchanged then. */
 cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
                                       cst_checkpoint_folder *out);
 
@@ -28,11 +28,11 @@ char *cst_checkpoint_path(cst_context *context, const cst_checkpoint_folder *fol
 /* Removes the parts whose names begin with `scope`. */
 void cst_checkpoint_folder_remove(const cst_checkpoint_folder *folder, const char *scope);
 
-/* Removes what runs have put there, and the folder where a run made it and it is empty then.
- * Closes it. */
+/* Closes the folder and removes what runs have put there, and the folder itself if a run created it
+ * and it is empty. */
 void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *folder);
 
-/* Closes it and leaves what is there. */
+/* Closes the folder and leaves its contents. */
 void cst_checkpoint_folder_close(cst_context *context, cst_checkpoint_folder *folder);
 
 #endif

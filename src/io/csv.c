@@ -302,10 +302,11 @@ static cst_status next_part(cst_context *context, cst_csv *csv, bool *end) {
     bool same = status == CST_OK && !*end && csv->text_used == csv->head_used &&
                 memcmp(csv->text, csv->head, csv->head_used) == 0;
     if (status == CST_OK && csv->header && !*end && !same)
-        return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: line 1 is not that of %s; parts need the same columns in the same "
-                        "order",
-                        cst_bytes_name(csv->source), csv->files->paths[0]);
+        return cst_fail(
+            context, CST_ERROR_MISMATCH,
+            "%s: line 1 differs from that of %s; parts need the same columns in the same "
+            "order",
+            cst_bytes_name(csv->source), csv->files->paths[0]);
     if (same && csv->header)
         status = next_record(context, csv, end);
     return status == CST_OK && *end ? no_rows(context, csv) : status;

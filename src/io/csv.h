@@ -15,11 +15,10 @@
 typedef struct cst_csv cst_csv;
 
 cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit);
-/* The same of several files, whose records follow one another. Only those of the first are read
- * before cst_csv_go_on. */
+/* The same for several files. Only records of the first are read before cst_csv_go_on. */
 cst_status cst_csv_open_source(cst_context *context, cst_csv **out, const cst_row_source *source);
-/* Goes on with the other parts after the first. header: each begins with the first record of the
- * first part, which is passed over. No part may be without other records. */
+/* Continues with the other parts after the first. header: each part begins with the first record of
+ * the first part, which is skipped. Every part must have other records. */
 void cst_csv_go_on(cst_csv *csv, bool header);
 /* The part of the current record. */
 int64_t cst_csv_part(const cst_csv *csv);

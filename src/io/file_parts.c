@@ -1,6 +1,5 @@
 /*
- * Lists of files whose rows follow one another, and the folders that hold them. Under the manifest.
- * Paper: none.
+ * Parts of files: lists and folders. See the header. Under the manifest. Paper: none.
  */
 #include "io/file_parts.h"
 
@@ -45,7 +44,7 @@ static int by_number(const void *a, const void *b) {
     return cst_natural_order(*(char *const *)a, *(char *const *)b);
 }
 
-/* The ending of a file of rows, ".gz" with what stands before it; NULL where it is none. */
+/* The ending of a file of rows, such as ".npy" or ".csv.gz"; NULL for other files. */
 static const char *ending_of(const char *name) {
     static const char *const endings[] = {".npy",    ".npz",         ".csv",    ".tsv",
                                           ".txt",    ".safetensors", ".csv.gz", ".tsv.gz",
@@ -81,7 +80,7 @@ static cst_status add(cst_context *context, cst_file_parts *parts, size_t *room,
     return CST_OK;
 }
 
-/* All parts must be files of one ending. */
+/* Checks that all parts have the same ending. */
 static cst_status check_endings(cst_context *context, const char *folder,
                                 const cst_file_parts *parts) {
     const char *first = NULL;
@@ -92,14 +91,14 @@ static cst_status check_endings(cst_context *context, const char *folder,
         const char *ending = ending_of(parts->paths[i]);
         if (!ending)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: is not a file of rows, but lies among the parts in %s; move it, "
-                            "or list the parts",
+                            "%s: is not a file of rows; move it out of %s, or list the parts in "
+                            "the manifest",
                             parts->paths[i], folder);
         first = first ? first : ending;
         if (strcmp(first, ending) != 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the parts %s and %s have different endings; keep files of one "
-                            "format, or list the parts",
+                            "format, or list the parts in the manifest",
                             folder, parts->paths[0], parts->paths[i]);
     }
     return CST_OK;

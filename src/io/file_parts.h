@@ -1,6 +1,6 @@
 /*
- * Files whose rows follow one another, as if they were one file: the parts that a manifest lists,
- * or those in a folder. Between the manifest and the readers of rows. Paper: none.
+ * Parts: several files whose rows are read as those of one file. A manifest lists them, or names
+ * their folder. Between the manifest and the readers of rows. Paper: none.
  */
 #ifndef CST_IO_FILE_PARTS_H
 #define CST_IO_FILE_PARTS_H
@@ -11,7 +11,7 @@ enum { CST_PARTS_MAX = 1 << 20 };
 
 /* Two parts or more. */
 typedef struct cst_file_parts {
-    char *name; /* of all of them, for messages and to find them by */
+    char *name; /* of all of them, for messages and look-ups */
     int64_t count;
     char **paths; /* [count], in the order of their rows */
 } cst_file_parts;
@@ -23,21 +23,21 @@ typedef struct cst_row_source {
     uint64_t zip_limit;          /* as of cst_bytes_open */
 } cst_row_source;
 
-/* The file that comes first. */
+/* The first file. */
 static inline const char *cst_source_first(const cst_row_source *source) {
     return source->parts ? source->parts->paths[0] : source->path;
 }
 
-/* The parts in a folder, by name, numbers as numbers; hidden files are passed over. All must have
- * one ending, that of a format that can be read. Cleared with cst_file_parts_clear, also after a
+/* Lists the parts in a folder in natural order of names, without hidden files. All must have the
+ * same ending, of a format that can be read. Clear it with cst_file_parts_clear, also after a
  * failure. */
 cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out);
-/* No part may be there twice. where: who lists them, for messages. */
+/* Checks that no part is listed twice. where: the list, for messages. */
 cst_status cst_file_parts_check(cst_context *context, const char *where,
                                 const cst_file_parts *parts);
 void cst_file_parts_clear(cst_context *context, cst_file_parts *parts);
 
-/* Order of names, in which numbers are compared as numbers: "part-9" before "part-10". */
+/* Compares names, with numbers in them compared as numbers: "part-9" before "part-10". */
 int cst_natural_order(const char *a, const char *b);
 
 /* Where the rows of parts begin. */
@@ -46,8 +46,8 @@ typedef struct cst_row_parts {
     int64_t *first; /* [count + 1] */
 } cst_row_parts;
 
-/* The part that has row *row, which becomes the row in it; `path`, and the row as it is, where
- * there are no parts (NULL). */
+/* Returns the part that contains row *row, and makes *row the row in that part. Without parts
+ * (NULL) returns `path`. */
 const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row);
 
 #endif

@@ -119,11 +119,11 @@ cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *man
                                    char *name, cst_manifest *out);
 void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
 
-/* Takes the files that follow one another, two or more; *name (the caller's) is the path that
- * stands for them. folder: where they lie, or NULL: they are named after the first. */
+/* Takes two or more parts. *name, which the caller frees, is the path that stands for them. folder:
+ * their folder, or NULL: they are named after the first. */
 cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
                                   cst_file_parts *parts, const char *folder, char **name);
-/* The files that a path stands for; NULL where it is one file. */
+/* The parts that a path stands for; NULL if it is one file. */
 const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const char *path);
 
 /* Position by name, or -1. */

@@ -48,8 +48,8 @@ cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place,
 cst_status cst_manifest_read_path(const cst_manifest_reader *r, const char *place,
                                   const json_t *object, const char *key, char **out);
 
-/* The same of rows that may be in several files: a list of paths, or a folder of parts. Of maps and
- * boxes it is one path. */
+/* The same for rows that may be in parts: a list of paths or a folder. For maps and boxes it is one
+ * path. */
 cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *place,
                                      const char *key, const json_t *value, char **out);
 cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,

@@ -1,6 +1,6 @@
 /*
- * Paths of a manifest that are several files, one after another: a list of them, or a folder.
- * Under its splits and models. Method: the pool manifest.
+ * Parts in a manifest: a list of files, or a folder. Under its splits and models. Method: the pool
+ * manifest.
  */
 #include "io/cases.h"
 #include "io/manifest_json.h"
@@ -13,7 +13,7 @@ static bool has_rows(const cst_manifest_reader *r) {
     return task == CST_TASK_CLASSIFICATION || task == CST_TASK_REGRESSION;
 }
 
-/* Takes the parts; of one alone *out is its path. */
+/* Takes the parts; if there is only one, *out is its path. */
 static cst_status settle(const cst_manifest_reader *r, cst_file_parts *parts, const char *folder,
                          char **out) {
     cst_status status = CST_OK;

@@ -1,6 +1,6 @@
 /*
- * Arrays in several files as one. A part is open while it is read; it stays open where the process
- * has descriptors to spare. Paper: the files that hold P_oof and y.
+ * Arrays in several files as one. Parts stay open as long as the process has descriptors to spare;
+ * others are opened when they are read. Paper: the files that hold P_oof and y.
  */
 #include "io/npy_parts.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* What the header of a part says. */
+/* The header of a part. */
 typedef struct part {
     cst_npy *open; /* NULL: opened to be read */
     cst_npy_kind kind;
@@ -59,7 +59,7 @@ static void close_all(cst_context *context, cst_npy_parts *base) {
 
 /* ---- reading ---- */
 
-/* Opens a part again, which must be what it was. */
+/* Opens a part again and checks that it is unchanged. */
 static cst_status open_again(cst_context *context, const joined *parts, int64_t k, cst_npy **out) {
     const char *path = parts->base.rows.files->paths[k];
     const part *before = &parts->list[k];
@@ -228,14 +228,14 @@ static cst_status read_strings(cst_context *context, cst_npy *npy, cst_strings *
 
 /* ---- opening ---- */
 
-/* A part must go with the first one. */
+/* Checks a part against the first one. */
 static cst_status check_part(cst_context *context, const cst_npy *whole, const char *first,
                              const cst_npy *one, const char *path) {
     char shapes[2][CST_NPY_SHAPE_CHARS];
     (void)cst_npy_shape_text(one, shapes[0]);
     bool same = one->dims == whole->dims;
     if (one->dims == 0)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; a part has rows", path,
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; a part must have rows", path,
                         shapes[0]);
     if (one->shape[0] == 0)
         return cst_fail(context, CST_ERROR_INPUT,

@@ -1,6 +1,6 @@
 /*
- * Arrays in several files, one after another along the first axis, as one array. Under npy.c, which
- * sends every reader of such an array here. Paper: none.
+ * Arrays in several files, joined along the first axis. npy.c calls this for such arrays. Paper:
+ * none.
  */
 #ifndef CST_IO_NPY_PARTS_H
 #define CST_IO_NPY_PARTS_H
@@ -13,16 +13,16 @@
 cst_status cst_npy_open_parts(cst_context *context, cst_npy **out, const cst_file_parts *files,
                               uint64_t zip_limit);
 
-/* What npy.c does with an array that has parts; behind pointers, since reading a part is reading an
- * array again. */
+/* The functions of an array in parts. Pointers, because they use npy.c for each part, and npy.c
+ * uses them. */
 struct cst_npy_parts {
     cst_row_parts rows; /* where the parts begin */
-    bool streams;       /* all of them do, as of cst_npy_streams */
+    bool streams;       /* cst_npy_streams of all parts */
     double rounding;    /* the largest cst_npy_rounding */
     void (*close)(cst_context *context, cst_npy_parts *parts);
     cst_status (*fetch)(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                         unsigned char *raw);
-    /* Into out, or wide where that is not NULL. */
+    /* Into `wide` if it is not NULL, else into `out`. */
     cst_status (*read)(cst_context *context, cst_npy *npy, int64_t first, int64_t count, float *out,
                        double *wide);
     cst_status (*integers)(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);

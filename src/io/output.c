@@ -327,7 +327,7 @@ cst_status cst_output_read_at(cst_context *context, const cst_output_file *outpu
 
 /* ---- a file that several processes write ---- */
 
-/* What the running system is called, which no other is; empty where it does not say. */
+/* The boot id of the running system; empty if it is not known. */
 static void name_machine(char name[40]) {
     memset(name, 0, 40);
     int fd = cst_open_file("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC, 0);
@@ -378,7 +378,7 @@ cst_status cst_output_join(cst_context *context, cst_output_file **out, const ch
                            const cst_output_mark *mark) {
     struct stat info;
     char here[40];
-    bool named = !*mark->machine; /* and other machines number their devices in another way */
+    bool named = !*mark->machine; /* device numbers differ between machines */
     *out = NULL;
     name_machine(here);
     if (!named && strcmp(here, mark->machine) != 0)
@@ -396,7 +396,7 @@ cst_status cst_output_join(cst_context *context, cst_output_file **out, const ch
     }
     output->fd = fd;
     output->path = cst_strdup(context, path);
-    if (named) /* which goes away with the owner, or where that was killed with any of the others */
+    if (named) /* if the owner was killed, any other process removes the name */
         output->temporary = cst_strdup(context, mark->name);
     if (!output->path || (named && !output->temporary)) {
         cst_output_abort(context, output);

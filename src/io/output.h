@@ -24,11 +24,11 @@ CST_PRIVATE_API cst_status cst_output_write(cst_context *context, cst_output_fil
 /* Whether the output is a file that can be written at any place, not a device, pipe or descriptor.
  */
 CST_PRIVATE_API bool cst_output_is_file(const cst_output_file *output);
-/* Bytes at a place of such a file, counted from its first; what cst_output_write gives goes to the
- * beginning, whenever it comes. Any number of threads, each with a context of its own. */
+/* Writes bytes at an offset of such a file. Bytes of cst_output_write go to its beginning, even if
+ * they are written later. May be called by any number of threads, each with its own context. */
 CST_PRIVATE_API cst_status cst_output_write_at(cst_context *context, cst_output_file *output,
                                                uint64_t offset, const void *data, size_t bytes);
-/* The bytes that were written there. */
+/* Reads bytes that were written. */
 cst_status cst_output_read_at(cst_context *context, const cst_output_file *output, uint64_t offset,
                               void *data, size_t bytes);
 
@@ -36,27 +36,27 @@ cst_status cst_output_read_at(cst_context *context, const cst_output_file *outpu
 
 enum { CST_OUTPUT_NAME_CHARS = 4096 };
 
-/* Where other processes find it. */
+/* How other processes find it. */
 typedef struct cst_output_mark {
-    char name[CST_OUTPUT_NAME_CHARS]; /* by which it can be opened */
+    char name[CST_OUTPUT_NAME_CHARS]; /* the path to open */
     uint64_t bytes;
     uint64_t inode;
-    uint64_t device;  /* where the name holds on one machine only: its number there, */
-    char machine[40]; /* and what that machine is called since it started; else empty */
+    uint64_t device;  /* if the path is valid on one machine only: the device number, */
+    char machine[40]; /* and the boot id of that machine; else empty */
 } cst_output_mark;
 
-/* Reserves the space of `bytes` bytes in a file (cst_output_is_file), which is as long from here
- * on, and says where it is: for processes of this machine, without giving it a name. */
+/* Extends a file (cst_output_is_file) to `bytes` bytes, reserves their space, and fills in the mark
+ * for processes of this machine. The file gets no name. */
 cst_status cst_output_share(cst_context *context, cst_output_file *output, uint64_t bytes,
                             cst_output_mark *mark);
 /* Gives the file a temporary name, for processes of other machines. */
 cst_status cst_output_share_name(cst_context *context, cst_output_file *output,
                                  cst_output_mark *mark);
-/* Opens what another process shares, for cst_output_write_at and cst_output_read_at; *out is NULL
- * where that is not to be found here. path: for messages. To abort it gives up the file for all. */
+/* Opens the file of another process, for cst_output_write_at and cst_output_read_at; *out is NULL
+ * if it cannot be found here. path: for messages. Aborting it gives up the file for all. */
 cst_status cst_output_join(cst_context *context, cst_output_file **out, const char *path,
                            const cst_output_mark *mark);
-/* Syncs and frees what was joined; the file stays its owner's, also on failure. */
+/* Syncs and frees a joined output. The file still belongs to its owner, also on failure. */
 cst_status cst_output_leave(cst_context *context, cst_output_file *output);
 
 /* ---- the end ---- */

@@ -1,6 +1,6 @@
 /*
- * One file of several ranks: rank 0 makes it, the others open it, all write. On one machine it has
- * no name meanwhile, so that nothing stays of ranks that are killed. Paper: none.
+ * One file of several ranks: rank 0 creates it, the others open it, and all write. On one machine
+ * it has no name meanwhile, so that killed ranks leave nothing behind. Paper: none.
  */
 #include "io/output_ranks.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Whether every rank has the file; else *where is the first that has not, in words. */
+/* Whether every rank has the file; else `where` names the first that does not. */
 static cst_status have_all(cst_context *context, cst_status status, bool have, bool *all,
                            char where[320]) {
     char mine[288] = "";
@@ -35,7 +35,7 @@ typedef struct shared {
     bool file;
 } shared;
 
-/* The ranks that have no output yet look for what rank 0 shares. */
+/* Ranks without an output try to open that of rank 0. */
 static cst_status join(cst_context *context, cst_status status, cst_output_file **out,
                        const char *path, shared *what, bool *all, char where[320]) {
     status = cst_ranks_from_first(context, status, what, sizeof *what);
@@ -70,8 +70,8 @@ cst_status cst_output_open_ranks(cst_context *context, cst_status status, cst_ou
     }
     if (status == CST_OK && what && what->file && !*all) {
         cst_notice(context,
-                   "%s cannot open the output file of rank 0, which therefore writes the "
-                   "predictions of all ranks",
+                   "%s cannot open the output file of rank 0; rank 0 writes the predictions "
+                   "of all ranks",
                    where);
         if (!first && *out) {
             status = cst_output_leave(context, *out);

@@ -35,7 +35,7 @@ cst_status cst_samples_make(cst_context *context, const float *probabilities, in
 /* The same for a member of a labelled view, with the view's weights where it has some. */
 cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
                           cst_samples *out);
-/* The same where a rank needs its own rows only, since it sums over blocks of rows. */
+/* The same with the rows of this rank only, for sums over blocks of rows. */
 cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
                               cst_samples *out);
 void cst_samples_free(cst_context *context, cst_samples *samples);

@@ -44,23 +44,23 @@ bool cst_guard_measures(const cst_model *model, const cst_view *view);
 cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
                          const cst_view *all, float *out);
 
-/* The same of a prediction that is not in memory as a whole: its rows are given in pieces of whole
- * blocks, each rank giving its own. */
+/* The same for a prediction that is not in memory as a whole: each rank passes its own rows, in
+ * pieces of whole blocks. */
 typedef struct cst_guard_mixing cst_guard_mixing;
 
 /* report, all: must outlive it. */
 cst_status cst_guard_mixing_begin(cst_context *context, const cst_model *model,
                                   cst_guard_report *report, const cst_view *all,
                                   cst_guard_mixing **out);
-/* Whether rows must be looked at, each once, before any are mixed. */
+/* Whether all rows must be passed to cst_guard_mixing_look before any are mixed. */
 bool cst_guard_mixing_looks(const cst_guard_mixing *mixing);
 /* out: the stack's prediction of the rows of blocks first..last-1. */
 cst_status cst_guard_mixing_look(cst_context *context, cst_guard_mixing *mixing, int64_t first,
                                  int64_t last, float *out);
-/* After all were looked at, by every rank. status: what became of that here. */
+/* Called by every rank after that. status: of this rank's rows. */
 cst_status cst_guard_mixing_settle(cst_context *context, cst_guard_mixing *mixing,
                                    cst_status status);
-/* Whether any of these rows is mixed, and their mixture in place of the stack's prediction. */
+/* Whether any of these rows is mixed; and replacing the stack's prediction by the mixture. */
 bool cst_guard_mixing_any(const cst_guard_mixing *mixing, int64_t first, int64_t last);
 cst_status cst_guard_mixing_apply(cst_context *context, cst_guard_mixing *mixing, int64_t first,
                                   int64_t last, float *out);

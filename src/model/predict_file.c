@@ -1,7 +1,7 @@
 /*
- * Predictions of a split into an npy, in pieces: each rank writes the rows that it predicts, and
- * none has all of them in memory. The last stage on several ranks.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
+ * Predictions of a split, written piece by piece into an npy file: each rank writes the rows that
+ * it predicts, and none has all of them in memory. The last stage on several ranks. Paper: the
+ * blended prediction of "Laplace-Approximate Bayesian Blender".
  */
 #include "base/ranks.h"
 #include "io/npy.h"
@@ -22,7 +22,7 @@ typedef struct filing {
     cst_predict_job job;
     cst_output_file *output; /* NULL: another rank writes */
     bool all;                /* every rank writes */
-    bool written;            /* every rank has: the file has the stack's prediction */
+    bool written;            /* every rank has written the stack's prediction */
     int64_t first;           /* blocks of this rank */
     int64_t last;
     int64_t piece;            /* blocks of a piece */
@@ -45,7 +45,7 @@ static uint64_t place_of(const filing *f, int64_t block) {
     return CST_NPY_HEAD_BYTES + (uint64_t)cst_block_first(block) * row_bytes(f);
 }
 
-/* The stack's prediction of some blocks into f->rows. */
+/* Predicts some blocks into f->rows. */
 static cst_status get_piece(cst_context *context, filing *f, int64_t first, int64_t last) {
     if (f->written)
         return cst_output_read_at(context, f->output, place_of(f, first), f->rows,
@@ -71,7 +71,7 @@ static cst_status for_pieces(cst_context *context, filing *f, piece_fn *fn) {
     return status;
 }
 
-/* First pass: what the guard is to know, and the file where all write it. */
+/* First pass: measures rows for the guard, and writes the file if all ranks write. */
 static cst_status first_piece(cst_context *context, filing *f, int64_t first, int64_t last) {
     cst_status status = get_piece(context, f, first, last);
     if (status == CST_OK && f->stack)
@@ -107,8 +107,8 @@ static cst_status mix_piece(cst_context *context, filing *f, int64_t first, int6
     return status == CST_OK ? put_piece(context, f, first, last) : status;
 }
 
-/* The last pass where rank 0 alone writes: pieces of all ranks, one after another in the order of
- * rows, each divided among the ranks. */
+/* The last pass if only rank 0 writes: pieces in the order of rows, each divided among the ranks.
+ */
 static cst_status send_pieces(cst_context *context, filing *f, cst_status status) {
     int64_t blocks = cst_block_count(f->view->rows);
     int64_t turn = f->piece * cst_context_ranks(context);
@@ -166,7 +166,7 @@ static cst_status open_file(cst_context *context, filing *f, cst_status status, 
                   : cst_output_write(context, f->output, head, sizeof head);
 }
 
-/* Lets the average of all members take part where the guard says so. */
+/* Mixes in the average of all members if the guard acts. */
 static cst_status lean(cst_context *context, filing *f, cst_pool *pool, const char *split,
                        cst_guard_report *report, const float ***pointers, cst_view *all) {
     cst_status status =
@@ -202,7 +202,7 @@ static cst_status write_split(cst_context *context, filing *f, cst_pool *pool, c
     return status;
 }
 
-/* Where members are absent every rank has all rows: they are predicted by who is there. */
+/* With absent members, every rank has all rows. */
 static cst_status write_whole(cst_context *context, const cst_model *model, cst_pool *pool,
                               const char *split, const cst_guard *guard, const char *path,
                               int64_t *rows, cst_guard_report **report) {

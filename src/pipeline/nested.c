@@ -41,7 +41,7 @@ typedef struct nested_job {
     int32_t count;
     uint64_t of;   /* what the results of the folds depend on besides the pool and the options */
     int32_t *left; /* folds to compute */
-    bool by_ranks; /* each by one rank: kept when all ranks have its results */
+    bool by_ranks; /* one fold per rank: a fold is kept when all ranks have its results */
 } nested_job;
 
 /* A fold's rows of the results. */
@@ -94,7 +94,7 @@ static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
     return status;
 }
 
-/* Fills the results of the folds that are kept; *left are the others. */
+/* Fills in the results of folds that were kept; *left is the number of the others. */
 static cst_status take_folds(cst_context *context, nested_job *job, int64_t *left) {
     const cst_training *source = job->source;
     const int64_t shape[] = {source->view.rows, source->view.members, source->view.classes,
@@ -116,10 +116,10 @@ static cst_status take_folds(cst_context *context, nested_job *job, int64_t *lef
     return status;
 }
 
-/* ---- each fold by one rank ---- */
+/* ---- one fold per rank ---- */
 
-/* Whether each rank should take folds of its own: where passes over the rows are not worth dividing
- * or, of a regression, are not divided. Its rank then needs all rows of the table. */
+/* Whether to fit one fold per rank: if passes over the rows are not worth dividing, or in a
+ * regression, which does not divide them. Each rank then needs all rows of the table. */
 static bool folds_by_ranks(const cst_context *context, const nested_job *job, int64_t left) {
     const cst_view *view = &job->source->view;
     const cst_compact *table = cst_compact_of(view);
@@ -168,11 +168,11 @@ static cst_status share_fold(cst_context *context, cst_status status, const nest
     return status;
 }
 
-/* As many folds at a time as there are ranks. */
+/* Runs as many folds at a time as there are ranks. */
 static cst_status run_by_ranks(cst_context *context, nested_job *job, int64_t left) {
     int ranks = cst_context_ranks(context);
     int rank = cst_context_rank(context);
-    cst_status status = cst_stage(context, "nested evaluation, each fold by one rank");
+    cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
     job->by_ranks = true;
     for (int64_t at = 0; status == CST_OK && at < left; at += ranks) {
         int64_t wave = left - at < ranks ? left - at : ranks;

@@ -100,7 +100,7 @@ static void pack_point(cst_pack *pack, cst_front_point *point) {
     CST_PACK(pack, point->chosen);
 }
 
-/* Room for elements that have arrays of their own. */
+/* Allocates elements that contain arrays, when reading. */
 static void *make(cst_pack *pack, int32_t count, size_t size) {
     void *made = pack->status == CST_OK ? cst_alloc(pack->context, (size_t)count, size) : NULL;
     if (!made && pack->status == CST_OK)
@@ -143,7 +143,7 @@ void cst_pack_removals(cst_pack *pack, void *object) {
     cst_pack_raw(pack, s->refit_together, k * sizeof *s->refit_together);
 }
 
-/* A name of a learner, which is the library's own. */
+/* The name of a learner; when reading, the library's constant of that name. */
 static void pack_name(cst_pack *pack, const char **name) {
     char text[64] = "";
     if (!pack->reading)
@@ -161,7 +161,7 @@ static void pack_name(cst_pack *pack, const char **name) {
             *name = cst_learner_name((cst_learner_kind)i);
     if (!*name)
         pack->status = cst_fail(pack->context, CST_ERROR_INPUT,
-                                "a kept fit has a learner that is not known: '%s'", text);
+                                "a checkpoint part names an unknown learner: '%s'", text);
 }
 
 void cst_meta_fit_pack(cst_pack *pack, cst_meta_fit *fit, int64_t rows) {

@@ -13,7 +13,7 @@
 #include <corestack/options.h>
 #include <string.h>
 
-/* A line; neither key nor value may end it. */
+/* Adds a line. Line ends in the value become spaces. */
 static void add(cst_buffer *text, const char *key, const char *value) {
     cst_buffer_add_text(text, key);
     cst_buffer_add_text(text, "=");

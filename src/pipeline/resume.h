@@ -1,5 +1,5 @@
 /*
- * Where a fit goes on from what was kept of it: what its parts depend on, as a text that is
+ * Continuing a fit from its checkpoint: the text that describes what its parts depend on, which is
  * compared with that of the run before. Between loading and fitting. io/checkpoint.h.
  */
 #ifndef CST_PIPELINE_RESUME_H
@@ -13,12 +13,12 @@ typedef struct cst_resume {
     const char *split;
     const char *method; /* NULL: the preset of the options */
     const cst_options *options;
-    /* One number for what is in a split. */
+    /* A hash of the content of a split. */
     cst_status (*hash)(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
 } cst_resume;
 
-/* From here on parts are kept, where the context has a folder for them, until cst_checkpoint_stop.
- * A fit inside another one is part of that. */
+/* Keeps parts from here on until cst_checkpoint_stop, if the context has a folder for them. A fit
+ * inside another one belongs to that. */
 cst_status cst_fit_resume(cst_context *context, const cst_resume *fit);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Members after a calibration map or a softmax of their own, as a view: what the log-linear pools
- * of scaled members are fitted on. A rank keeps the rows that it works on and computes others when
- * they are read. Under the meta-learners of the blend. Paper: none.
+ * Scaled members: each after its own calibration map or softmax, as the view that log-linear pools
+ * are fitted on. A rank keeps the rows that it works on and computes others when they are read.
+ * Under the meta-learners of the blend. Paper: none.
  */
 #ifndef CST_PIPELINE_SCALED_H
 #define CST_PIPELINE_SCALED_H

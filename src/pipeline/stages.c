@@ -187,11 +187,11 @@ typedef struct drop_job {
     cst_stages *out;   /* what removals change */
 } drop_job;
 
-/* What came of a fit without some members. */
+/* The result of a fit without some members. */
 typedef struct attempt {
     double change; /* of the mean cross-fitted loss */
     double se;     /* paired standard error of that */
-    bool missed;   /* they stay, and nobody reads the fit */
+    bool missed;   /* they stay, and the fit is not needed */
     cst_meta_fit fit;
     int64_t rows;
 } attempt;
@@ -517,7 +517,7 @@ static void pack_fitted(cst_pack *pack, void *object) {
     cst_meta_fit_pack(pack, &f->stages->fit, f->rows);
 }
 
-/* Removals judged on a sample, where they are. */
+/* Removals that are judged on a sample. */
 static cst_status drop_first(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, uint64_t of,
                              cst_stages *out) {
@@ -533,7 +533,7 @@ static cst_status drop_first(cst_context *context, const cst_view *view, const i
     return status;
 }
 
-/* The fit of the kept members, with removals after it where they are judged on all rows. */
+/* The fit of the kept members, and then removals if they are judged on all rows. */
 static cst_status fit_and_drop(cst_context *context, const cst_view *view, const int32_t *folds,
                                int32_t fold_count, const cst_settings *settings, bool drop,
                                uint64_t of, cst_stages *out) {
@@ -571,7 +571,7 @@ static cst_status fit_and_drop(cst_context *context, const cst_view *view, const
     return status;
 }
 
-/* Stages S2 to S4 on the kept members, with drop-and-refit where it is asked for. */
+/* Stages S2 to S4 on the kept members, with drop-and-refit if it is on. */
 static cst_status fit_kept(cst_context *context, const cst_view *view, const int32_t *folds,
                            int32_t fold_count, const cst_settings *settings, uint64_t of,
                            cst_stages *out) {
@@ -626,7 +626,7 @@ void cst_stages_find_closest(cst_stages *out) {
     }
 }
 
-/* S1, which a regression finds another way. */
+/* S1; regressions have their own. */
 static cst_status find_redundant(cst_context *context, const cst_view *view, const int32_t *folds,
                                  int32_t fold_count, const cst_settings *settings,
                                  const cst_costs *costs, uint64_t of, cst_stages *out) {

@@ -172,8 +172,8 @@ static cst_status label_names(cst_context *context, const cst_pool *pool, const 
     return status;
 }
 
-/* The same where the ranks have rows of their own: the different names of all of them. `text`: the
- * labels are text on this rank. */
+/* The same with own rows: the distinct names of all ranks. text: the labels are text on this
+ * rank. */
 static cst_status label_names_of_all(cst_context *context, const cst_pool *pool, const char *path,
                                      bool text, cst_strings **out) {
     bool none = !text;

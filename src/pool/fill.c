@@ -23,7 +23,7 @@ static const double SHRINKAGE = 0.01;
 typedef struct fill_job {
     cst_view view;            /* of the loaded members */
     const uint8_t **present;  /* [view.members]: NULL: every row */
-    const cst_own_split *own; /* the ranks have rows of their own; else NULL */
+    const cst_own_split *own; /* with own rows; else NULL */
     bool values; /* a regression, whose outputs are apart; else all classes are one group */
     int32_t groups;
     int64_t stride; /* of the rows that moments look at */
@@ -347,7 +347,7 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const patt
     return put_row(context, job, member, first + i, out);
 }
 
-/* Whether the row is for this rank to fill. */
+/* Whether this rank must fill the row. */
 static bool is_mine(const fill_job *job, int64_t row) {
     return !job->own || cst_own_has(job->own, row);
 }

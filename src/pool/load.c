@@ -42,9 +42,9 @@ typedef struct load_job {
     int32_t split;
     const int32_t *members; /* positions in the pool of those to load */
     bool stream;            /* they stay on disk */
-    cst_convert *looked;    /* [members]: what was seen of rows that were looked at in place */
-    bool divided;           /* ranks look at a part of the rows each */
-    int64_t look_first;     /* rows that are looked at in place */
+    cst_convert *looked;    /* [members]: counts of the rows that were checked in place */
+    bool divided;           /* each rank checks a part of the rows */
+    int64_t look_first;     /* rows to check in place */
     int64_t look_end;
     int64_t kept_first; /* rows of all of them that this rank keeps in memory */
     int64_t kept_end;
@@ -416,8 +416,7 @@ static int64_t conditions_of(const member_file *file) {
     return file->count > 0 ? file->rows->row_count / file->count : 1;
 }
 
-/* What only the whole of a file's rows can show to be wrong, when every rank has looked at its part
- * of them. */
+/* Checks that need all rows of a file, after every rank has checked its part of them. */
 static cst_status finish_looking(cst_context *context, cst_status status, const load_job *job,
                                  int32_t count) {
     enum { NUMBERS = 4 };
@@ -539,7 +538,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
-/* The same of rows that each rank has of its own. */
+/* The same with own rows. */
 static cst_status own_normalisers(cst_context *context, cst_pool *pool, const char *split,
                                   int32_t index, int32_t member, double *out) {
     const cst_own_split *own = pool->splits[index].own;
@@ -636,7 +635,7 @@ static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t
     return status;
 }
 
-/* Reads what stands beside the predictions of a split, and compares the headers of these. */
+/* Reads labels, folds, ids and the like of a split, and compares the headers of the predictions. */
 static cst_status prepare(cst_context *context, cst_pool *pool, int32_t split,
                           const int32_t *members, int32_t count) {
     cst_status status = cst_pool_describe(context, pool, split, members, count);
@@ -680,7 +679,7 @@ static cst_status load_local(cst_context *context, cst_pool *pool, int32_t split
     return status == CST_OK ? read_members(context, &job, count) : status;
 }
 
-/* Loads `count` members, of which each rank has rows of its own. */
+/* Loads `count` members with own rows. */
 static cst_status load_own(cst_context *context, cst_pool *pool, int32_t split,
                            const int32_t *members, int32_t count) {
     cst_pool *local = cst_own_local(pool);

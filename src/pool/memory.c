@@ -374,7 +374,7 @@ static bool is_small(const cst_pool_arrays *a) {
            cst_size_mul(bytes, (size_t)a->classes, &bytes) && bytes <= CST_ARRAYS_COPIED;
 }
 
-/* What stands beside the predictions. */
+/* Labels, folds, weights and the like. */
 static cst_status copy_columns(cst_context *context, cst_pool *pool, const cst_pool_arrays *a) {
     cst_status status = copy_labels(context, pool, a->rows, a->labels);
     CST_TRY(copy_targets(context, pool, a->rows, a->targets));
@@ -401,7 +401,7 @@ static cst_status take_whole(cst_context *context, cst_pool *pool, const cst_poo
     return status == CST_OK && pool->missing ? cst_pool_fill(context, pool, 0) : status;
 }
 
-/* Sees that all ranks give the same columns. */
+/* Checks that all ranks give the same columns. */
 static cst_status check_columns(cst_context *context, const cst_pool_arrays *a) {
     static const char *const names[] = {"labels", "targets", "folds",
                                         "groups", "weights", "domains"};

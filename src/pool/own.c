@@ -1,7 +1,7 @@
 /*
- * A pool of which each rank has rows of its own: this rank's rows are a pool of their own, loaded
- * as any other; what stands beside predictions is then joined, and predictions are served to the
- * other ranks. When a pool is opened, and when a split is loaded. Paper: P_oof on several machines.
+ * Pools with own rows: the rows of this rank are loaded as a separate pool. Labels, folds, ids and
+ * the like are then joined, and predictions are served to the other ranks. When a pool is opened,
+ * and when a split is loaded. Paper: P_oof on several machines.
  */
 #include "pool/own.h"
 
@@ -19,9 +19,8 @@ cst_status cst_own_create(cst_context *context, cst_pool *pool) {
     cst_status status = CST_OK;
     if (pool->task != CST_TASK_CLASSIFICATION && pool->task != CST_TASK_REGRESSION)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "%s: rows on disks of each rank (--own-rows) are for classification and "
-                          "regression, and the task is %s: put the files where every rank can read "
-                          "them, and leave the option out",
+                          "%s: --own-rows supports classification and regression, but the task is "
+                          "%s; put the files where every rank can read them, and omit the option",
                           pool->manifest->path, cst_task_name(pool->task));
     struct cst_own *own = status == CST_OK ? cst_alloc(context, 1, sizeof *own) : NULL;
     if (status == CST_OK && !own)
@@ -54,9 +53,9 @@ cst_pool *cst_own_local(cst_pool *pool) {
     return local;
 }
 
-/* ---- what stands beside predictions ---- */
+/* ---- labels, folds, ids and the like ---- */
 
-/* What a rank has of a split. */
+/* A rank's part of a split. */
 typedef struct summary {
     int64_t rows;
     bool ids;
@@ -74,7 +73,7 @@ static bool are_row_numbers(const cst_strings *ids) {
     return true;
 }
 
-/* Compares the summaries of all ranks, and counts their rows. *ids: they have ids of their own. */
+/* Compares the summaries of all ranks, and counts their rows. *ids: the ids are not row numbers. */
 static cst_status take_summaries(cst_context *context, const summary *all, const char *name,
                                  cst_own_split *own, bool *ids) {
     int ranks = cst_context_ranks(context);
@@ -93,18 +92,17 @@ static cst_status take_summaries(cst_context *context, const summary *all, const
         numbers = numbers && all[r].row_numbers;
         if (all[r].ids != all[first].ids || all[r].domains != all[first].domains)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "split '%s': rank %d has %s%s, unlike rank %d; give it in the rows of "
-                            "all ranks or of none",
-                            name, r, all[r].ids != all[first].ids ? "" : "domains ",
+                            "split '%s': rank %d has %s, unlike rank %d; give them on all ranks "
+                            "or on none",
+                            name, r,
                             all[r].ids != all[first].ids
                                 ? (all[r].ids ? "sample ids" : "no sample ids")
-                                : (all[r].domains ? "of rows" : "missing"),
+                                : (all[r].domains ? "domains" : "no domains"),
                             first);
     }
     own->bounds[ranks] = rows;
     if (rows < 1)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s': no rank has a row of it; at least one is needed", name);
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s': no rank has any rows of it", name);
     *ids = all[first].ids && !numbers;
     return CST_OK;
 }
@@ -292,7 +290,7 @@ static cst_status join_present(cst_context *context, cst_pool_split *state, cons
 }
 
 static cst_status serve(cst_context *context, const cst_pool *pool, cst_own_split *own) {
-    if (own->rows) { /* the other members are served already: all ranks have these as well */
+    if (own->rows) { /* other members are served already, and now all ranks have these too */
         bool yes = true;
         return cst_own_all(context, CST_OK, &yes);
     }

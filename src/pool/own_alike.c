@@ -1,6 +1,6 @@
 /*
- * Whether pools of which each rank has rows of its own are alike: what they say of themselves, line
- * by line, compared with rank 0. When a pool is opened. Paper: none.
+ * Checks that the pools of all ranks agree, with own rows: descriptions of the pools are compared
+ * line by line with that of rank 0. When a pool is opened. Paper: none.
  */
 #include "base/ranks.h"
 #include "pool/own.h"
@@ -110,9 +110,9 @@ static cst_status compare(cst_context *context, const char *first, const char *o
     if (!a || !b || strcmp(a, b) == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "the pool of rank %d differs from that of rank 0: '%s' and '%s'; ranks "
-                    "that have rows of their own need the same task, members in the same order, "
-                    "classes, splits and columns",
+                    "the pool of rank %d differs from that of rank 0: '%s' and '%s'; all "
+                    "ranks need the same task, members in the same order, classes, splits and "
+                    "columns",
                     rank, cst_quote(quoted[0], *b ? b : "nothing more"),
                     cst_quote(quoted[1], *a ? a : "nothing more"));
 }

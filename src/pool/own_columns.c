@@ -1,7 +1,7 @@
 /*
- * What columns of several ranks are together: which of them are text, which numbers and texts there
- * are. Each rank calls these for its own rows, in the same order. While a local split is read.
- * Paper: none.
+ * Columns of several ranks: which of them are text, and all their numbers and texts. Each rank
+ * calls these functions for its own rows, in the same order. While a local split is read. Paper:
+ * none.
  */
 #include "base/ranks.h"
 #include "pool/own.h"

@@ -1,7 +1,7 @@
 /*
- * Rows of all ranks as the entry of a store: this rank's are read from its own files, the others
- * are fetched. Under views of pools of which each rank has rows of its own. Paper: P_oof, on the
- * disks of several machines.
+ * The rows of all ranks as the entry of a store: rows of this rank are read from its files, other
+ * rows are fetched. Under views of pools with own rows. Paper: P_oof, on the disks of several
+ * machines.
  */
 #include "base/ranks.h"
 #include "comm/rows.h"

@@ -32,7 +32,7 @@ cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64
 cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out,
                           uint8_t *present, int64_t *absent);
 
-/* Looks whether rows first..first+count-1 can be converted. `convert` has then counted them, for
+/* Checks that rows first..first+count-1 can be converted. `convert` has then counted them, for
  * cst_convert_finish. */
 cst_status cst_pieces_look(cst_context *context, const cst_pieces *pieces, int64_t first,
                            int64_t count, cst_convert *convert);

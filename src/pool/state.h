@@ -38,7 +38,7 @@ typedef struct cst_pool_split {
     char *first_path;        /* the first member whose shape was accepted, for messages */
     char *first_shape;
     bool part;                 /* the rows of one rank of several: there may be none */
-    struct cst_own_split *own; /* the ranks have rows of their own: pool/own.h; else NULL */
+    struct cst_own_split *own; /* with own rows: pool/own.h; else NULL */
 } cst_pool_split;
 
 struct cst_pool {
@@ -61,13 +61,13 @@ struct cst_pool {
     char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
     char *label_column; /* the same of the labels */
     struct cst_division *division; /* of a pool that is divided: pool/parts.h; else NULL */
-    struct cst_own *own;           /* the ranks have rows of their own; else NULL */
+    struct cst_own *own;           /* with own rows; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
     const char **files;            /* [file_count] that the manifest names; they are its own */
     size_t file_count;
 };
 
-/* A pool of which each rank has rows of its own: pool/own.h. */
+/* A pool with own rows: pool/own.h. */
 struct cst_own {
     cst_pool local;               /* this rank's rows; all but its splits is the pool's own */
     struct cst_own_split *splits; /* [manifest->split_count] */
@@ -79,7 +79,7 @@ static inline bool cst_pool_partial(const cst_pool *pool) {
            (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION);
 }
 
-/* What is read of a path of the manifest: a file, or several. */
+/* The file or the parts that a path of the manifest stands for. */
 static inline cst_row_source cst_pool_source(const cst_pool *pool, const char *path) {
     return (cst_row_source){path, cst_manifest_parts(pool->manifest, path), pool->zip_limit};
 }

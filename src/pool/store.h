@@ -52,14 +52,14 @@ static inline int32_t cst_store_find(const cst_store *store, const float *data) 
     return (int32_t)(data - store->places);
 }
 
-/* The rows of a view of `rows` rows that this rank works on, and some beyond: parts of the rows, as
- * those of folds, are divided at about the same places. Every row where no work is shared. */
+/* The rows of a view of `rows` rows that this rank works on, and some beyond, because parts of the
+ * rows, such as folds, are divided at slightly different places. All rows if no work is shared. */
 void cst_store_near(const cst_context *context, int64_t rows, int64_t *first, int64_t *end);
 
 /* Keeps rows first..end-1 of a member in memory. */
 cst_status cst_store_keep(cst_context *context, cst_store *store, int32_t member, int64_t first,
                           int64_t end);
-/* One row that has become another one, where it is kept. */
+/* Replaces a row, if it is kept in memory. */
 static inline void cst_store_put(const cst_store *store, int32_t member, int64_t row,
                                  const float *values) {
     const cst_store_entry *entry = &store->entries[member];

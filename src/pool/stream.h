@@ -8,9 +8,9 @@
 
 #include "pool/state.h"
 
-/* Takes `rows` (an npy that streams, whose rows are in the split's order) also on failure. Looks at
- * rows first..first+count-1, so that what is wrong with them is said; `looked` has then counted
- * them, for cst_convert_finish. */
+/* Takes `rows` (an npy that streams, whose rows are in the split's order) also on failure. Checks
+ * rows first..first+count-1, and reports errors in them; `looked` has then counted them, for
+ * cst_convert_finish. */
 cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
                            int64_t first, int64_t count, cst_convert *looked, cst_store_entry *out);
 

@@ -45,7 +45,7 @@ typedef struct cst_packed {
     int64_t rows;          /* n */
     int64_t strips;
     cst_packed_member *member; /* [K] */
-    bool partial;              /* ranks share the strips, and this one has not all of them */
+    bool partial;              /* ranks divide the strips, and this one lacks some */
     bool *there;               /* [strips]: those that it has */
 } cst_packed;
 
@@ -53,10 +53,11 @@ typedef struct cst_packed {
 cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst_packed *out);
 
 /* One pass over the data: packs the sampled rows ([rows], ascending in each strip; NULL: all).
- * own: a rank packs its part of the strips only; exponents and levels it has of all of them. */
+ * own: packs only this rank's part of the strips, but exponents and levels of all of them. */
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
                            int64_t rows, bool own);
-/* Packs what this rank lacks for its part of `tiles` tiles, of strips i and i + shift. */
+/* Packs the strips that this rank lacks for its part of `tiles` tiles, of strips i and i + shift.
+ */
 cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles, int64_t shift);
 void cst_packed_free(cst_context *context, cst_packed *packed);
 

@@ -1,5 +1,5 @@
 /*
- * The finished stages of a regression as parts that are kept (io/checkpoint.h).
+ * The finished stages of a regression as checkpoint parts (io/checkpoint.h).
  */
 #ifndef CST_REGRESSION_PARTS_H
 #define CST_REGRESSION_PARTS_H
@@ -7,8 +7,8 @@
 #include "pipeline/parts.h"
 #include "regression/stages.h"
 
-/* For cst_checkpoint_part: object is a cst_value_stages with the arrays of its base. What removals
- * have left of the kept members, and the fit of those. */
+/* For cst_checkpoint_part: object is a cst_value_stages with the arrays of its base. Contains the
+ * members that removals have left, and their fit. */
 void cst_pack_value_fit(cst_pack *pack, void *object);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the ranks of a fit sent each other and how long they computed and waited, by stage. Under
+ * Bytes that the ranks of a fit exchanged, and their computing and waiting times, by stage. Under
  * src/tasks. Keys: docs/json.md. Paper: none.
  */
 #include "base/ranks.h"

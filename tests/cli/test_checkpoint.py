@@ -16,7 +16,7 @@ LONG = bool(os.environ.get("CORESTACK_LONG"))
 MPI_TOOL = TOOL + "-mpi"
 LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 NOT_THE_SAME = ("seconds", "peak_rss_bytes", "model", "ranks")
-WENT_ON = "notice: went on with "
+WENT_ON = "notice: continued with "
 
 
 def document(text):

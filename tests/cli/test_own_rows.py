@@ -215,7 +215,7 @@ class Failures(OwnRows):
     @slow
     def test_rows_of_nobody_and_of_two(self):
         pool = self.cut_pool("digits", (0, 0, 0))
-        self.ends(pool, 2, (2,), ["split 'oof': no rank has a row of it"])
+        self.ends(pool, 2, (2,), ["split 'oof': no rank has any rows of it"])
         pool = self.cut_pool("digits", (0.0, 0.5, 1.0))
         shutil.rmtree(self.path("part-1"))
         shutil.copytree(self.path("part-0"), self.path("part-1"))

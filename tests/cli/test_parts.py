@@ -279,7 +279,7 @@ class Refused(PoolCase):
         self.assertEqual(single, read(self.model))
         text = read(self.path("t1.csv"))
         for change, says in (
-            (text.replace(b"id,0,1,2", b"id,0,2,1"), "t1.csv: line 1 is not that of"),
+            (text.replace(b"id,0,1,2", b"id,0,2,1"), "t1.csv: line 1 differs from that of"),
             (text[: text.index(b"\n") + 1], "t1.csv: has no rows"),
             (text.replace(b"\nr55,", b"\nr55,9"), "t1.csv: row 5 (line 7) sums to"),
             (text.replace(b"\nr55,", b"\n,"), "t1.csv: line 7, column 1 is empty"),

@@ -164,7 +164,7 @@ class Traffic(RankCase):
         words = ("fit", DIGITS, "-o", "m", "-v", "--threads", 1, *NOT_NESTED)
         with launch(command((1, (MPI_TOOL, *words))), cwd=self.folder) as process:
             err = process.communicate(timeout=60)[1].decode()
-        names = [line[2:36].strip() for line in err[err.index("1 ranks;") :].splitlines()[1:]]
+        names = [line[2:38].strip() for line in err[err.index("1 rank;") :].splitlines()[1:]]
         self.assertEqual(names[:3], ["stage", "other", "read"])
         self.assertIn("meta-learners", names)
 

@@ -203,7 +203,7 @@ static void a_bad_file_is_named_by_its_rank(void **state) {
     for (int r = 0; r < 2; r++) {
         assert_int_equal(w[r].status, CST_ERROR_FORMAT);
         assert_string_equal(w[r].message,
-                            "rank 0 on here: from rank 1 on here: members/a.npy: row 7 is bad");
+                            "rank 0 on here: rows of rank 1 on here: members/a.npy: row 7 is bad");
     }
     leave(2, w);
 }

@@ -78,7 +78,7 @@ static void parts_are_taken_as_they_were_kept(void **state) {
     free_thing(f, &got);
     assert_false(keep_or_take(f, "stage", 8, &got)); /* a result of something else */
     char says[700];
-    (void)snprintf(says, sizeof says, "went on with 1 finished part from %s", at(f, "parts"));
+    (void)snprintf(says, sizeof says, "continued with 1 finished part from %s", at(f, "parts"));
     assert_string_equal(cst_context_checkpoint_note(f->context), says);
     assert_int_equal(cst_context_end_checkpoint(f->context), CST_OK);
     assert_int_equal(access(at(f, "parts"), F_OK), -1); /* it was made by a run */

@@ -75,13 +75,13 @@ class SameBytes(RankCase):
         self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
 
-    def check_commands(self, task, ranks, *more):
-        """Commands in one process and on so many ranks: files and, but for times, documents. A fit on each number of ranks, other
-        commands in turn."""
+    def check_commands(self, task, ranks, *more, fit=()):
+        """Commands in one process and on so many ranks: files and, but for times, documents. A fit (with these options) on each
+        number of ranks, other commands in turn."""
         pool = os.path.join(SOURCES, "examples", task)
         out = "o.json" if task == "detection" else "o.npy"
         lines = [
-            ("fit", pool, "-o", "m", "--json", *NOT_NESTED),
+            ("fit", pool, "-o", "m", "--json", *NOT_NESTED, *fit),
             ("predict", "m", pool, "--split", "test", "-o", out),
             ("evaluate", "m", pool, "--json"),
             ("inspect", pool, "--json"),
@@ -105,13 +105,14 @@ class SameBytes(RankCase):
 
     @slow
     def test_comparisons(self):
-        self.check_commands("digits", (3,), ("compare", "-r", 50), ("sweep", "--over", "pool.size=2:4:1", "-r", 0))
+        methods = () if LONG else ("-m", "default,prototype,average,lasso,mlp,greedy-brier,minimum-variance,autogluon")
+        self.check_commands("digits", (3,), ("compare", "-r", 50, *methods), ("sweep", "--over", "pool.size=2:3:1", "-r", 0))
 
     @slow
     def test_every_task(self):
         self.check_commands("concrete", (3,), ("compare", "-r", 50))
         self.check_commands("regression", (2,), ("compare", "-r", 50))
-        self.check_commands("segmentation", (3,))
+        self.check_commands("segmentation", (3,), fit=() if LONG else ("--set", "select.max_rows=5000"))
         self.check_commands("detection", (3,), ("compare", "-r", 20))
 
     @slow

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import time
 import unittest
 
 from support import DIGITS, SOURCES, TOOL, run, slow
+from test_own_rows import OwnRows
 from test_rank_faults import MPICH_TOOL, SOON, lines_of_ours
-from test_ranks import LONG, MPI_TOOL, NOT_NESTED, RankCase
+from test_ranks import LONG, MPI_TOOL, NOT_NESTED
 
 sys.path.insert(0, os.path.join(SOURCES, "tests", "ranks"))
 from hosts import Hosts, why_not  # noqa: E402
@@ -40,12 +42,12 @@ class TheHosts(unittest.TestCase):
 
 
 @unittest.skipIf(REASON, REASON)
-class SeveralHosts(RankCase):
+class SeveralHosts(OwnRows):
     mpirun = "mpirun"
     tool = MPI_TOOL
 
-    def fit(self, hosts, *words):
-        words = [self.mpirun, "-n", len(hosts.names), self.tool, "fit", DIGITS, "-o", self.path("out"), "--threads", 1, *words]
+    def fit(self, hosts, *words, pool=DIGITS):
+        words = [self.mpirun, "-n", len(hosts.names), self.tool, "fit", pool, "-o", self.path("out"), "--threads", 1, *words]
         with open(self.path("err"), "wb") as err:  # no pipe: launchers on dead hosts would hold it
             return hosts.start(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err)
 
@@ -54,10 +56,10 @@ class SeveralHosts(RankCase):
         process.wait(timeout=300)
         return self.bytes_of("err").decode()
 
-    def same_bytes(self, count, delay, rate):
+    def same_bytes(self, count, delay, rate, *words, pool=DIGITS):
         with Hosts(count, delay, rate) as hosts:
             start = time.monotonic()
-            with self.fit(hosts, *NOT_NESTED) as process:
+            with self.fit(hosts, *NOT_NESTED, *words, pool=pool) as process:
                 err = self.end(process)
             seconds = time.monotonic() - start
             sent = hosts.sent()
@@ -77,6 +79,14 @@ class SeveralHosts(RankCase):
     @slow
     def test_two_hosts(self):
         self.compare((2, 1, 1000))
+
+    @slow
+    def test_own_rows(self):
+        self.assertEqual(run("fit", DIGITS, "-o", "one", *NOT_NESTED, cwd=self.folder).code, 0)
+        pool = self.cut_pool("digits", (0.0, 0.3, 1.0))
+        self.same_bytes(2, 1, 1000, "--own-rows", "-v", pool=pool)
+        fetched = re.search(r"fetched ([0-9.]+) MB", self.bytes_of("err").decode())
+        self.assertGreater(float(fetched[1]), 0)  # from the other host
 
     @slow
     @unittest.skipUnless(LONG, "in make check-long")

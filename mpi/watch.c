@@ -445,7 +445,7 @@ void watch_begin(void) {
 /* ---- in the process that computes ---- */
 
 static void invite(invitation *to) {
-    struct sockaddr_in at;
+    struct sockaddr_in at = {0};
     socklen_t length = sizeof at;
     struct ifaddrs *all = NULL;
     if (listener < 0 || getsockname(listener, (struct sockaddr *)&at, &length) != 0 ||

@@ -10,6 +10,7 @@
 #include "comm/serve.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -333,7 +334,7 @@ static cst_status told(cst_context *context, const fetch *f, int fd, const cst_r
     char text[2048];
     cst_status status = CST_OK;
     size_t bytes = reply->bytes < sizeof text ? reply->bytes : sizeof text - 1;
-    if (!cst_receive_all(context, fd, text, bytes, CST_PATIENCE, &status))
+    if (!cst_receive_all(context, fd, text, bytes, INFINITY, &status))
         bytes = 0;
     text[bytes] = '\0';
     if (status == CST_OK)
@@ -342,12 +343,13 @@ static cst_status told(cst_context *context, const fetch *f, int fd, const cst_r
     return status;
 }
 
-/* Receives one reply. False with *status CST_OK: the connection failed. */
+/* Receives one reply. False with *status CST_OK: the connection failed. Waits as long as the system
+ * of the other rank answers (cst_prepare): its disk may be slow, or the rank may be suspended. */
 static bool take_reply(cst_context *context, const fetch *f, int fd, int64_t at,
                        cst_status *status) {
     cst_reply reply;
     size_t bytes = (size_t)rows_of_piece(f, at) * f->rows->width * sizeof *f->out;
-    if (!cst_receive_all(context, fd, &reply, sizeof reply, CST_PATIENCE, status))
+    if (!cst_receive_all(context, fd, &reply, sizeof reply, INFINITY, status))
         return false;
     if (reply.status != CST_OK) {
         *status = told(context, f, fd, &reply);
@@ -358,7 +360,7 @@ static bool take_reply(cst_context *context, const fetch *f, int fd, int64_t at,
             cst_fail(context, CST_ERROR_INTERNAL, "rank %d sent rows of another size", f->rank);
         return false;
     }
-    return cst_receive_all(context, fd, f->out + (size_t)at * f->rows->width, bytes, CST_PATIENCE,
+    return cst_receive_all(context, fd, f->out + (size_t)at * f->rows->width, bytes, INFINITY,
                            status);
 }
 
@@ -399,6 +401,7 @@ static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank
     cst_status status = CST_OK;
     for (int attempt = 0; status == CST_OK && done < count; attempt++) {
         line l = attempt == 0 ? take_line(p) : (line){-1, false};
+        int64_t before = done;
         if (l.fd < 0)
             l.fd = dial(context, rows, rank, &status);
         if (l.fd >= 0 && fetch_all(context, &f, l.fd, &done, &status)) {
@@ -409,7 +412,7 @@ static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank
         if (l.fd >= 0)
             (void)close(l.fd);
         errno = why;
-        if (status == CST_OK && !l.used)
+        if (status == CST_OK && !l.used && done == before)
             status = lost(context, rows, rank);
     }
     (void)__atomic_fetch_add(&rows->root->ranks.fetched, (uint64_t)done * row, __ATOMIC_RELAXED);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -21,6 +22,8 @@ enum {
     CALLS_MAX = 4096,                  /* connections at a time */
     UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of unsent answers beyond which no more are made */
     HANDSHAKE_SECONDS = 5,
+    TICK = 1000,    /* milliseconds of a wait, at most */
+    REST = 100,     /* the same while no connection can be accepted */
     TEXT_MAX = 1024 /* bytes of a message */
 };
 
@@ -28,7 +31,7 @@ enum {
 typedef struct call {
     int fd;
     bool known;   /* it has shown the token */
-    double since; /* of the last byte, seconds */
+    double since; /* of the last byte, by the server's clock */
     unsigned char in[sizeof(cst_greeting)];
     size_t have;
     unsigned char *out; /* [out_bytes]: what is being sent; NULL: nothing */
@@ -52,6 +55,9 @@ struct cst_server {
     int count;
     int room;
     size_t unsent;
+    bool resting; /* the system has no room for another connection now */
+    double clock; /* seconds, without those in which the process was suspended */
+    double seen;  /* cst_seconds at the last turn */
 };
 
 /* ---- answers ---- */
@@ -139,6 +145,7 @@ static bool make_room(cst_server *s) {
 
 static void take_call(cst_server *s) {
     int fd = accept(s->listening, NULL, NULL);
+    s->resting = fd < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
     if (fd < 0)
         return;
     if (s->count >= CALLS_MAX || !make_room(s) || !cst_prepare(fd)) {
@@ -146,7 +153,7 @@ static void take_call(cst_server *s) {
         return;
     }
     call *c = &s->calls[s->count++];
-    *c = (call){.fd = fd, .since = cst_seconds()};
+    *c = (call){.fd = fd, .since = s->clock};
     cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
     memcpy(hello.token, s->tokens.called, sizeof hello.token);
     unsigned char *to = begin_answer(s, c, sizeof hello);
@@ -171,7 +178,7 @@ static bool hear(cst_server *s, call *c) {
     ssize_t got = recv(c->fd, c->in + c->have, wanted - c->have, 0);
     if (got <= 0)
         return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    c->since = cst_seconds();
+    c->since = s->clock;
     c->have += (size_t)got;
     if (c->have < wanted)
         return true;
@@ -183,7 +190,7 @@ static bool say(cst_server *s, call *c) {
     ssize_t put = send(c->fd, c->out + c->sent, c->out_bytes - c->sent, MSG_NOSIGNAL);
     if (put < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    c->since = cst_seconds();
+    c->since = s->clock;
     c->sent += (size_t)put;
     if (c->sent == c->out_bytes)
         drop_answer(s, c);
@@ -195,17 +202,23 @@ static bool is_late(const call *c, double now) {
 }
 
 /* One connection after a wait. */
-static bool attend(cst_server *s, call *c, short events, double now) {
+static bool attend(cst_server *s, call *c, short events) {
     if (events & (POLLERR | POLLNVAL))
         return false;
     if (c->out && (events & (POLLOUT | POLLHUP)))
         return say(s, c);
     if (!c->out && (events & (POLLIN | POLLHUP)) && !hear(s, c))
         return false;
-    return (!c->out || say(s, c)) && !is_late(c, now);
+    return (!c->out || say(s, c)) && !is_late(c, s->clock);
 }
 
 /* ---- the thread ---- */
+
+static void go_on(cst_server *s) {
+    double now = cst_seconds();
+    s->clock += fmin(now - s->seen, 2e-3 * TICK);
+    s->seen = now;
+}
 
 static void *serve(void *user) {
     cst_server *s = user;
@@ -213,18 +226,19 @@ static void *serve(void *user) {
         bool full = s->unsent >= UNSENT_MAX;
         int before = s->count;
         s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
-        s->polls[1] = (struct pollfd){.fd = s->listening, .events = POLLIN};
+        s->polls[1] = (struct pollfd){.fd = s->resting ? -1 : s->listening, .events = POLLIN};
         for (int i = 0; i < before; i++)
             s->polls[i + 2] = (struct pollfd){.fd = s->calls[i].fd,
                                               .events = s->calls[i].out ? POLLOUT
                                                         : full          ? 0
                                                                         : POLLIN};
-        int ready = poll(s->polls, (nfds_t)before + 2, 1000);
+        int ready = poll(s->polls, (nfds_t)before + 2, s->resting ? REST : TICK);
         if (ready > 0 && s->polls[0].revents)
             return NULL;
-        double now = cst_seconds();
+        s->resting = false;
+        go_on(s);
         for (int i = before - 1; i >= 0; i--) /* the last one replaces a closed one */
-            if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0, now))
+            if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0))
                 hang_up(s, i);
         if (ready > 0 && s->polls[1].revents)
             take_call(s);
@@ -246,6 +260,7 @@ cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                       .ranks = ranks,
                       .listening = listening,
                       .wake = {-1, -1},
+                      .seen = cst_seconds(),
                       .generation = cst_process_generation()};
     cst_status status = cst_context_child(&s->context, context, false);
     if (status == CST_OK)

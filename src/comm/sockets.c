@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <math.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -19,6 +20,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { TICK = 100 }; /* milliseconds between looks at whether to stop */
 
 cst_status cst_draw(cst_context *context, void *bytes, size_t count) {
     size_t done = 0;
@@ -155,13 +158,15 @@ bool cst_prepare(int fd) {
            fcntl(fd, F_SETFD, kept | FD_CLOEXEC) == 0;
 }
 
-/* Waits until the socket can be read or written; false with errno. */
+/* Waits until the socket can be read or written; false with errno. Counts its own waits: time in
+ * which the process was suspended does not count. */
 static bool wait_for(cst_context *context, int fd, short events, double seconds,
                      cst_status *status) {
-    double until = cst_seconds() + seconds;
+    double waited = 0;
     for (;;) {
         struct pollfd one = {.fd = fd, .events = events};
-        int ready = poll(&one, 1, 100);
+        double before = cst_seconds();
+        int ready = poll(&one, 1, TICK);
         if (ready > 0)
             return true;
         if (ready < 0 && errno != EINTR)
@@ -169,7 +174,8 @@ static bool wait_for(cst_context *context, int fd, short events, double seconds,
         *status = context ? cst_poll(context) : CST_OK;
         if (*status != CST_OK)
             return false;
-        if (cst_seconds() > until) {
+        waited += fmin(cst_seconds() - before, 2e-3 * TICK);
+        if (waited > seconds) {
             errno = ETIMEDOUT;
             return false;
         }

@@ -39,7 +39,8 @@ typedef struct cst_reply {
 /* Most bytes of rows in one reply, unless it is a single row. */
 enum { CST_PIECE_BYTES = 1 << 18 };
 
-/* Seconds without a byte after which the other side counts as lost. */
+/* Seconds after which the other side counts as lost: without an answer of its system, or with a
+ * full buffer that it does not empty. */
 enum { CST_PATIENCE = 8 };
 
 /* Fills `bytes` with random bytes from the system. */

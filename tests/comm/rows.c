@@ -8,11 +8,12 @@
 #include "check.h"
 #include "comm/serve.h"
 #include "meeting.h"
+#include "short_tests.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROWS = 3001, WIDTH = 70, MEMBERS = 3, TASKS = 40, KNOWS = -2 };
+enum { ROWS = 3001, WIDTH = 70, MEMBERS = 3, TASKS = 40, KNOWS = -2, SLOW = -3 };
 
 static float value_at(int rank, int32_t member, int64_t row, int column) {
     return (float)(rank * 1000000 + member * 100000) + (float)row + (float)column / 128;
@@ -27,7 +28,8 @@ typedef struct work {
     char message[512];
     double seconds;
     int32_t members; /* served; of more than MEMBERS the memory is too small to fetch ahead */
-    int bad; /* the rank whose file cannot be read; -1: none; KNOWS: rank 1 fails by itself */
+    int bad; /* the rank whose file cannot be read; -1: none; KNOWS: rank 1 fails by itself; SLOW:
+                its disk takes long */
 } work;
 
 static cst_status read_own(cst_context *context, const void *user, int32_t member, int64_t first,
@@ -35,6 +37,8 @@ static cst_status read_own(cst_context *context, const void *user, int32_t membe
     const work *w = user;
     if (w->bad == w->seat.rank)
         return cst_fail(context, CST_ERROR_FORMAT, "members/a.npy: row %d is bad", (int)first);
+    if (w->bad == SLOW)
+        (void)sleep(CST_PATIENCE + 1);
     for (int64_t i = 0; i < count; i++)
         for (int c = 0; c < WIDTH; c++)
             out[i * WIDTH + c] = value_at(w->seat.rank, member, first + i, c);
@@ -122,6 +126,17 @@ static void one_ends(work *w) {
     cst_rows_close(w->context, w->rows);
 }
 
+static void fetch_one(work *w) {
+    float row[WIDTH];
+    w->status = open_rows(w);
+    if (w->status == CST_OK && w->seat.rank == 0)
+        w->status = cst_rows_fetch(w->context, w->rows, 1, 0, 5, 1, row);
+    if (w->status == CST_OK && w->seat.rank == 0 && row[3] != value_at(1, 0, 5, 3))
+        w->status = cst_fail(w->context, CST_ERROR_INTERNAL, "the row is another one");
+    w->status = cst_context_agree(w->context, w->status, NULL);
+    cst_rows_close(w->context, w->rows);
+}
+
 static void *sit(void *user) {
     work *w = user;
     const cst_collectives calls = seat_calls(&w->seat);
@@ -204,6 +219,19 @@ static void a_bad_file_is_named_by_its_rank(void **state) {
         assert_int_equal(w[r].status, CST_ERROR_FORMAT);
         assert_string_equal(w[r].message,
                             "rank 0 on here: rows of rank 1 on here: members/a.npy: row 7 is bad");
+    }
+    leave(2, w);
+}
+
+static void a_slow_disk_is_waited_for(void **state) {
+    static work w[RANKS_MAX];
+    (void)state;
+    if (short_tests())
+        return;
+    meet(2, fetch_one, 1, SLOW, w);
+    for (int r = 0; r < 2; r++) {
+        assert_string_equal(w[r].message, "");
+        assert_int_equal(w[r].status, CST_OK);
     }
     leave(2, w);
 }
@@ -334,6 +362,7 @@ int suite_rows(void) {
         cmocka_unit_test(rows_of_every_rank),
         cmocka_unit_test(rows_in_order_are_fetched_ahead),
         cmocka_unit_test(a_bad_file_is_named_by_its_rank),
+        cmocka_unit_test(a_slow_disk_is_waited_for),
         cmocka_unit_test(a_rank_that_ended_is_named),
         cmocka_unit_test(strangers_get_nothing),
         cmocka_unit_test(addresses_are_those_of_the_machine),

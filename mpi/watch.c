@@ -248,8 +248,10 @@ static void take_invitation(void) {
     size_t room = invited.rank == 0 ? (size_t)invited.size + LISTENING : 1;
     peers = calloc(room, sizeof *peers);
     struct pollfd *more = calloc(room + 2, sizeof *more);
-    if (!peers || !more || invited.size < 2)
+    if (!peers || !more || invited.size < 2) {
+        free(more);
         return;
+    }
     polled = more;
     if (invited.rank > 0) {
         (void)close(listener);

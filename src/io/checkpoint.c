@@ -101,7 +101,7 @@ cst_status cst_context_set_checkpoint(cst_context *context, const char *folder) 
     CST_ENTER(context);
     if (folder && !*folder)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_context_set_checkpoint: the name of the folder is empty");
+                        "the name of the checkpoint folder is empty; give the name of a folder");
     if (context->checkpoint)
         release(context, context->checkpoint);
     context->checkpoint = NULL;

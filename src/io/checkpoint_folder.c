@@ -89,7 +89,10 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         folder->lock =
             cst_open_at(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (folder->lock < 0)
-            return failed(context, folder->path, "opening its lock");
+            return cst_fail(context, CST_ERROR_IO,
+                            "checkpoint folder %s cannot be written: %s; give a folder in which "
+                            "files can be created",
+                            folder->path, strerror(errno));
         bool busy = flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         if (busy && i + 1 == TRIES)
             return fail_busy(context, folder);
@@ -172,6 +175,11 @@ static int value_length(const char *line) {
     return length < SHOWN ? length : SHOWN;
 }
 
+/* Whether the value of a line is a hash, which says nothing to a reader. */
+static bool is_hash(const char *line) {
+    return strncmp(line, "content of the pool=", 20) == 0 || strncmp(line, "cases=", 6) == 0;
+}
+
 /* Names the first line that differs from the description in the folder. */
 static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *folder,
                              const char *there, const char *here) {
@@ -181,6 +189,13 @@ static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *
         here += line_length(here) + 1;
     }
     const char *named = *here ? here : there;
+    if (is_hash(named))
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "checkpoint folder %s: it holds parts of a fit of other data: labels, folds, "
+            "weights, groups, domains or predictions differ from those here; if files "
+            "of the pool have changed, give another folder or remove this one",
+            folder->path);
     return cst_fail(context, CST_ERROR_INPUT,
                     "checkpoint folder %s: it holds parts of another fit: its %.*s is '%.*s', here "
                     "it is '%.*s'; repeat the command of that fit to continue it, give another "

@@ -163,7 +163,7 @@ class Checkpoint(unittest.TestCase):
             file.write(content)
         other = run("fit", os.path.join(data, "pool.json"), *words[1:], "-o", self.path("other"), "--checkpoint", self.parts)
         self.assertEqual(other.code, 2, other.err)
-        self.assertIn("its content of the pool is", other.err)
+        self.assertIn("it holds parts of a fit of other data: labels, ", other.err)
         self.assertEqual(before, sorted((name, self.read(f"parts/{name}")) for name in self.kept()))
         self.assertFalse(os.path.exists(self.path("other")))
         with subprocess.Popen(self.command(words, 0), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:

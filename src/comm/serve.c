@@ -1,9 +1,9 @@
 /*
  * Serving rows to other ranks: one thread waits for all connections and answers one request of each
- * at a time. The memory for unsent answers is limited. Connections without the token are closed.
- * Paper: none.
+ * at a time. The memory for unsent answers and the number of connections are limited. Connections
+ * without the token are closed. Paper: none.
  */
-#define _DEFAULT_SOURCE /* MSG_NOSIGNAL */
+#define _GNU_SOURCE /* accept4, pipe2 */
 #include "comm/serve.h"
 
 #include "base/context.h"
@@ -18,9 +18,10 @@
 #include <unistd.h>
 
 enum {
-    CALLS_MAX = 4096,                  /* connections at a time */
+    FILES_SHARE = 2,                   /* connections at a time: of the files that may be open */
     UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of unsent answers beyond which no more are made */
     HANDSHAKE_SECONDS = 5,
+    PAUSE_MS = 100, /* without accepting, when no file can be opened */
     TEXT_MAX = 1024 /* bytes of a message */
 };
 
@@ -28,7 +29,8 @@ enum {
 typedef struct call {
     int fd;
     bool known;   /* it has shown the token */
-    double since; /* of the last byte, seconds */
+    bool over;    /* to be closed */
+    double since; /* of the last byte, or of its begin until it is known; seconds */
     unsigned char in[sizeof(cst_greeting)];
     size_t have;
     unsigned char *out; /* [out_bytes]: what is being sent; NULL: nothing */
@@ -51,6 +53,9 @@ struct cst_server {
     struct pollfd *polls;
     int count;
     int room;
+    int most; /* connections */
+    int turn; /* the connection that is first in the next round */
+    bool paused;
     size_t unsent;
 };
 
@@ -137,11 +142,40 @@ static bool make_room(cst_server *s) {
     return true;
 }
 
+/* Whether a connection with nothing to send has brought no request either. */
+static bool is_idle(const call *c) {
+    char byte;
+    return !c->out && c->have == 0 && recv(c->fd, &byte, 1, MSG_PEEK) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* Closes the connection that has been idle longest, of strangers first; a rank connects again when
+ * it needs to. False: all of them are in use. */
+static bool make_place(cst_server *s) {
+    double now = cst_seconds();
+    int oldest = -1;
+    for (int i = 0; i < s->count; i++) {
+        const call *c = &s->calls[i];
+        const call *o = oldest < 0 ? NULL : &s->calls[oldest];
+        if ((c->known || now - c->since > 1) &&
+            (!o || (c->known == o->known ? c->since < o->since : o->known)) &&
+            (!c->known || is_idle(c)))
+            oldest = i;
+    }
+    if (oldest >= 0)
+        hang_up(s, oldest);
+    return oldest >= 0;
+}
+
 static void take_call(cst_server *s) {
-    int fd = accept(s->listening, NULL, NULL);
-    if (fd < 0)
+    bool place = s->count < s->most || make_place(s);
+    int fd = place ? accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+    if (fd < 0) {
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        s->paused = !place || (full && !make_place(s)); /* it would be told again at once */
         return;
-    if (s->count >= CALLS_MAX || !make_room(s) || !cst_prepare(fd)) {
+    }
+    if (!make_room(s) || !cst_prepare(fd)) {
         (void)close(fd);
         return;
     }
@@ -162,6 +196,7 @@ static bool is_one_of_us(const cst_server *s, call *c) {
     c->have = 0;
     c->known = cst_same_token(hello.token, s->tokens.caller) && hello.rank >= 0 &&
                hello.rank < s->ranks && hello.version == CST_ROWS_VERSION;
+    c->since = cst_seconds();
     return c->known;
 }
 
@@ -171,11 +206,12 @@ static bool hear(cst_server *s, call *c) {
     ssize_t got = recv(c->fd, c->in + c->have, wanted - c->have, 0);
     if (got <= 0)
         return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    c->since = cst_seconds();
     c->have += (size_t)got;
-    if (c->have < wanted)
-        return true;
-    return c->known ? answer(s, c) : is_one_of_us(s, c);
+    if (c->have == wanted && !c->known)
+        return is_one_of_us(s, c);
+    if (c->known)
+        c->since = cst_seconds();
+    return c->have < wanted || answer(s, c);
 }
 
 /* Sends; false: close the connection. */
@@ -200,31 +236,45 @@ static bool attend(cst_server *s, call *c, short events, double now) {
         return false;
     if (c->out && (events & (POLLOUT | POLLHUP)))
         return say(s, c);
-    if (!c->out && (events & (POLLIN | POLLHUP)) && !hear(s, c))
+    bool waits = c->known && s->unsent >= UNSENT_MAX; /* others of this round filled the memory */
+    if (!c->out && !waits && (events & (POLLIN | POLLHUP)) && !hear(s, c))
         return false;
     return (!c->out || say(s, c)) && !is_late(c, now);
 }
 
 /* ---- the thread ---- */
 
+/* Fills in what to wait for. */
+static void expect(cst_server *s) {
+    bool full = s->unsent >= UNSENT_MAX;
+    s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
+    s->polls[1] = (struct pollfd){.fd = s->paused ? -1 : s->listening, .events = POLLIN};
+    for (int i = 0; i < s->count; i++) {
+        const call *c = &s->calls[i];
+        bool waits = full && c->known && !c->out;
+        s->polls[i + 2] =
+            (struct pollfd){.fd = waits ? -1 : c->fd, .events = c->out ? POLLOUT : POLLIN};
+    }
+}
+
 static void *serve(void *user) {
     cst_server *s = user;
     for (;;) {
-        bool full = s->unsent >= UNSENT_MAX;
-        int before = s->count;
-        s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
-        s->polls[1] = (struct pollfd){.fd = s->listening, .events = POLLIN};
-        for (int i = 0; i < before; i++)
-            s->polls[i + 2] = (struct pollfd){.fd = s->calls[i].fd,
-                                              .events = s->calls[i].out ? POLLOUT
-                                                        : full          ? 0
-                                                                        : POLLIN};
-        int ready = poll(s->polls, (nfds_t)before + 2, 1000);
+        int count = s->count;
+        expect(s);
+        int ready = poll(s->polls, (nfds_t)count + 2, s->paused ? PAUSE_MS : 1000);
         if (ready > 0 && s->polls[0].revents)
             return NULL;
         double now = cst_seconds();
-        for (int i = before - 1; i >= 0; i--) /* the last one replaces a closed one */
-            if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0, now))
+        s->paused = false;
+        s->turn = count > 0 ? (s->turn + 1) % count : 0;
+        for (int j = 0; j < count; j++) { /* each is first at times, and gets memory */
+            int i = (s->turn + j) % count;
+            s->calls[i].over =
+                !attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0, now);
+        }
+        for (int i = count - 1; i >= 0; i--) /* the last one replaces a closed one */
+            if (s->calls[i].over)
                 hang_up(s, i);
         if (ready > 0 && s->polls[1].revents)
             take_call(s);
@@ -246,14 +296,14 @@ cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                       .ranks = ranks,
                       .listening = listening,
                       .wake = {-1, -1},
+                      .most = cst_most_connections(FILES_SHARE),
                       .generation = cst_process_generation()};
     cst_status status = cst_context_child(&s->context, context, false);
     if (status == CST_OK)
         s->context->told = NULL; /* the thread does not ask whether to stop */
     if (status == CST_OK && !make_room(s))
         status = cst_adopt_error(context, s->context, CST_ERROR_MEMORY);
-    if (status == CST_OK && (pipe(s->wake) != 0 || fcntl(s->wake[0], F_SETFD, FD_CLOEXEC) != 0 ||
-                             fcntl(s->wake[1], F_SETFD, FD_CLOEXEC) != 0))
+    if (status == CST_OK && pipe2(s->wake, O_CLOEXEC) != 0)
         status = cst_fail(context, CST_ERROR_IO, "rows cannot be served to other ranks: %s",
                           strerror(errno));
     int failed = status == CST_OK ? cst_thread_start(&s->thread, serve, s) : 0;

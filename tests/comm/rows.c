@@ -2,6 +2,7 @@
  * Rows that ranks fetch from each other: right ones, by any number of threads; strangers get
  * nothing; a rank that has ended is named.
  */
+#define _DEFAULT_SOURCE /* usleep */
 #include "comm/rows.h"
 #include "base/context.h"
 #include "base/ranks.h"
@@ -9,7 +10,12 @@
 #include "comm/serve.h"
 #include "meeting.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ROWS = 3001, WIDTH = 70, MEMBERS = 3, TASKS = 40, KNOWS = -2 };
@@ -300,6 +306,96 @@ static void strangers_get_nothing(void **state) {
     cst_context_free(context);
 }
 
+/* Sets the limit of open files, and returns what it was. */
+static rlim_t limit_files(rlim_t most) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    rlim_t was = limit.rlim_cur;
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return was;
+}
+
+/* Of more connections than the server may have, those that were idle longest are closed. */
+static void many_connections(void **state) {
+    enum { MOST = 32, MORE = 8 };
+    static work w = {.seat = {.rank = 1}, .bad = -1};
+    const cst_request good = {5, 2, 1};
+    cst_context *context = NULL;
+    cst_tokens tokens;
+    int port = 0;
+    int fd[MOST + MORE];
+    (void)state;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    rlim_t was = limit_files(2 * MOST);
+    cst_server *server = start(context, &w, &tokens, &port);
+    (void)limit_files(was);
+    for (int i = 0; i < MOST + MORE; i++) {
+        fd[i] = call_with(&tokens, port, -1);
+        assert_true(answers(fd[i], &good));
+    }
+    for (int i = 0; i < MOST + MORE; i++) {
+        assert_int_equal(answers(fd[i], &good), i >= MORE);
+        (void)close(fd[i]);
+    }
+    cst_server_stop(context, server);
+    cst_context_free(context);
+}
+
+static double processor_seconds(void) {
+    struct timespec used;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* While no file can be opened, the server waits without computing, and goes on afterwards. */
+static void no_file_is_left(void **state) {
+    static work w = {.seat = {.rank = 1}, .bad = -1};
+    cst_context *context = NULL;
+    cst_status status = CST_OK;
+    cst_greeting hello;
+    cst_tokens tokens;
+    int port = 0;
+    (void)state;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    cst_server *server = start(context, &w, &tokens, &port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int free_one = dup(fd);
+    assert_true(fd >= 0 && free_one >= 0);
+    (void)close(free_one);
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    rlim_t was = limit_files((rlim_t)free_one);
+    double used = processor_seconds();
+    int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
+    (void)usleep(500000);
+    used = processor_seconds() - used;
+    (void)limit_files(was);
+    assert_int_equal(failed, 0);
+    assert_true(used < 0.25);
+    assert_true(cst_prepare(fd) && cst_receive_all(NULL, fd, &hello, sizeof hello, 2, &status));
+    (void)close(fd);
+    cst_server_stop(context, server);
+    cst_context_free(context);
+}
+
+/* Ranks that may open few files close connections that they do not use. */
+static void few_files(void **state) {
+    static work w[RANKS_MAX];
+    (void)state;
+    int open_files = dup(0);
+    assert_true(open_files > 0 && close(open_files) == 0);
+    rlim_t was = limit_files((rlim_t)open_files + 65);
+    meet(5, fetch_all, 3, -1, w);
+    (void)limit_files(was);
+    for (int r = 0; r < 5; r++) {
+        assert_string_equal(w[r].message, "");
+        assert_int_equal(w[r].status, CST_OK);
+    }
+    leave(5, w);
+}
+
 static void addresses_are_those_of_the_machine(void **state) {
     cst_context *context = NULL;
     char machine[2][512];
@@ -336,6 +432,9 @@ int suite_rows(void) {
         cmocka_unit_test(a_bad_file_is_named_by_its_rank),
         cmocka_unit_test(a_rank_that_ended_is_named),
         cmocka_unit_test(strangers_get_nothing),
+        cmocka_unit_test(many_connections),
+        cmocka_unit_test(no_file_is_left),
+        cmocka_unit_test(few_files),
         cmocka_unit_test(addresses_are_those_of_the_machine),
     };
     return cmocka_run_group_tests_name("rows", tests, NULL, NULL);

@@ -21,7 +21,9 @@ typedef enum variant {
     OTHER_MEMBER, /* rank 1 has another one */
     OTHER_COLUMN, /* rank 2 has no folds */
     TWICE,        /* an id of rank 0 is on rank 1 as well */
-    UNREADABLE    /* a file of rank 1 is no array of predictions */
+    UNREADABLE,   /* a file of rank 1 is no array of predictions */
+    SAME_FOLDER,  /* rank 1 reads the folder of rank 0 */
+    SAME_LABELS   /* the labels of rank 1 are a link to those of rank 0 */
 } variant;
 
 static char folder[TEMPORARY_CHARS];
@@ -110,8 +112,18 @@ static void write_part(const char *part, int64_t first, int64_t last, variant wh
     }
 }
 
+/* Gives rank 1 all files of rank 0 as copies, but its labels as a link. */
+static void link_labels(void) {
+    char command[5 * NAME_CHARS];
+    (void)snprintf(command, sizeof command,
+                   "cp '%s'/part-0/*.csv '%s/part-1' && ln -f '%s/part-0/labels.csv' '%s/part-1'",
+                   folder, folder, folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
 typedef struct work {
     seat seat;
+    variant what;
     cst_context *context;
     cst_pool *pool;
     cst_status status;
@@ -123,7 +135,8 @@ static void *sit(void *user) {
     char path[NAME_CHARS];
     const cst_collectives calls = seat_calls(&w->seat);
     const cst_pool_config config = {.missing = 1, .own_rows = 1};
-    (void)snprintf(path, sizeof path, "%s/part-%d", folder, w->seat.rank);
+    (void)snprintf(path, sizeof path, "%s/part-%d", folder,
+                   w->what == SAME_FOLDER && w->seat.rank == 1 ? 0 : w->seat.rank);
     w->status = cst_context_set_collectives(w->context, &calls);
     if (w->status == CST_OK)
         w->status = cst_pool_open(w->context, &w->pool, path, &config);
@@ -142,9 +155,11 @@ static void load(variant what, int threads, work *w) {
         (void)snprintf(part, sizeof part, "part-%d", r);
         write_part(part, bounds[r], bounds[r + 1], what, r);
     }
+    if (what == SAME_LABELS)
+        link_labels();
     assert_int_equal(pthread_barrier_init(&at.barrier, NULL, RANKS), 0);
     for (int r = 0; r < RANKS; r++) {
-        w[r] = (work){.seat = {.at = &at, .rank = r}};
+        w[r] = (work){.seat = {.at = &at, .rank = r}, .what = what};
         assert_int_equal(cst_context_create(&w[r].context), CST_OK);
         assert_int_equal(cst_context_set_threads(w[r].context, threads), CST_OK);
         assert_int_equal(pthread_create(&thread[r], NULL, sit, &w[r]), 0);
@@ -237,6 +252,9 @@ static void pools_that_differ_are_told(void **state) {
         {OTHER_COLUMN, CST_ERROR_MISMATCH, "the pool of rank 2 differs from that of rank 0"},
         {TWICE, CST_ERROR_INPUT, "sample id 'row4' is in row 4 of rank 0 and in row 0 of rank 1"},
         {UNREADABLE, CST_ERROR_INPUT, "rank 1 on here: "},
+        {SAME_FOLDER, CST_ERROR_INPUT, "part-0: rank 0 on the same machine reads the same file"},
+        {SAME_LABELS, CST_ERROR_INPUT,
+         "part-1/labels.csv: rank 0 on the same machine reads the same file"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

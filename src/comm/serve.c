@@ -21,8 +21,9 @@ enum {
     FILES_SHARE = 2,                   /* connections at a time: of the files that may be open */
     UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of unsent answers beyond which no more are made */
     HANDSHAKE_SECONDS = 5,
-    PAUSE_MS = 100, /* without accepting, when no file can be opened */
-    TEXT_MAX = 1024 /* bytes of a message */
+    TAKEN_MAX = 256, /* connections accepted before others are attended */
+    PAUSE_MS = 100,  /* without accepting, when no file can be opened */
+    TEXT_MAX = 1024  /* bytes of a message */
 };
 
 /* One connection. */
@@ -167,29 +168,6 @@ static bool make_place(cst_server *s) {
     return oldest >= 0;
 }
 
-static void take_call(cst_server *s) {
-    bool place = s->count < s->most || make_place(s);
-    int fd = place ? accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
-    if (fd < 0) {
-        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        s->paused = !place || (full && !make_place(s)); /* it would be told again at once */
-        return;
-    }
-    if (!make_room(s) || !cst_prepare(fd)) {
-        (void)close(fd);
-        return;
-    }
-    call *c = &s->calls[s->count++];
-    *c = (call){.fd = fd, .since = cst_seconds()};
-    cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
-    memcpy(hello.token, s->tokens.called, sizeof hello.token);
-    unsigned char *to = begin_answer(s, c, sizeof hello);
-    if (to)
-        memcpy(to, &hello, sizeof hello);
-    else
-        hang_up(s, s->count - 1);
-}
-
 static bool is_one_of_us(const cst_server *s, call *c) {
     cst_greeting hello;
     memcpy(&hello, c->in, sizeof hello);
@@ -226,6 +204,30 @@ static bool say(cst_server *s, call *c) {
     return true;
 }
 
+/* Accepts and greets a connection. */
+static void take_call(cst_server *s) {
+    bool place = s->count < s->most || make_place(s);
+    int fd = place ? accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+    if (fd < 0) {
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        s->paused = !place || (full && !make_place(s)); /* it would be told again at once */
+        return;
+    }
+    if (!make_room(s) || !cst_prepare(fd)) {
+        (void)close(fd);
+        return;
+    }
+    call *c = &s->calls[s->count++];
+    *c = (call){.fd = fd, .since = cst_seconds()};
+    cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
+    memcpy(hello.token, s->tokens.called, sizeof hello.token);
+    unsigned char *to = begin_answer(s, c, sizeof hello);
+    if (to)
+        memcpy(to, &hello, sizeof hello);
+    if (!to || !say(s, c)) /* at once: attending others may take long */
+        hang_up(s, s->count - 1);
+}
+
 static bool is_late(const call *c, double now) {
     return c->out ? now - c->since > CST_PATIENCE : !c->known && now - c->since > HANDSHAKE_SECONDS;
 }
@@ -243,6 +245,12 @@ static bool attend(cst_server *s, call *c, short events, double now) {
 }
 
 /* ---- the thread ---- */
+
+/* Whether a connection can be accepted now. */
+static bool is_called(const cst_server *s) {
+    struct pollfd one = {.fd = s->listening, .events = POLLIN};
+    return !s->paused && poll(&one, 1, 0) > 0;
+}
 
 /* Fills in what to wait for. */
 static void expect(cst_server *s) {
@@ -276,7 +284,7 @@ static void *serve(void *user) {
         for (int i = count - 1; i >= 0; i--) /* the last one replaces a closed one */
             if (s->calls[i].over)
                 hang_up(s, i);
-        if (ready > 0 && s->polls[1].revents)
+        for (int i = 0; i < TAKEN_MAX && is_called(s); i++)
             take_call(s);
     }
 }

@@ -152,7 +152,7 @@ cst_status cst_addresses(cst_context *context, bool loopback, char **out) {
 /* ---- connections ---- */
 
 int cst_most_connections(int share) {
-    enum { LEAST = 16, MOST = 4096 };
+    enum { LEAST = 4, MOST = 4096 };
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / (rlim_t)share > MOST)
         return MOST;

@@ -64,7 +64,7 @@ cst_status cst_addresses(cst_context *context, bool loopback, char **out);
 /* Makes a connection non-blocking and without delay, and lets it notice a lost machine. */
 bool cst_prepare(int fd);
 
-/* How many connections may be kept: the process's limit of open files divided by `share`, from 16
+/* How many connections may be kept: the process's limit of open files divided by `share`, from 4
  * to 4096. */
 int cst_most_connections(int share);
 

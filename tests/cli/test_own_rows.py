@@ -171,6 +171,13 @@ class OneRank(OwnRows):
             self.assertTrue(all("mpirun -n N" in line for line in lines))
 
 
+class NoRows(OwnRows):
+    def test_ranks_without_rows_may_read_the_same_files(self):
+        pool = self.cut_pool("concrete", (0.0, 1.0, 1.0))
+        os.symlink("part-1", self.path("part-2"))
+        self.works(3, "inspect", pool, "--own-rows")
+
+
 class Failures(OwnRows):
     """All ranks end soon, with one message that names the rank, and nothing is left."""
 

@@ -268,6 +268,52 @@ static void pools_that_differ_are_told(void **state) {
     }
 }
 
+/* All ranks give the same arrays, which are rows of each. */
+static void *give_arrays(void *user) {
+    static const float values[] = {0.75F, 0.25F, 0.5F, 0.5F};
+    static const int32_t labels[] = {0, 1};
+    static const char *const names[] = {"a"};
+    const cst_array array = {
+        .data = values, .row_step = 2 * sizeof *values, .column_step = sizeof *values};
+    const cst_pool_arrays arrays = {.task = CST_TASK_CLASSIFICATION,
+                                    .members = 1,
+                                    .rows = 2,
+                                    .classes = 2,
+                                    .predictions = &array,
+                                    .names = names,
+                                    .labels = labels,
+                                    .own_rows = 1};
+    work *w = user;
+    const cst_collectives calls = seat_calls(&w->seat);
+    w->status = cst_context_set_collectives(w->context, &calls);
+    if (w->status == CST_OK)
+        w->status = cst_pool_from_arrays(w->context, &w->pool, &arrays);
+    w->status = cst_context_agree(w->context, w->status, NULL);
+    return NULL;
+}
+
+static void arrays_may_be_equal(void **state) {
+    static work w[RANKS];
+    meeting at = {.size = RANKS};
+    pthread_t thread[RANKS];
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&at.barrier, NULL, RANKS), 0);
+    for (int r = 0; r < RANKS; r++) {
+        w[r] = (work){.seat = {.at = &at, .rank = r}};
+        assert_int_equal(cst_context_create(&w[r].context), CST_OK);
+        assert_int_equal(pthread_create(&thread[r], NULL, give_arrays, &w[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(pthread_join(thread[r], NULL), 0);
+    (void)pthread_barrier_destroy(&at.barrier);
+    for (int r = 0; r < RANKS; r++) {
+        assert_string_equal(cst_last_error(w[r].context), "");
+        assert_int_equal(w[r].status, CST_OK);
+        assert_int_equal(cst_pool_rows(w[r].pool, "oof"), 2 * RANKS);
+    }
+    leave(w);
+}
+
 static int make_folder(void **state) {
     temporary_path(folder, sizeof folder, "own");
     return !mkdtemp(folder) || context_setup(state);
@@ -283,6 +329,7 @@ int suite_own(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_pool_of_all_rows, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(pools_that_differ_are_told, make_folder, remove_folder),
+        cmocka_unit_test(arrays_may_be_equal),
     };
     return cmocka_run_group_tests_name("own", tests, NULL, NULL);
 }

@@ -86,6 +86,10 @@ int cli_name_rank(cli_call *call) {
     bool done = true;
     if (!cli_flag(call, "own-rows"))
         return CLI_OK;
+    if (cst_context_ranks(call->context) == 1 && !call->quiet)
+        cli_print_line(call, "notice: ",
+                       "--own-rows: there is one rank only, so only the files of rank 0 are read; "
+                       "to use N parts, start the command with mpirun -n N corestack-mpi");
     for (int i = 0; done && i < call->argument_count; i++)
         done = put_rank(call, &call->arguments[i], rank);
     for (int i = 0; done && i < call->given_count; i++)

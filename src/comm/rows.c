@@ -11,16 +11,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { IDLE_MAX = 16, AHEAD = 4, STREAK = 2 };
+enum { IDLE_MAX = 16, IDLE_SHARE = 4, AHEAD = 4, STREAK = 2 };
 /* Rows that are fetched ahead: their share of the memory budget, and most bytes of one member. */
 enum { AHEAD_SHARE = 32, AHEAD_BYTES = 4 * CST_PIECE_BYTES };
 static const double CONNECT_SECONDS = 1.5; /* an address that does not answer */
 static const double SETUP_SECONDS = 4;     /* an answer of the rank itself */
+static const double BUSY_SECONDS = 2;      /* in which it may close new connections */
 
 /* Another rank. */
 typedef struct peer {
@@ -61,6 +63,9 @@ struct cst_rows {
     peer *peers; /* [ranks] */
     char *hosts; /* texts of the ranks, to which peers point */
     char *places;
+    int idle_most; /* connections that nobody uses, of all peers */
+    int idle_count;
+    unsigned hand; /* the peer that is next to lose one */
     cst_context *root;
 };
 
@@ -159,6 +164,7 @@ cst_status cst_rows_open(cst_context *context, const cst_rows_served *served, cs
         *rows = (cst_rows){.rank = cst_context_rank(context),
                            .ranks = ranks,
                            .width = served->width,
+                           .idle_most = cst_most_connections(IDLE_SHARE),
                            .root = cst_context_root(context)};
         rows->peers = cst_alloc(context, (size_t)ranks, sizeof *rows->peers);
     }
@@ -275,6 +281,7 @@ static int dial(cst_context *context, const cst_rows *rows, int rank, cst_status
     (void)pthread_mutex_lock(&p->lock);
     int good = p->good;
     (void)pthread_mutex_unlock(&p->lock);
+    errno = EADDRNOTAVAIL; /* if the rank has none */
     int fd = good > 0 && address_of(p, good, address)
                  ? try_address(context, rows, rank, address, status)
                  : -1;
@@ -294,23 +301,41 @@ static int dial(cst_context *context, const cst_rows *rows, int rank, cst_status
     return fd;
 }
 
-static line take_line(peer *p) {
+static line take_line(cst_rows *rows, peer *p) {
     line l = {-1, false};
     (void)pthread_mutex_lock(&p->lock);
     if (p->idle_count > 0)
         l = (line){p->idle[--p->idle_count], true};
     (void)pthread_mutex_unlock(&p->lock);
+    if (l.used)
+        (void)__atomic_fetch_sub(&rows->idle_count, 1, __ATOMIC_RELAXED);
     return l;
 }
 
-static void give_line(peer *p, int fd) {
+/* Closes a connection that nobody uses, of each peer in turn. False: there is none. */
+static bool drop_line(cst_rows *rows) {
+    line l = {-1, false};
+    for (int i = 0; l.fd < 0 && i < rows->ranks; i++) {
+        unsigned at = __atomic_fetch_add(&rows->hand, 1, __ATOMIC_RELAXED);
+        l = take_line(rows, &rows->peers[at % (unsigned)rows->ranks]);
+    }
+    if (l.fd >= 0)
+        (void)close(l.fd);
+    return l.fd >= 0;
+}
+
+static void give_line(cst_rows *rows, peer *p, int fd) {
+    if (__atomic_add_fetch(&rows->idle_count, 1, __ATOMIC_RELAXED) > rows->idle_most)
+        (void)drop_line(rows);
     (void)pthread_mutex_lock(&p->lock);
     bool kept = p->idle_count < IDLE_MAX;
     if (kept)
         p->idle[p->idle_count++] = fd;
     (void)pthread_mutex_unlock(&p->lock);
-    if (!kept)
-        (void)close(fd);
+    if (kept)
+        return;
+    (void)__atomic_fetch_sub(&rows->idle_count, 1, __ATOMIC_RELAXED);
+    (void)close(fd);
 }
 
 /* ---- fetching ---- */
@@ -381,9 +406,18 @@ static bool fetch_all(cst_context *context, const fetch *f, int fd, int64_t *don
     return true;
 }
 
+static bool no_files(int why) {
+    return why == EMFILE || why == ENFILE;
+}
+
 static cst_status lost(cst_context *context, const cst_rows *rows, int rank) {
     const char *why =
         errno == ETIMEDOUT || errno == EAGAIN ? "it does not answer" : strerror(errno);
+    if (no_files(errno))
+        return cst_fail(context, CST_ERROR_IO,
+                        "the rows of rank %d on %s cannot be fetched: %s; raise the limit of open "
+                        "files (ulimit -n)",
+                        rank, rows->peers[rank].host, why);
     __atomic_store_n(&rows->root->ranks.lost, true, __ATOMIC_RELAXED);
     return cst_fail(context, CST_ERROR_IO,
                     "the rows of rank %d on %s cannot be fetched: %s; that rank has ended, or its "
@@ -391,28 +425,42 @@ static cst_status lost(cst_context *context, const cst_rows *rows, int rank) {
                     rank, rows->peers[rank].host, why);
 }
 
-static cst_status fetch_now(cst_context *context, const cst_rows *rows, int rank, int32_t member,
+/* Whether another connection may work after one failed with `errno`. A rank with too many of them
+ * closes some; if it has ended, the next is refused. */
+static bool may_go_on(cst_rows *rows, bool used, double start) {
+    int why = errno;
+    if (used || (no_files(why) && drop_line(rows)))
+        return true;
+    errno = why;
+    if ((why != ECONNRESET && why != EPIPE) || cst_seconds() - start > BUSY_SECONDS)
+        return false;
+    (void)poll(NULL, 0, 20);
+    return true;
+}
+
+static cst_status fetch_now(cst_context *context, cst_rows *rows, int rank, int32_t member,
                             int64_t first, int64_t count, float *out) {
     size_t row = rows->width * sizeof *out;
     int64_t piece = (int64_t)(CST_PIECE_BYTES / row) > 1 ? (int64_t)(CST_PIECE_BYTES / row) : 1;
     const fetch f = {rows, rank, member, first, count, out, piece};
     peer *p = &rows->peers[rank];
     int64_t done = 0;
+    double start = cst_seconds();
     cst_status status = CST_OK;
     for (int attempt = 0; status == CST_OK && done < count; attempt++) {
-        line l = attempt == 0 ? take_line(p) : (line){-1, false};
+        line l = attempt == 0 ? take_line(rows, p) : (line){-1, false};
         int64_t before = done;
         if (l.fd < 0)
             l.fd = dial(context, rows, rank, &status);
         if (l.fd >= 0 && fetch_all(context, &f, l.fd, &done, &status)) {
-            give_line(p, l.fd);
+            give_line(rows, p, l.fd);
             break;
         }
         int why = errno;
         if (l.fd >= 0)
             (void)close(l.fd);
         errno = why;
-        if (status == CST_OK && !l.used && done == before)
+        if (status == CST_OK && !may_go_on(rows, l.used || done > before, start))
             status = lost(context, rows, rank);
     }
     (void)__atomic_fetch_add(&rows->root->ranks.fetched, (uint64_t)done * row, __ATOMIC_RELAXED);
@@ -435,7 +483,7 @@ static bool goes_on(window *w, int rank, int64_t first, int64_t count) {
 }
 
 /* Fills the window from row `first` on. */
-static cst_status look_ahead(cst_context *context, const cst_rows *rows, window *w, int rank,
+static cst_status look_ahead(cst_context *context, cst_rows *rows, window *w, int rank,
                              int32_t member, int64_t first) {
     int64_t left = rows->peers[rank].rows - first;
     int64_t count = rows->ahead < left ? rows->ahead : left;

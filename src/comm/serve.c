@@ -1,9 +1,9 @@
 /*
  * Serving rows to other ranks: one thread waits for all connections and answers one request of each
- * at a time. The memory for unsent answers is limited. Connections without the token are closed.
- * Paper: none.
+ * at a time. The memory for unsent answers and the number of connections are limited. Connections
+ * without the token are closed. Paper: none.
  */
-#define _DEFAULT_SOURCE /* MSG_NOSIGNAL */
+#define _GNU_SOURCE /* accept4, pipe2 */
 #include "comm/serve.h"
 
 #include "base/context.h"
@@ -19,19 +19,21 @@
 #include <unistd.h>
 
 enum {
-    CALLS_MAX = 4096,                  /* connections at a time */
+    FILES_SHARE = 2,                   /* connections at a time: of the files that may be open */
     UNSENT_MAX = 16 * CST_PIECE_BYTES, /* bytes of unsent answers beyond which no more are made */
     HANDSHAKE_SECONDS = 5,
-    TICK = 1000,    /* milliseconds of a wait, at most */
-    REST = 100,     /* the same while no connection can be accepted */
-    TEXT_MAX = 1024 /* bytes of a message */
+    TAKEN_MAX = 256, /* connections accepted before others are attended */
+    TICK_MS = 1000,  /* a wait, at most */
+    PAUSE_MS = 100,  /* without accepting, when no file can be opened */
+    TEXT_MAX = 1024  /* bytes of a message */
 };
 
 /* One connection. */
 typedef struct call {
     int fd;
     bool known;   /* it has shown the token */
-    double since; /* of the last byte, by the server's clock */
+    bool over;    /* to be closed */
+    double since; /* of the last byte, or of its begin until it is known; by the server's clock */
     unsigned char in[sizeof(cst_greeting)];
     size_t have;
     unsigned char *out; /* [out_bytes]: what is being sent; NULL: nothing */
@@ -54,10 +56,12 @@ struct cst_server {
     struct pollfd *polls;
     int count;
     int room;
+    int most; /* connections */
+    int turn; /* the connection that is first in the next round */
+    bool paused;
     size_t unsent;
-    bool resting; /* the system has no room for another connection now */
     double clock; /* seconds, without those in which the process was suspended */
-    double seen;  /* cst_seconds at the last turn */
+    double seen;  /* cst_seconds at the last round */
 };
 
 /* ---- answers ---- */
@@ -143,24 +147,28 @@ static bool make_room(cst_server *s) {
     return true;
 }
 
-static void take_call(cst_server *s) {
-    int fd = accept(s->listening, NULL, NULL);
-    s->resting = fd < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
-    if (fd < 0)
-        return;
-    if (s->count >= CALLS_MAX || !make_room(s) || !cst_prepare(fd)) {
-        (void)close(fd);
-        return;
+/* Whether a connection with nothing to send has brought no request either. */
+static bool is_idle(const call *c) {
+    char byte;
+    return !c->out && c->have == 0 && recv(c->fd, &byte, 1, MSG_PEEK) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* Closes the connection that has been idle longest, of strangers first; a rank connects again when
+ * it needs to. False: all of them are in use. */
+static bool make_place(cst_server *s) {
+    int oldest = -1;
+    for (int i = 0; i < s->count; i++) {
+        const call *c = &s->calls[i];
+        const call *o = oldest < 0 ? NULL : &s->calls[oldest];
+        if ((c->known || s->clock - c->since > 1) &&
+            (!o || (c->known == o->known ? c->since < o->since : o->known)) &&
+            (!c->known || is_idle(c)))
+            oldest = i;
     }
-    call *c = &s->calls[s->count++];
-    *c = (call){.fd = fd, .since = s->clock};
-    cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
-    memcpy(hello.token, s->tokens.called, sizeof hello.token);
-    unsigned char *to = begin_answer(s, c, sizeof hello);
-    if (to)
-        memcpy(to, &hello, sizeof hello);
-    else
-        hang_up(s, s->count - 1);
+    if (oldest >= 0)
+        hang_up(s, oldest);
+    return oldest >= 0;
 }
 
 static bool is_one_of_us(const cst_server *s, call *c) {
@@ -169,6 +177,7 @@ static bool is_one_of_us(const cst_server *s, call *c) {
     c->have = 0;
     c->known = cst_same_token(hello.token, s->tokens.caller) && hello.rank >= 0 &&
                hello.rank < s->ranks && hello.version == CST_ROWS_VERSION;
+    c->since = s->clock;
     return c->known;
 }
 
@@ -178,11 +187,12 @@ static bool hear(cst_server *s, call *c) {
     ssize_t got = recv(c->fd, c->in + c->have, wanted - c->have, 0);
     if (got <= 0)
         return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    c->since = s->clock;
     c->have += (size_t)got;
-    if (c->have < wanted)
-        return true;
-    return c->known ? answer(s, c) : is_one_of_us(s, c);
+    if (c->have == wanted && !c->known)
+        return is_one_of_us(s, c);
+    if (c->known)
+        c->since = s->clock;
+    return c->have < wanted || answer(s, c);
 }
 
 /* Sends; false: close the connection. */
@@ -197,6 +207,30 @@ static bool say(cst_server *s, call *c) {
     return true;
 }
 
+/* Accepts and greets a connection. */
+static void take_call(cst_server *s) {
+    bool place = s->count < s->most || make_place(s);
+    int fd = place ? accept4(s->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
+    if (fd < 0) {
+        bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        s->paused = !place || (full && !make_place(s)); /* it would be told again at once */
+        return;
+    }
+    if (!make_room(s) || !cst_prepare(fd)) {
+        (void)close(fd);
+        return;
+    }
+    call *c = &s->calls[s->count++];
+    *c = (call){.fd = fd, .since = s->clock};
+    cst_greeting hello = {.rank = s->rank, .version = CST_ROWS_VERSION};
+    memcpy(hello.token, s->tokens.called, sizeof hello.token);
+    unsigned char *to = begin_answer(s, c, sizeof hello);
+    if (to)
+        memcpy(to, &hello, sizeof hello);
+    if (!to || !say(s, c)) /* at once: attending others may take long */
+        hang_up(s, s->count - 1);
+}
+
 static bool is_late(const call *c, double now) {
     return c->out ? now - c->since > CST_PATIENCE : !c->known && now - c->since > HANDSHAKE_SECONDS;
 }
@@ -207,40 +241,58 @@ static bool attend(cst_server *s, call *c, short events) {
         return false;
     if (c->out && (events & (POLLOUT | POLLHUP)))
         return say(s, c);
-    if (!c->out && (events & (POLLIN | POLLHUP)) && !hear(s, c))
+    bool waits = c->known && s->unsent >= UNSENT_MAX; /* others of this round filled the memory */
+    if (!c->out && !waits && (events & (POLLIN | POLLHUP)) && !hear(s, c))
         return false;
     return (!c->out || say(s, c)) && !is_late(c, s->clock);
 }
 
 /* ---- the thread ---- */
 
-static void go_on(cst_server *s) {
+/* Whether a connection can be accepted now. */
+static bool is_called(const cst_server *s) {
+    struct pollfd one = {.fd = s->listening, .events = POLLIN};
+    return !s->paused && poll(&one, 1, 0) > 0;
+}
+
+/* Fills in what to wait for. */
+static void expect(cst_server *s) {
+    bool full = s->unsent >= UNSENT_MAX;
+    s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
+    s->polls[1] = (struct pollfd){.fd = s->paused ? -1 : s->listening, .events = POLLIN};
+    for (int i = 0; i < s->count; i++) {
+        const call *c = &s->calls[i];
+        bool waits = full && c->known && !c->out;
+        s->polls[i + 2] =
+            (struct pollfd){.fd = waits ? -1 : c->fd, .events = c->out ? POLLOUT : POLLIN};
+    }
+}
+
+static void pass_time(cst_server *s) {
     double now = cst_seconds();
-    s->clock += fmin(now - s->seen, 2e-3 * TICK);
+    s->clock += fmin(now - s->seen, 2e-3 * TICK_MS);
     s->seen = now;
 }
 
 static void *serve(void *user) {
     cst_server *s = user;
     for (;;) {
-        bool full = s->unsent >= UNSENT_MAX;
-        int before = s->count;
-        s->polls[0] = (struct pollfd){.fd = s->wake[0], .events = POLLIN};
-        s->polls[1] = (struct pollfd){.fd = s->resting ? -1 : s->listening, .events = POLLIN};
-        for (int i = 0; i < before; i++)
-            s->polls[i + 2] = (struct pollfd){.fd = s->calls[i].fd,
-                                              .events = s->calls[i].out ? POLLOUT
-                                                        : full          ? 0
-                                                                        : POLLIN};
-        int ready = poll(s->polls, (nfds_t)before + 2, s->resting ? REST : TICK);
+        int count = s->count;
+        expect(s);
+        int ready = poll(s->polls, (nfds_t)count + 2, s->paused ? PAUSE_MS : TICK_MS);
         if (ready > 0 && s->polls[0].revents)
             return NULL;
-        s->resting = false;
-        go_on(s);
-        for (int i = before - 1; i >= 0; i--) /* the last one replaces a closed one */
-            if (!attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0))
+        pass_time(s);
+        s->paused = false;
+        s->turn = count > 0 ? (s->turn + 1) % count : 0;
+        for (int j = 0; j < count; j++) { /* each is first at times, and gets memory */
+            int i = (s->turn + j) % count;
+            s->calls[i].over = !attend(s, &s->calls[i], ready > 0 ? s->polls[i + 2].revents : 0);
+        }
+        for (int i = count - 1; i >= 0; i--) /* the last one replaces a closed one */
+            if (s->calls[i].over)
                 hang_up(s, i);
-        if (ready > 0 && s->polls[1].revents)
+        for (int i = 0; i < TAKEN_MAX && is_called(s); i++)
             take_call(s);
     }
 }
@@ -261,14 +313,14 @@ cst_status cst_server_start(cst_context *context, const cst_rows_served *served,
                       .listening = listening,
                       .wake = {-1, -1},
                       .seen = cst_seconds(),
+                      .most = cst_most_connections(FILES_SHARE),
                       .generation = cst_process_generation()};
     cst_status status = cst_context_child(&s->context, context, false);
     if (status == CST_OK)
         s->context->told = NULL; /* the thread does not ask whether to stop */
     if (status == CST_OK && !make_room(s))
         status = cst_adopt_error(context, s->context, CST_ERROR_MEMORY);
-    if (status == CST_OK && (pipe(s->wake) != 0 || fcntl(s->wake[0], F_SETFD, FD_CLOEXEC) != 0 ||
-                             fcntl(s->wake[1], F_SETFD, FD_CLOEXEC) != 0))
+    if (status == CST_OK && pipe2(s->wake, O_CLOEXEC) != 0)
         status = cst_fail(context, CST_ERROR_IO, "rows cannot be served to other ranks: %s",
                           strerror(errno));
     int failed = status == CST_OK ? cst_thread_start(&s->thread, serve, s) : 0;

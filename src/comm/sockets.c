@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,19 +45,27 @@ bool cst_same_token(const unsigned char *a, const unsigned char *b) {
 
 /* ---- addresses ---- */
 
-void cst_machine(char *out, size_t room) {
+void cst_kernel(char *out, size_t room) {
     char boot[64] = "";
-    char host[256] = "";
-    struct stat net = {0};
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, boot, sizeof boot - 1);
     boot[got > 0 ? strcspn(boot, "\n") : 0] = '\0';
     if (fd >= 0)
         (void)close(fd);
+    if (!*boot)
+        (void)gethostname(boot, sizeof boot - 1);
+    (void)cst_snprintf(out, room, "%s", boot);
+}
+
+void cst_machine(char *out, size_t room) {
+    char kernel[64];
+    char host[256] = "";
+    struct stat net = {0};
+    cst_kernel(kernel, sizeof kernel);
     (void)gethostname(host, sizeof host - 1);
     if (stat("/proc/self/ns/net", &net) != 0)
         net.st_ino = 0;
-    (void)cst_snprintf(out, room, "%s %s %llu", host, boot, (unsigned long long)net.st_ino);
+    (void)cst_snprintf(out, room, "%s %s %llu", host, kernel, (unsigned long long)net.st_ino);
 }
 
 /* Listens on one address of a family; -1 with errno. */
@@ -94,10 +103,15 @@ cst_status cst_listen(cst_context *context, bool loopback, int *out, int *port) 
     *out = loopback ? -1 : listen_on(AF_INET6, false);
     if (*out < 0)
         *out = listen_on(AF_INET, loopback);
-    if (*out < 0 || getsockname(*out, (struct sockaddr *)&at, &length) != 0)
-        return cst_fail(context, CST_ERROR_IO,
-                        "rows cannot be served to other ranks: no TCP port can be opened: %s",
-                        strerror(errno));
+    if (*out < 0 || getsockname(*out, (struct sockaddr *)&at, &length) != 0) {
+        cst_status status = cst_fail(
+            context, CST_ERROR_IO,
+            "rows cannot be served to other ranks: no TCP port can be opened: %s", strerror(errno));
+        if (*out >= 0)
+            (void)close(*out);
+        *out = -1;
+        return status;
+    }
     *port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
                                            : ((struct sockaddr_in *)&at)->sin_port);
     return CST_OK;
@@ -139,6 +153,15 @@ cst_status cst_addresses(cst_context *context, bool loopback, char **out) {
 }
 
 /* ---- connections ---- */
+
+int cst_most_connections(int share) {
+    enum { LEAST = 4, MOST = 4096 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / (rlim_t)share > MOST)
+        return MOST;
+    int most = (int)(limit.rlim_cur / (rlim_t)share);
+    return most > LEAST ? most : LEAST;
+}
 
 bool cst_prepare(int fd) {
     int on = 1;

@@ -49,6 +49,9 @@ cst_status cst_draw(cst_context *context, void *bytes, size_t count);
 /* Compares two tokens in constant time. */
 bool cst_same_token(const unsigned char *a, const unsigned char *b);
 
+/* A text that is equal for processes on the same running system, whatever their containers. */
+void cst_kernel(char *out, size_t room);
+
 /* A text that is equal for processes that share a loopback interface. */
 void cst_machine(char *out, size_t room);
 
@@ -61,6 +64,10 @@ cst_status cst_addresses(cst_context *context, bool loopback, char **out);
 
 /* Makes a connection non-blocking and without delay, and lets it notice a lost machine. */
 bool cst_prepare(int fd);
+
+/* How many connections may be kept: the process's limit of open files divided by `share`, from 4
+ * to 4096. */
+int cst_most_connections(int share);
 
 /* Connects to an address within `seconds`. Returns the socket, or -1 with errno. */
 int cst_connect(const char *address, int port, double seconds);

@@ -61,6 +61,7 @@ typedef struct summary {
     bool ids;
     bool row_numbers; /* the ids are 0, 1, 2, ... as a data frame writes its index */
     bool domains;
+    cst_own_files files;
 } summary;
 
 static bool are_row_numbers(const cst_strings *ids) {
@@ -107,18 +108,34 @@ static cst_status take_summaries(cst_context *context, const summary *all, const
     return CST_OK;
 }
 
+/* Fails on the rank whose files are those of a rank before it; the next exchange tells the others.
+ */
+static cst_status check_files(cst_context *context, const cst_pool *pool, int32_t split,
+                              const summary *all) {
+    int rank = cst_context_rank(context);
+    cst_status status = CST_OK;
+    for (int r = 0; status == CST_OK && all[rank].rows > 0 && r < rank; r++)
+        if (all[r].rows > 0)
+            status = cst_own_once(context, pool, split, &all[rank].files, &all[r].files, r);
+    return status;
+}
+
 static cst_status count_rows(cst_context *context, const cst_pool *pool, int32_t split, bool *ids) {
     cst_own_split *own = pool->splits[split].own;
     const cst_pool_split *local = own->local;
     void *all = NULL;
     size_t bytes = 0;
-    const summary mine = {.rows = local->rows,
-                          .ids = local->ids != NULL,
-                          .row_numbers = local->ids && are_row_numbers(local->ids),
-                          .domains = local->domains != NULL};
+    summary mine;
+    memset(&mine, 0, sizeof mine); /* also between the fields, for it is sent */
+    mine.rows = local->rows;
+    mine.ids = local->ids != NULL;
+    mine.row_numbers = local->ids && are_row_numbers(local->ids);
+    mine.domains = local->domains != NULL;
+    cst_own_identify(pool, split, &mine.files);
     cst_status status = cst_ranks_gather(context, CST_OK, &mine, sizeof mine, &all, &bytes);
     if (status == CST_OK)
         status = take_summaries(context, all, pool->manifest->splits[split].name, own, ids);
+    CST_TRY(check_files(context, pool, split, all));
     cst_free(context, all);
     return status;
 }
@@ -173,7 +190,9 @@ static cst_status join_domains(cst_context *context, cst_status status, const cs
         whole->rows = own->bounds[own->ranks];
         state->domains = whole;
         whole = NULL;
+        all = NULL;
     }
+    cst_free(context, all);
     cst_domains_free(context, whole);
     cst_free(context, of);
     cst_free(context, (void *)list);

@@ -26,6 +26,24 @@ cst_status cst_own_create(cst_context *context, cst_pool *pool);
 /* Compares the members, classes and columns of the pools of all ranks. */
 cst_status cst_own_alike(cst_context *context, const cst_pool *pool);
 
+/* A file of this machine, and those by which a rank's part of a split is known; 0: none. */
+typedef struct cst_own_file {
+    uint64_t device;
+    uint64_t inode;
+} cst_own_file;
+
+typedef struct cst_own_files {
+    char kernel[64];
+    cst_own_file manifest;
+    cst_own_file labels;
+} cst_own_files;
+
+/* After the local split was loaded. */
+void cst_own_identify(const cst_pool *pool, int32_t split, cst_own_files *out);
+/* Fails if these files of this rank and of `rank` are the same. */
+cst_status cst_own_once(cst_context *context, const cst_pool *pool, int32_t split,
+                        const cst_own_files *mine, const cst_own_files *other, int rank);
+
 /* This rank's part, as a pool that is loaded like any other; valid until the next call. */
 cst_pool *cst_own_local(cst_pool *pool);
 

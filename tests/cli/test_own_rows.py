@@ -159,6 +159,25 @@ class SameBytes(OwnRows):
         self.check_commands("digits", [(0.0, 0.4, 1.0)], ("compare", "--methods", "average,greedy,best-single", "-r", 20), commands=())
 
 
+class OneRank(OwnRows):
+    def test_a_notice_says_that_one_part_is_read(self):
+        pool = self.cut_pool("concrete", (0.0, 0.5, 1.0))
+        for quiet, says in (((), 1), (("--quiet",), 0)):
+            with launch([MPI_TOOL, "inspect", pool, "--own-rows", *quiet], cwd=self.folder) as process:
+                _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err.decode())
+            lines = [line for line in lines_of_ours(err.decode()) if "notice: --own-rows: there is one rank only" in line]
+            self.assertEqual(len(lines), says, err.decode())
+            self.assertTrue(all("mpirun -n N" in line for line in lines))
+
+
+class NoRows(OwnRows):
+    def test_ranks_without_rows_may_read_the_same_files(self):
+        pool = self.cut_pool("concrete", (0.0, 1.0, 1.0))
+        os.symlink("part-1", self.path("part-2"))
+        self.works(3, "inspect", pool, "--own-rows")
+
+
 class Failures(OwnRows):
     """All ranks end soon, with one message that names the rank, and nothing is left."""
 
@@ -220,6 +239,9 @@ class Failures(OwnRows):
         shutil.rmtree(self.path("part-1"))
         shutil.copytree(self.path("part-0"), self.path("part-1"))
         self.ends(pool, 2, (2,), ["sample id '", " of rank 0 and in row ", " of rank 1"])
+
+    def test_the_same_pool_on_two_ranks(self):
+        self.ends(self.pool("concrete"), 2, (2,), ["rank 1 on ", "rank 0 on the same machine reads the same file", "count twice"])
 
     @slow
     def test_tasks_without_rows(self):

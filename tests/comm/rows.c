@@ -2,6 +2,7 @@
  * Rows that ranks fetch from each other: right ones, by any number of threads; strangers get
  * nothing; a rank that has ended is named.
  */
+#define _DEFAULT_SOURCE /* usleep */
 #include "comm/rows.h"
 #include "base/context.h"
 #include "base/ranks.h"
@@ -10,10 +11,16 @@
 #include "meeting.h"
 #include "short_tests.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ROWS = 3001, WIDTH = 70, MEMBERS = 3, TASKS = 40, KNOWS = -2, SLOW = -3 };
+enum { ROWS = 3001, WIDTH = 70, MEMBERS = 3, TASKS = 40, KNOWS = -2, SLOW = -3, STUCK = -4 };
 
 static float value_at(int rank, int32_t member, int64_t row, int column) {
     return (float)(rank * 1000000 + member * 100000) + (float)row + (float)column / 128;
@@ -29,15 +36,17 @@ typedef struct work {
     double seconds;
     int32_t members; /* served; of more than MEMBERS the memory is too small to fetch ahead */
     int bad; /* the rank whose file cannot be read; -1: none; KNOWS: rank 1 fails by itself; SLOW:
-                its disk takes long */
+                every file is read slowly; STUCK: very slowly */
 } work;
 
 static cst_status read_own(cst_context *context, const void *user, int32_t member, int64_t first,
                            int64_t count, float *out) {
     const work *w = user;
+    if (w->bad == SLOW)
+        (void)usleep(20000);
     if (w->bad == w->seat.rank)
         return cst_fail(context, CST_ERROR_FORMAT, "members/a.npy: row %d is bad", (int)first);
-    if (w->bad == SLOW)
+    if (w->bad == STUCK)
         (void)sleep(CST_PATIENCE + 1);
     for (int64_t i = 0; i < count; i++)
         for (int c = 0; c < WIDTH; c++)
@@ -228,7 +237,7 @@ static void a_slow_disk_is_waited_for(void **state) {
     (void)state;
     if (short_tests())
         return;
-    meet(2, fetch_one, 1, SLOW, w);
+    meet(2, fetch_one, 1, STUCK, w);
     for (int r = 0; r < 2; r++) {
         assert_string_equal(w[r].message, "");
         assert_int_equal(w[r].status, CST_OK);
@@ -328,6 +337,156 @@ static void strangers_get_nothing(void **state) {
     cst_context_free(context);
 }
 
+/* Sets the limit of open files, and returns what it was. */
+static rlim_t limit_files(rlim_t most) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    rlim_t was = limit.rlim_cur;
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return was;
+}
+
+/* Of more connections than the server may have, those that were idle longest are closed. */
+static void many_connections(void **state) {
+    enum { MOST = 32, MORE = 8 };
+    static work w = {.seat = {.rank = 1}, .bad = -1};
+    const cst_request good = {5, 2, 1};
+    cst_context *context = NULL;
+    cst_tokens tokens;
+    int port = 0;
+    int fd[MOST + MORE];
+    (void)state;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    rlim_t was = limit_files(2 * MOST);
+    cst_server *server = start(context, &w, &tokens, &port);
+    (void)limit_files(was);
+    for (int i = 0; i < MOST + MORE; i++) {
+        fd[i] = call_with(&tokens, port, -1);
+        assert_true(answers(fd[i], &good));
+    }
+    for (int i = 0; i < MOST + MORE; i++) {
+        assert_int_equal(answers(fd[i], &good), i >= MORE);
+        (void)close(fd[i]);
+    }
+    cst_server_stop(context, server);
+    cst_context_free(context);
+}
+
+/* Those who call at once are all greeted soon, although the server has much to do. */
+static void many_call_at_once(void **state) {
+    enum { CALLS = 30, REQUESTS = 60 };
+    static work w = {.seat = {.rank = 1}, .bad = SLOW};
+    const cst_request good = {5, 2, 1};
+    cst_context *context = NULL;
+    cst_status status = CST_OK;
+    cst_greeting hello;
+    cst_tokens tokens;
+    int port = 0;
+    int fd[CALLS];
+    (void)state;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    cst_server *server = start(context, &w, &tokens, &port);
+    int busy = call_with(&tokens, port, -1);
+    assert_true(answers(busy, &good));
+    double begin = cst_seconds();
+    for (int i = 0; i < REQUESTS; i++)
+        assert_true(cst_send_all(NULL, busy, &good, sizeof good, 2, &status));
+    for (int i = 0; i < CALLS; i++)
+        fd[i] = cst_connect("127.0.0.1", port, 2);
+    for (int i = 0; i < CALLS; i++) {
+        assert_true(fd[i] >= 0 && cst_receive_all(NULL, fd[i], &hello, sizeof hello, 2, &status));
+        (void)close(fd[i]);
+    }
+    assert_true(cst_seconds() - begin < 0.4);
+    (void)close(busy);
+    cst_server_stop(context, server);
+    cst_context_free(context);
+}
+
+static double processor_seconds(void) {
+    struct timespec used;
+    assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* While no file can be opened, the server waits without computing, and goes on afterwards. */
+static void no_file_is_left(void **state) {
+    static work w = {.seat = {.rank = 1}, .bad = -1};
+    const cst_request good = {5, 2, 1};
+    cst_context *context = NULL;
+    cst_tokens tokens;
+    int port = 0;
+    (void)state;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    cst_server *server = start(context, &w, &tokens, &port);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int free_one = dup(fd);
+    assert_true(fd >= 0 && free_one >= 0);
+    (void)close(free_one);
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    rlim_t was = limit_files((rlim_t)free_one);
+    double used = processor_seconds();
+    int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
+    (void)usleep(500000);
+    used = processor_seconds() - used;
+    (void)limit_files(was);
+    assert_int_equal(failed, 0);
+    (void)close(fd); /* valgrind accepts it all the same, and closes it */
+    assert_true(used < 0.25);
+    fd = call_with(&tokens, port, -1);
+    assert_true(answers(fd, &good));
+    (void)close(fd);
+    cst_server_stop(context, server);
+    cst_context_free(context);
+}
+
+static int count_files(void) {
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static rlim_t files_before;
+static int files_kept;
+
+/* Opens while few files are allowed, and counts how many are open after all have fetched. */
+static void fetch_with_few_files(work *w) {
+    w->status = open_rows(w);
+    (void)pthread_barrier_wait(&w->seat.at->barrier);
+    if (w->seat.rank == 0)
+        (void)limit_files(files_before);
+    (void)pthread_barrier_wait(&w->seat.at->barrier);
+    if (w->status == CST_OK)
+        w->status = cst_parallel_for(w->context, TASKS, fetch_some, w);
+    w->status = cst_context_agree(w->context, w->status, NULL);
+    (void)usleep(100000); /* servers notice what was closed */
+    if (w->seat.rank == 0)
+        files_kept = count_files();
+    (void)pthread_barrier_wait(&w->seat.at->barrier);
+    cst_rows_close(w->context, w->rows);
+}
+
+/* Ranks that may open few files do not keep all connections. */
+static void few_files(void **state) {
+    enum { SIZE = RANKS_MAX, KEPT = 8, OF_SERVER = 3 };
+    static work w[RANKS_MAX];
+    (void)state;
+    int before = count_files();
+    files_before = limit_files((rlim_t)before + 24); /* a quarter is less than KEPT */
+    meet(SIZE, fetch_with_few_files, 6, -1, w);
+    (void)limit_files(files_before);
+    for (int r = 0; r < SIZE; r++) {
+        assert_string_equal(w[r].message, "");
+        assert_int_equal(w[r].status, CST_OK);
+    }
+    leave(SIZE, w);
+    assert_true(files_kept - before <= SIZE * (2 * KEPT + OF_SERVER));
+}
+
 static void addresses_are_those_of_the_machine(void **state) {
     cst_context *context = NULL;
     char machine[2][512];
@@ -365,6 +524,10 @@ int suite_rows(void) {
         cmocka_unit_test(a_slow_disk_is_waited_for),
         cmocka_unit_test(a_rank_that_ended_is_named),
         cmocka_unit_test(strangers_get_nothing),
+        cmocka_unit_test(many_connections),
+        cmocka_unit_test(many_call_at_once),
+        cmocka_unit_test(no_file_is_left),
+        cmocka_unit_test(few_files),
         cmocka_unit_test(addresses_are_those_of_the_machine),
     };
     return cmocka_run_group_tests_name("rows", tests, NULL, NULL);

@@ -21,7 +21,9 @@ typedef enum variant {
     OTHER_MEMBER, /* rank 1 has another one */
     OTHER_COLUMN, /* rank 2 has no folds */
     TWICE,        /* an id of rank 0 is on rank 1 as well */
-    UNREADABLE    /* a file of rank 1 is no array of predictions */
+    UNREADABLE,   /* a file of rank 1 is no array of predictions */
+    SAME_FOLDER,  /* rank 1 reads the folder of rank 0 */
+    SAME_LABELS   /* the labels of rank 1 are a link to those of rank 0 */
 } variant;
 
 static char folder[TEMPORARY_CHARS];
@@ -110,8 +112,18 @@ static void write_part(const char *part, int64_t first, int64_t last, variant wh
     }
 }
 
+/* Gives rank 1 all files of rank 0 as copies, but its labels as a link. */
+static void link_labels(void) {
+    char command[5 * NAME_CHARS];
+    (void)snprintf(command, sizeof command,
+                   "cp '%s'/part-0/*.csv '%s/part-1' && ln -f '%s/part-0/labels.csv' '%s/part-1'",
+                   folder, folder, folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
 typedef struct work {
     seat seat;
+    variant what;
     cst_context *context;
     cst_pool *pool;
     cst_status status;
@@ -123,7 +135,8 @@ static void *sit(void *user) {
     char path[NAME_CHARS];
     const cst_collectives calls = seat_calls(&w->seat);
     const cst_pool_config config = {.missing = 1, .own_rows = 1};
-    (void)snprintf(path, sizeof path, "%s/part-%d", folder, w->seat.rank);
+    (void)snprintf(path, sizeof path, "%s/part-%d", folder,
+                   w->what == SAME_FOLDER && w->seat.rank == 1 ? 0 : w->seat.rank);
     w->status = cst_context_set_collectives(w->context, &calls);
     if (w->status == CST_OK)
         w->status = cst_pool_open(w->context, &w->pool, path, &config);
@@ -142,9 +155,11 @@ static void load(variant what, int threads, work *w) {
         (void)snprintf(part, sizeof part, "part-%d", r);
         write_part(part, bounds[r], bounds[r + 1], what, r);
     }
+    if (what == SAME_LABELS)
+        link_labels();
     assert_int_equal(pthread_barrier_init(&at.barrier, NULL, RANKS), 0);
     for (int r = 0; r < RANKS; r++) {
-        w[r] = (work){.seat = {.at = &at, .rank = r}};
+        w[r] = (work){.seat = {.at = &at, .rank = r}, .what = what};
         assert_int_equal(cst_context_create(&w[r].context), CST_OK);
         assert_int_equal(cst_context_set_threads(w[r].context, threads), CST_OK);
         assert_int_equal(pthread_create(&thread[r], NULL, sit, &w[r]), 0);
@@ -237,6 +252,9 @@ static void pools_that_differ_are_told(void **state) {
         {OTHER_COLUMN, CST_ERROR_MISMATCH, "the pool of rank 2 differs from that of rank 0"},
         {TWICE, CST_ERROR_INPUT, "sample id 'row4' is in row 4 of rank 0 and in row 0 of rank 1"},
         {UNREADABLE, CST_ERROR_INPUT, "rank 1 on here: "},
+        {SAME_FOLDER, CST_ERROR_INPUT, "part-0: rank 0 on the same machine reads the same file"},
+        {SAME_LABELS, CST_ERROR_INPUT,
+         "part-1/labels.csv: rank 0 on the same machine reads the same file"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -248,6 +266,52 @@ static void pools_that_differ_are_told(void **state) {
         }
         leave(w);
     }
+}
+
+/* All ranks give the same arrays, which are rows of each. */
+static void *give_arrays(void *user) {
+    static const float values[] = {0.75F, 0.25F, 0.5F, 0.5F};
+    static const int32_t labels[] = {0, 1};
+    static const char *const names[] = {"a"};
+    const cst_array array = {
+        .data = values, .row_step = 2 * sizeof *values, .column_step = sizeof *values};
+    const cst_pool_arrays arrays = {.task = CST_TASK_CLASSIFICATION,
+                                    .members = 1,
+                                    .rows = 2,
+                                    .classes = 2,
+                                    .predictions = &array,
+                                    .names = names,
+                                    .labels = labels,
+                                    .own_rows = 1};
+    work *w = user;
+    const cst_collectives calls = seat_calls(&w->seat);
+    w->status = cst_context_set_collectives(w->context, &calls);
+    if (w->status == CST_OK)
+        w->status = cst_pool_from_arrays(w->context, &w->pool, &arrays);
+    w->status = cst_context_agree(w->context, w->status, NULL);
+    return NULL;
+}
+
+static void arrays_may_be_equal(void **state) {
+    static work w[RANKS];
+    meeting at = {.size = RANKS};
+    pthread_t thread[RANKS];
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&at.barrier, NULL, RANKS), 0);
+    for (int r = 0; r < RANKS; r++) {
+        w[r] = (work){.seat = {.at = &at, .rank = r}};
+        assert_int_equal(cst_context_create(&w[r].context), CST_OK);
+        assert_int_equal(pthread_create(&thread[r], NULL, give_arrays, &w[r]), 0);
+    }
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(pthread_join(thread[r], NULL), 0);
+    (void)pthread_barrier_destroy(&at.barrier);
+    for (int r = 0; r < RANKS; r++) {
+        assert_string_equal(cst_last_error(w[r].context), "");
+        assert_int_equal(w[r].status, CST_OK);
+        assert_int_equal(cst_pool_rows(w[r].pool, "oof"), 2 * RANKS);
+    }
+    leave(w);
 }
 
 static int make_folder(void **state) {
@@ -265,6 +329,7 @@ int suite_own(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_pool_of_all_rows, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(pools_that_differ_are_told, make_folder, remove_folder),
+        cmocka_unit_test(arrays_may_be_equal),
     };
     return cmocka_run_group_tests_name("own", tests, NULL, NULL);
 }

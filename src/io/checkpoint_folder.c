@@ -338,6 +338,14 @@ static cst_status open_there(cst_context *context, const char *path, cst_checkpo
     return failed(context, path, "opening it");
 }
 
+/* Whether the folder that was opened, if it was, is no longer at the path. */
+static bool is_gone(const char *path, const cst_checkpoint_folder *folder) {
+    struct stat now;
+    struct stat opened;
+    return stat(path, &now) != 0 || (folder->at >= 0 && fstat(folder->at, &opened) == 0 &&
+                                     (now.st_dev != opened.st_dev || now.st_ino != opened.st_ino));
+}
+
 /* Creates the folder if it is missing, opens it and takes its lock. *new_lock: there was no lock
  * file. *gone: a run that ended meanwhile removed the folder. */
 static cst_status enter(cst_context *context, const char *path, cst_checkpoint_folder *out,
@@ -357,7 +365,7 @@ static cst_status enter(cst_context *context, const char *path, cst_checkpoint_f
     out->made = made;
     *new_lock = status == CST_OK && faccessat(out->at, LOCK, F_OK, 0) != 0;
     CST_TRY(take_lock(context, out));
-    *gone = status != CST_OK && access(path, F_OK) != 0;
+    *gone = status != CST_OK && is_gone(path, out);
     if (status != CST_OK && made)
         (void)cst_remove_folder(path);
     return status;
@@ -365,7 +373,7 @@ static cst_status enter(cst_context *context, const char *path, cst_checkpoint_f
 
 cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
                                       cst_checkpoint_folder *out) {
-    enum { TRIES = 3 };
+    enum { TRIES = 20 };
     bool new_lock = false;
     bool gone = true;
     cst_status status = CST_ERROR_IO;

@@ -286,6 +286,33 @@ static void one_run_at_a_time(void **state) {
     assert_int_equal(cst_checkpoint_start(other, "seed=1\n"), CST_OK);
 }
 
+/* Runs that begin as others end, which take away the folder that both use. */
+static void runs_follow_each_other(void **state) {
+    enum { RUNS = 3, TIMES = 20 };
+    fixture *f = *state;
+    pid_t child[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] > 0)
+            continue;
+        for (int k = 0; k < TIMES; k++)
+            if (cst_context_set_checkpoint(f->context, at(f, "parts")) != CST_OK ||
+                cst_checkpoint_start(f->context, "seed=1\n") != CST_OK ||
+                cst_context_end_checkpoint(f->context) != CST_OK) {
+                (void)fprintf(stderr, "%s\n", cst_last_error(f->context));
+                _exit(strstr(cst_last_error(f->context), "another run is using it") ? 0 : 1);
+            } else
+                (void)rmdir(at(f, "parts")); /* where the run that made it was another */
+        _exit(0);
+    }
+    for (int i = 0; i < RUNS; i++) {
+        int code = -1;
+        assert_int_equal(waitpid(child[i], &code, 0), child[i]);
+        assert_int_equal(code, 0);
+    }
+}
+
 /* A description that is cut off is written again; its parts are still there. */
 static void a_damaged_description_is_made_again(void **state) {
     fixture *f = *state;
@@ -333,6 +360,7 @@ int suite_checkpoint(void) {
                                        TEST(what_differs_is_said),
                                        TEST(parts_of_another_build_are_errors),
                                        TEST(one_run_at_a_time),
+                                       TEST(runs_follow_each_other),
                                        TEST(a_damaged_description_is_made_again),
                                        TEST(a_full_disk_ends_keeping)};
     return cmocka_run_group_tests(tests, NULL, NULL);

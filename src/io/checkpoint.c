@@ -40,7 +40,7 @@ typedef struct head {
     uint64_t hash;
 } head;
 
-static const char MAGIC[8] = "cstpart1";
+_Static_assert(sizeof CST_CHECKPOINT_MAGIC == sizeof((head *)0)->magic + 1, "fills the field");
 
 static store *store_of(const cst_context *context) {
     const cst_context *root = context->root ? context->root : context;
@@ -101,7 +101,7 @@ cst_status cst_context_set_checkpoint(cst_context *context, const char *folder) 
     CST_ENTER(context);
     if (folder && !*folder)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the name of the checkpoint folder is empty; give the name of a folder");
+                        "the name of the checkpoint folder is empty; name a folder");
     if (context->checkpoint)
         release(context, context->checkpoint);
     context->checkpoint = NULL;
@@ -221,8 +221,9 @@ static cst_status read_part(cst_context *context, const store *s, int fd, uint64
     head h;
     struct stat info;
     *damaged = true;
-    if (!read_all(fd, &h, sizeof h, 0) || memcmp(h.magic, MAGIC, sizeof MAGIC) != 0 ||
-        fstat(fd, &info) != 0 || (uint64_t)info.st_size != h.bytes + sizeof h)
+    if (!read_all(fd, &h, sizeof h, 0) ||
+        memcmp(h.magic, CST_CHECKPOINT_MAGIC, sizeof h.magic) != 0 || fstat(fd, &info) != 0 ||
+        (uint64_t)info.st_size != h.bytes + sizeof h)
         return CST_OK;
     *damaged = false;
     if (h.run != s->run || h.name != name || h.of != of)
@@ -275,6 +276,11 @@ static cst_status unpack(cst_context *context, cst_checkpoint_part *part,
     }
     if (pack.status == CST_OK)
         part->pack(&pack, part->object);
+    if (pack.status == CST_ERROR_INPUT || (pack.status == CST_OK && pack.left > 0))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "checkpoint folder %s: the part '%s' is of another build of corestack; "
+                        "continue with that build, give another folder, or remove this one",
+                        store_of(context)->wanted, part->name);
     part->taken = pack.status == CST_OK;
     return pack.status;
 }
@@ -313,7 +319,7 @@ static cst_status write_part(cst_context *context, const store *s, const char *n
               .of = of,
               .bytes = content->used,
               .hash = cst_checkpoint_of(s->run, content->bytes, content->used)};
-    memcpy(h.magic, MAGIC, sizeof MAGIC);
+    memcpy(h.magic, CST_CHECKPOINT_MAGIC, sizeof h.magic);
     cst_output_file *output = NULL;
     char *path = cst_checkpoint_path(context, &s->folder, name);
     cst_status status = path ? cst_output_open(context, &output, path) : CST_ERROR_MEMORY;

@@ -18,12 +18,29 @@ static const char LOCK[] = "lock";
 static const char RUN[] = "run";
 static const char PART[] = ".part";
 static const char TITLE[] = "corestack checkpoint 1\n";
+static const char OWNER[] = "process ";                /* what a lock begins with */
 static const char MADE[] = "folder made by the run\n"; /* the last line, where it was */
 enum { RUN_BYTES_MAX = 16 << 20, HOST_CHARS = 256, SHOWN = 100 };
 
+/* errno says why. */
 static cst_status failed(cst_context *context, const char *path, const char *what) {
     return cst_fail(context, CST_ERROR_IO, "checkpoint folder %s: %s failed: %s", path, what,
                     strerror(errno));
+}
+
+/* The folder, or the one it is to be in, takes no files. */
+static cst_status fail_unwritable(cst_context *context, const char *path, bool parent) {
+    const char *advice = errno == ENOSPC || errno == EDQUOT ? "free some space"
+                         : parent                           ? "make its parent folder writable"
+                                                            : "make it writable";
+    return cst_fail(context, CST_ERROR_IO,
+                    "checkpoint folder %s: it cannot be %s: %s; %s, or give another folder", path,
+                    parent ? "created" : "written", strerror(errno), advice);
+}
+
+static bool is_unwritable(int reason) {
+    return reason == EACCES || reason == EPERM || reason == EROFS || reason == ENOSPC ||
+           reason == EDQUOT;
 }
 
 /* ---- names ---- */
@@ -34,10 +51,49 @@ static bool ends_with(const char *name, const char *end) {
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Whether a run may have put it there, which includes unfinished files of a killed run. */
-static bool is_ours(const char *name) {
-    return strcmp(name, LOCK) == 0 || strcmp(name, RUN) == 0 || ends_with(name, PART) ||
-           strncmp(name, "run.tmp.", 8) == 0 || strstr(name, ".part.tmp.");
+/* Whether the open file has the beginning of what runs write into such a file. A file that is
+ * shorter has been cut off. */
+static bool begins_with(int fd, const char *start) {
+    struct stat info;
+    char bytes[32];
+    size_t done = 0;
+    size_t length = strlen(start);
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        return false;
+    for (ssize_t got = 1; got > 0 && done<length; done += got> 0 ? (size_t)got : 0)
+        got = cst_pread(fd, bytes + done, length - done, (off_t)done);
+    return memcmp(bytes, start, done) == 0 &&
+           (done == length || (off_t)done == info.st_size); /* else it cannot be read */
+}
+
+/* What runs begin a file of this name with; NULL for names that they do not use. Unfinished files
+ * of a killed run are included. */
+static const char *start_of(const char *name) {
+    if (strcmp(name, LOCK) == 0)
+        return OWNER;
+    if (strcmp(name, RUN) == 0 || strncmp(name, "run.tmp.", 8) == 0)
+        return TITLE;
+    return ends_with(name, PART) || strstr(name, ".part.tmp.") ? CST_CHECKPOINT_MAGIC : NULL;
+}
+
+/* Whether a run has put it there: others may have files of such names too. */
+static bool is_ours(const cst_checkpoint_folder *folder, const char *name) {
+    const char *start = start_of(name);
+    int fd = start
+                 ? cst_open_at(folder->at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
+                 : -1;
+    bool ours = fd >= 0 && begins_with(fd, start);
+    if (fd >= 0)
+        (void)close(fd);
+    return ours;
+}
+
+static cst_status fail_others(cst_context *context, const cst_checkpoint_folder *folder,
+                              const char *name) {
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "checkpoint folder %s: it holds other files, such as '%.100s'; give a new or "
+                    "an empty folder",
+                    folder->path, name);
 }
 
 static bool is_self(const char *name) {
@@ -88,19 +144,20 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         char text[HOST_CHARS + 32];
         folder->lock =
             cst_open_at(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (folder->lock < 0 && is_unwritable(errno))
+            return fail_unwritable(context, folder->path, false);
         if (folder->lock < 0)
-            return cst_fail(context, CST_ERROR_IO,
-                            "checkpoint folder %s cannot be written: %s; give a folder in which "
-                            "files can be created",
-                            folder->path, strerror(errno));
+            return failed(context, folder->path, "opening its lock");
         bool busy = flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         if (busy && i + 1 == TRIES)
             return fail_busy(context, folder);
         if (busy)
             (void)poll(NULL, 0, PAUSE_MS);
         if (!busy && fstat(folder->lock, &info) == 0 && info.st_nlink > 0) {
+            if (!begins_with(folder->lock, OWNER))
+                return fail_others(context, folder, LOCK);
             (void)gethostname(host, sizeof host - 1);
-            (void)cst_snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
+            (void)cst_snprintf(text, sizeof text, "%s%ld on %s\n", OWNER, (long)getpid(), host);
             if (ftruncate(folder->lock, 0) == 0)
                 (void)!write(folder->lock, text, strlen(text)); /* only for a message */
             return CST_OK;
@@ -124,12 +181,12 @@ static cst_status look_inside(cst_context *context, bool described, cst_checkpoi
         if (is_self(entry->d_name))
             continue;
         folder->parts += ends_with(entry->d_name, PART);
-        if (!described && !is_ours(entry->d_name) && status == CST_OK)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "checkpoint folder %s: it holds other files, such as '%.100s'; give "
-                              "a new or an empty folder",
-                              folder->path, entry->d_name);
+        if (!described && status == CST_OK && strcmp(entry->d_name, LOCK) != 0 &&
+            !is_ours(folder, entry->d_name))
+            status = fail_others(context, folder, entry->d_name);
     }
+    if (status == CST_OK && errno != 0)
+        status = failed(context, folder->path, "listing it");
     (void)closedir(entries);
     return status;
 }
@@ -175,12 +232,40 @@ static int value_length(const char *line) {
     return length < SHOWN ? length : SHOWN;
 }
 
-/* Whether the value of a line is a hash, which says nothing to a reader. */
-static bool is_hash(const char *line) {
-    return strncmp(line, "content of the pool=", 20) == 0 || strncmp(line, "cases=", 6) == 0;
+static bool is_key(const char *line, const char *key) {
+    return strncmp(line, key, strlen(key)) == 0;
 }
 
-/* Names the first line that differs from the description in the folder. */
+/* Says in words what the first line that differs stands for, and what to do. */
+static cst_status fail_line(cst_context *context, const char *path, const char *there,
+                            const char *here) {
+    const char *named = *here ? here : there;
+    char what[4 * SHOWN];
+    const char *advice = "repeat the command of that fit to continue it";
+    if (is_key(named, "version=") || is_key(named, "processor=")) {
+        bool version = is_key(named, "version=");
+        (void)cst_snprintf(what, sizeof what, "it ran %s %.*s, this is %.*s",
+                           version ? "with corestack" : "on a processor of type",
+                           value_length(there), value_of(there), value_length(here),
+                           value_of(here));
+        advice = version ? "continue it with that version" : "continue it on such a processor";
+    } else if (is_key(named, "content of the pool=") || is_key(named, "cases=")) {
+        (void)cst_snprintf(what, sizeof what, "%s",
+                           is_key(named, "cases=")
+                               ? "the cases of the pool, their folds or their groups were others"
+                               : "the files of the pool (predictions, labels, folds, groups, "
+                                 "weights or domains) had other contents");
+        advice = "continue it with the pool as it was";
+    } else
+        (void)cst_snprintf(what, sizeof what, "its %.*s is '%.*s', here it is '%.*s'",
+                           key_length(named), named, value_length(there), value_of(there),
+                           value_length(here), value_of(here));
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "checkpoint folder %s: it holds parts of another fit: %s; %s, give another "
+                    "folder, or remove this one",
+                    path, what, advice);
+}
+
 static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *folder,
                              const char *there, const char *here) {
     while (line_length(there) == line_length(here) && *there && *here &&
@@ -188,20 +273,7 @@ static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *
         there += line_length(there) + 1;
         here += line_length(here) + 1;
     }
-    const char *named = *here ? here : there;
-    if (is_hash(named))
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "checkpoint folder %s: it holds parts of a fit of other data: labels, folds, "
-            "weights, groups, domains or predictions differ from those here; if files "
-            "of the pool have changed, give another folder or remove this one",
-            folder->path);
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "checkpoint folder %s: it holds parts of another fit: its %.*s is '%.*s', here "
-                    "it is '%.*s'; repeat the command of that fit to continue it, give another "
-                    "folder, or remove this one",
-                    folder->path, key_length(named), named, value_length(there), value_of(there),
-                    value_length(here), value_of(here));
+    return fail_line(context, folder->path, there, here);
 }
 
 /* Whether the text is a complete description. Sets `made` from its last line, and removes that
@@ -238,7 +310,7 @@ static cst_status settle_run(cst_context *context, cst_checkpoint_folder *folder
     char *text = NULL;
     cst_status status = read_run(context, folder, &text);
     bool described = status == CST_OK && understand(text, folder);
-    CST_TRY(look_inside(context, text != NULL, folder));
+    CST_TRY(look_inside(context, described, folder));
     if (status == CST_OK && described && text && strcmp(text + sizeof TITLE - 1, run) != 0)
         status = fail_other(context, folder, text + sizeof TITLE - 1, run);
     if (status == CST_OK && !described)
@@ -266,6 +338,14 @@ static cst_status open_there(cst_context *context, const char *path, cst_checkpo
     return failed(context, path, "opening it");
 }
 
+/* Whether the folder that was opened, if it was, is no longer at the path. */
+static bool is_gone(const char *path, const cst_checkpoint_folder *folder) {
+    struct stat now;
+    struct stat opened;
+    return stat(path, &now) != 0 || (folder->at >= 0 && fstat(folder->at, &opened) == 0 &&
+                                     (now.st_dev != opened.st_dev || now.st_ino != opened.st_ino));
+}
+
 /* Creates the folder if it is missing, opens it and takes its lock. *new_lock: there was no lock
  * file. *gone: a run that ended meanwhile removed the folder. */
 static cst_status enter(cst_context *context, const char *path, cst_checkpoint_folder *out,
@@ -277,19 +357,23 @@ static cst_status enter(cst_context *context, const char *path, cst_checkpoint_f
                         "checkpoint folder %s: its parent folder does not exist; create it "
                         "first",
                         path);
+    if (!made && is_unwritable(errno))
+        return fail_unwritable(context, path, true);
     if (!made && errno != EEXIST)
         return failed(context, path, "creating it");
     cst_status status = open_there(context, path, out);
     out->made = made;
     *new_lock = status == CST_OK && faccessat(out->at, LOCK, F_OK, 0) != 0;
     CST_TRY(take_lock(context, out));
-    *gone = status != CST_OK && access(path, F_OK) != 0;
+    *gone = status != CST_OK && is_gone(path, out);
+    if (status != CST_OK && made)
+        (void)cst_remove_folder(path);
     return status;
 }
 
 cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
                                       cst_checkpoint_folder *out) {
-    enum { TRIES = 3 };
+    enum { TRIES = 20 };
     bool new_lock = false;
     bool gone = true;
     cst_status status = CST_ERROR_IO;
@@ -333,7 +417,8 @@ void cst_checkpoint_folder_remove(const cst_checkpoint_folder *folder, const cha
         rewinddir(entries);
         for (const struct dirent *entry; (entry = cst_next_entry(entries)) != NULL;)
             if (strncmp(entry->d_name, start, strlen(start)) == 0 &&
-                (ends_with(entry->d_name, PART) || strstr(entry->d_name, ".part.tmp.")))
+                strcmp(entry->d_name, RUN) != 0 && strcmp(entry->d_name, LOCK) != 0 &&
+                is_ours(folder, entry->d_name))
                 (void)cst_remove_at(folder->at, entry->d_name, 0);
     }
     if (entries)

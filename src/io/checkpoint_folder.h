@@ -7,6 +7,9 @@
 
 #include "base/base.h"
 
+/* What every part begins with. */
+#define CST_CHECKPOINT_MAGIC "cstpart1"
+
 typedef struct cst_checkpoint_folder {
     char *path; /* absolute; NULL: not open */
     int at;     /* the folder */
@@ -17,7 +20,7 @@ typedef struct cst_checkpoint_folder {
 
 /* Opens the folder, or creates it, for the run described by `run`, one "key=value" per line.
  * CST_ERROR_INPUT if another run is using it, or if it contains parts of a run with another
- * description, or other files; it is unchanged then. */
+ * description, or files that no run has written; it is unchanged then. */
 cst_status cst_checkpoint_folder_open(cst_context *context, const char *path, const char *run,
                                       cst_checkpoint_folder *out);
 

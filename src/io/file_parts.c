@@ -4,12 +4,15 @@
 #include "io/file_parts.h"
 
 #include "base/retry.h"
+#include "base/seen.h"
+#include "io/bytes.h"
 #include "io/strings.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
@@ -142,6 +145,60 @@ cst_status cst_file_parts_check(cst_context *context, const char *where,
                           where, twice[0], twice[1], parts->paths[twice[0]]);
     cst_id_index_free(context, index);
     cst_strings_free(context, paths);
+    return status;
+}
+
+/* Which array of which file a part is. */
+typedef struct part_file {
+    struct stat info;
+    const char *member; /* "#name" of an archive, or "" */
+    int64_t part;
+} part_file;
+
+static int by_file(const void *a, const void *b) {
+    const part_file *x = a;
+    const part_file *y = b;
+    if (x->info.st_dev != y->info.st_dev)
+        return x->info.st_dev < y->info.st_dev ? -1 : 1;
+    if (x->info.st_ino != y->info.st_ino)
+        return x->info.st_ino < y->info.st_ino ? -1 : 1;
+    int order = strcmp(x->member, y->member);
+    return order != 0 ? order : (x->part > y->part) - (x->part < y->part);
+}
+
+/* With size and time, as not every file system numbers its files well. */
+static bool same_file(const part_file *a, const part_file *b) {
+    return a->info.st_dev == b->info.st_dev && a->info.st_ino == b->info.st_ino &&
+           cst_seen_unchanged(&a->info, &b->info) && strcmp(a->member, b->member) == 0;
+}
+
+cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {
+    size_t found = 0;
+    part_file *files = cst_alloc(context, (size_t)parts->count, sizeof *files);
+    if (!files)
+        return CST_ERROR_MEMORY;
+    for (int64_t k = 0; k < parts->count; k++) {
+        struct stat info;
+        size_t length = cst_path_member(parts->paths[k]);
+        const char *member = length > 0 ? parts->paths[k] + length : "";
+        char *path = cst_strdup(context, parts->paths[k]);
+        if (!path) {
+            cst_free(context, files);
+            return CST_ERROR_MEMORY;
+        }
+        path[length > 0 ? length : strlen(path)] = '\0';
+        if (stat(path, &info) == 0 && info.st_ino != 0) /* else opening it says what is wrong */
+            files[found++] = (part_file){info, member, k};
+        cst_free(context, path);
+    }
+    qsort(files, found, sizeof *files, by_file);
+    cst_status status = CST_OK;
+    for (size_t i = 1; status == CST_OK && i < found; i++)
+        if (same_file(&files[i - 1], &files[i]))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s and %s are the same file by two names; list each part once",
+                              parts->paths[files[i - 1].part], parts->paths[files[i].part]);
+    cst_free(context, files);
     return status;
 }
 

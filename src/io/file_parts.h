@@ -35,6 +35,8 @@ cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_fil
 /* Checks that no part is listed twice. where: the list, for messages. */
 cst_status cst_file_parts_check(cst_context *context, const char *where,
                                 const cst_file_parts *parts);
+/* Checks that no two parts are one file by two names: a link, or another way to it. */
+cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts);
 void cst_file_parts_clear(cst_context *context, cst_file_parts *parts);
 
 /* Compares names, with numbers in them compared as numbers: "part-9" before "part-10". */

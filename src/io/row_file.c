@@ -49,6 +49,8 @@ cst_status cst_is_text_source(cst_context *context, const cst_row_source *source
                          "%s: is %s, but %s is %s; parts must be all tables or all arrays", path,
                          other ? "a table" : "an array", first, other ? "an array" : "a table");
     }
+    if (source->parts)
+        CST_TRY(cst_file_parts_distinct(context, source->parts));
     return status;
 }
 

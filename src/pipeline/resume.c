@@ -50,6 +50,7 @@ static void add_cases(cst_buffer *text, const cst_pool *pool, const char *split)
         return;
     size_t count = (size_t)cases->count;
     uint64_t of = cst_checkpoint_of(0, cases->first, (count + 1) * sizeof *cases->first);
+    of = cst_checkpoint_of(of, cases->shape, count * sizeof *cases->shape);
     if (cases->folds)
         of = cst_checkpoint_of(of, cases->folds, count * sizeof *cases->folds);
     if (cases->groups)

@@ -163,7 +163,7 @@ class Checkpoint(unittest.TestCase):
             file.write(content)
         other = run("fit", os.path.join(data, "pool.json"), *words[1:], "-o", self.path("other"), "--checkpoint", self.parts)
         self.assertEqual(other.code, 2, other.err)
-        self.assertIn("it holds parts of a fit of other data: labels, ", other.err)
+        self.assertIn("the files of the pool (predictions, labels, folds, groups, weights or domains) had other contents", other.err)
         self.assertEqual(before, sorted((name, self.read(f"parts/{name}")) for name in self.kept()))
         self.assertFalse(os.path.exists(self.path("other")))
         with subprocess.Popen(self.command(words, 0), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
@@ -181,6 +181,53 @@ class Checkpoint(unittest.TestCase):
             return self.read("parts/lock").startswith(b"process %d on " % process)
         except FileNotFoundError:
             return False
+
+    def refuses_changed(self, task, change, *more):
+        """The folder of a fit whose model could not be written is refused after `change(folder)`, and taken before it."""
+        pool = self.path(task)
+        shutil.copytree(os.path.dirname(example(task)), pool)
+        words = ["fit", os.path.join(pool, "pool.json"), "--preset", "prototype", "--set", "evaluate.nested=false", *more]
+        for _ in range(2):
+            failed = run(*words, "-o", "/dev/full", "--checkpoint", self.parts)
+            self.assertIn("No space left", failed.err)
+            self.assertIn("run", os.listdir(self.parts))
+        change(pool)
+        refused = run(*words, "-o", self.path("other"), "--checkpoint", self.parts)
+        self.assertEqual(refused.code, 2, task)
+        self.assertIn("it holds parts of another fit: the files of the pool", refused.err)
+        shutil.rmtree(self.parts)
+
+    def test_changed_sizes_of_images(self):
+        """They clip boxes, so they change the model."""
+
+        def narrow(pool):
+            path = os.path.join(pool, "oof.json")
+            with open(path, encoding="utf-8") as file:
+                truth = json.load(file)
+            for image in truth["images"]:
+                image["width"] = image.get("width", 640) - 1
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(truth, file)
+
+        self.refuses_changed("detection", narrow)
+
+    def test_changed_in_place(self):
+        """A file of the same size and time with another number in it."""
+
+        def swap(pool):
+            with open(os.path.join(pool, "pool.json"), encoding="utf-8") as file:
+                name = json.load(file)["models"][0]["predictions"]["oof"]
+            path = os.path.join(pool, name)
+            before = os.stat(path)
+            with open(path, "r+b") as file:
+                file.seek(-4, os.SEEK_END)
+                last = file.read(1)
+                file.seek(-4, os.SEEK_END)
+                file.write(bytes([last[0] ^ 1]))
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            self.assertEqual((before.st_size, before.st_mtime_ns), (os.stat(path).st_size, os.stat(path).st_mtime_ns))
+
+        self.refuses_changed("regression", swap)
 
     @slow
     def test_interrupted(self):
@@ -241,7 +288,7 @@ class Checkpoint(unittest.TestCase):
     def test_killed_fifty_times_on_ranks(self):
         for words in ([DIGITS, "--threads", "1"], [example("concrete"), "-p", "paper", "--threads", "1"]):
             with self.subTest(words):
-                self.check(words, 50, ranks=(0, 1, 2, 3))
+                self.check(words, 50, ranks=(0, 1, 2, 3, 4))
 
 
 if __name__ == "__main__":

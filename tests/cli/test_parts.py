@@ -260,6 +260,29 @@ class Refused(PoolCase):
                 self.fit_fails("ada/part-2.npy: is outside the folder")
             self.fit("--allow-outside")
 
+    def test_one_file_by_two_names(self):
+        """A link to a part, or another way to it, would stand for the rows that it replaced."""
+        parts = [self.path(part) for part in self.parts]
+        for k, part in enumerate(np.split(self.members["ada", "oof"], [40, 80])):
+            self.save(self.parts[k], part)
+        self.fit()
+        self.use(["ada/part-0.npy", "ada/./part-0.npy", "ada/part-2.npy"])
+        self.fit_fails("ada/part-0.npy and ", "ada/./part-0.npy are the same file by two names")
+        for link in (os.link, os.symlink):
+            os.remove(parts[1])
+            link(parts[0], parts[1])
+            for value in (self.parts, "ada"):
+                self.use(value)
+                self.fit_fails("ada/part-0.npy and ", "ada/part-1.npy are the same file by two names")
+        np.savez(self.path("all.npz"), p=self.members["ada", "oof"][:60], q=self.members["ada", "oof"][60:])
+        self.use(["all.npz#p", "all.npz#q"])  # two arrays of one file
+        self.fit()
+        ids = np.array([f"r{i}" for i in range(120)])
+        self.save("ids0.npy", ids[:60])
+        os.symlink("ids0.npy", self.path("ids1.npy"))
+        self.use(["ids0.npy", "ids1.npy"], "ids")
+        self.fit_fails("ids0.npy and ", "ids1.npy are the same file by two names")
+
     def test_tables(self):
         names = []
         for k, part in enumerate(np.split(self.members["ada", "oof"].astype(np.float64), [50, 90])):

@@ -26,6 +26,15 @@ static void pack_thing(cst_pack *pack, void *object) {
     CST_PACK_ARRAY(pack, t->none, 3);
 }
 
+static void pack_less(cst_pack *pack, void *object) {
+    CST_PACK(pack, *(int32_t *)object);
+}
+
+static void pack_more(cst_pack *pack, void *object) {
+    for (int i = 0; i < 1000; i++)
+        CST_PACK(pack, *(int32_t *)object);
+}
+
 static void begin(fixture *f, const char *run) {
     assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "parts")), CST_OK);
     assert_true(cst_checkpoint_wanted(f->context));
@@ -163,12 +172,105 @@ static void folders_of_others_are_refused(void **state) {
     assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "full/letter.txt")), CST_OK);
     expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
                  "it is not a folder", NULL);
+    expect_error(f, cst_context_set_checkpoint(f->context, ""), CST_ERROR_ARGUMENT,
+                 "the name of the checkpoint folder is empty", NULL);
     assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "no/parts")), CST_OK);
     expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
                  "does not exist; create it first", NULL);
     begin(f, "seed=1\nsplit=oof\n"); /* nothing of it was touched */
     assert_true(keep_or_take(f, "stage", 7, &got));
     free_thing(f, &got);
+}
+
+static void write_text(fixture *f, const char *name, const char *text) {
+    FILE *file = fopen(at(f, name), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_text(fixture *f, const char *name, const char *text) {
+    char got[64] = "";
+    FILE *file = fopen(at(f, name), "r");
+    assert_non_null(file);
+    got[fread(got, 1, sizeof got - 1, file)] = '\0';
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(got, text);
+}
+
+/* Files of others that have names as those of runs: the folder is refused, or they stay. */
+static void files_of_others_stay(void **state) {
+    fixture *f = *state;
+    thing got = {0};
+    static const char *const names[] = {"lock", "run", "a.part", "run.tmp.1.0", "b.part.tmp.1.0"};
+    assert_int_equal(mkdir(at(f, "parts"), 0777), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        char says[64];
+        (void)snprintf(name, sizeof name, "parts/%s", names[i]);
+        (void)snprintf(says, sizeof says, "it holds other files, such as '%s'", names[i]);
+        write_text(f, name, "mine");
+        assert_int_equal(cst_context_set_checkpoint(f->context, at(f, "parts")), CST_OK);
+        expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT, says, NULL);
+        expect_text(f, name, "mine");
+        assert_int_equal(remove(at(f, name)), 0);
+    }
+    assert_int_equal(mkdir(at(f, "parts/run"), 0777), 0);
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT, "such as 'run'",
+                 NULL);
+    assert_int_equal(rmdir(at(f, "parts/run")), 0);
+    assert_int_equal(rmdir(at(f, "parts")), 0); /* nothing was left in it */
+    begin(f, "seed=1\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    write_text(f, "parts/a.part", "mine");
+    assert_int_equal(cst_context_end_checkpoint(f->context), CST_OK);
+    expect_text(f, "parts/a.part", "mine");
+    assert_int_equal(access(at(f, "parts/stage.part"), F_OK), -1);
+    assert_int_equal(access(at(f, "parts/run"), F_OK), -1);
+}
+
+/* What differs is said in words, with what to do. */
+static void what_differs_is_said(void **state) {
+    fixture *f = *state;
+    static const char *const other[][3] = {
+        {"version=2", "it ran with corestack 1, this is 2; continue it with that version", NULL},
+        {"processor=B", "it ran on a processor of type A, this is B; continue it on such", NULL},
+        {"content of the pool=8", "(predictions, labels, folds, groups, weights or domains) had",
+         "continue it with the pool as it was"},
+        {"cases=8", "the cases of the pool, their folds or their groups were others",
+         "continue it with the pool as it was"},
+        {"measure=x", "its measure is 'cka', here it is 'x'; repeat the command", NULL}};
+    static const char *const same[] = {"version=1", "processor=A", "content of the pool=7",
+                                       "cases=7", "measure=cka"};
+    char run[256];
+    begin(f, "version=1\nprocessor=A\ncontent of the pool=7\ncases=7\nmeasure=cka\n");
+    cst_checkpoint_stop(f->context);
+    for (size_t i = 0; i < 5; i++) {
+        run[0] = '\0';
+        for (size_t k = 0; k < 5; k++) {
+            size_t used = strlen(run);
+            (void)snprintf(run + used, sizeof run - used, "%s\n", k == i ? other[i][0] : same[k]);
+        }
+        expect_error(f, cst_checkpoint_start(f->context, run), CST_ERROR_INPUT, other[i][1],
+                     other[i][2] ? other[i][2] : "give another folder", NULL);
+    }
+}
+
+/* A part that is whole, but as another program would write it. */
+static void parts_of_another_build_are_errors(void **state) {
+    fixture *f = *state;
+    thing got = {0};
+    begin(f, "seed=1\n");
+    assert_false(keep_or_take(f, "stage", 7, &got));
+    begin(f, "seed=1\n");
+    int32_t count = 0;
+    for (int less = 0; less < 2; less++) {
+        cst_checkpoint_part part = {
+            .name = "stage", .of = 7, .pack = less ? pack_less : pack_more, .object = &count};
+        expect_error(f, cst_checkpoint_take(f->context, &part), CST_ERROR_INPUT,
+                     "the part 'stage' is of another build of corestack", NULL);
+        assert_false(part.taken);
+    }
 }
 
 static void one_run_at_a_time(void **state) {
@@ -182,6 +284,33 @@ static void one_run_at_a_time(void **state) {
     cst_context_free(f->context);
     f->context = other;
     assert_int_equal(cst_checkpoint_start(other, "seed=1\n"), CST_OK);
+}
+
+/* Runs that begin as others end, which take away the folder that both use. */
+static void runs_follow_each_other(void **state) {
+    enum { RUNS = 3, TIMES = 20 };
+    fixture *f = *state;
+    pid_t child[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] > 0)
+            continue;
+        for (int k = 0; k < TIMES; k++)
+            if (cst_context_set_checkpoint(f->context, at(f, "parts")) != CST_OK ||
+                cst_checkpoint_start(f->context, "seed=1\n") != CST_OK ||
+                cst_context_end_checkpoint(f->context) != CST_OK) {
+                (void)fprintf(stderr, "%s\n", cst_last_error(f->context));
+                _exit(strstr(cst_last_error(f->context), "another run is using it") ? 0 : 1);
+            } else
+                (void)rmdir(at(f, "parts")); /* where the run that made it was another */
+        _exit(0);
+    }
+    for (int i = 0; i < RUNS; i++) {
+        int code = -1;
+        assert_int_equal(waitpid(child[i], &code, 0), child[i]);
+        assert_int_equal(code, 0);
+    }
 }
 
 /* A description that is cut off is written again; its parts are still there. */
@@ -227,7 +356,11 @@ int suite_checkpoint(void) {
                                        TEST(short_parts_and_finished_scopes_go),
                                        TEST(damaged_parts_are_not_taken),
                                        TEST(folders_of_others_are_refused),
+                                       TEST(files_of_others_stay),
+                                       TEST(what_differs_is_said),
+                                       TEST(parts_of_another_build_are_errors),
                                        TEST(one_run_at_a_time),
+                                       TEST(runs_follow_each_other),
                                        TEST(a_damaged_description_is_made_again),
                                        TEST(a_full_disk_ends_keeping)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,12 @@ int cli_name_rank(cli_call *call) {
     bool done = true;
     if (!cli_flag(call, "own-rows"))
         return CLI_OK;
+    const char *output = cli_value(call, "output");
+    if (output && strstr(output, "{rank}"))
+        return cli_fail(call,
+                        "option --output: '%s': the output is written once, for all ranks; remove "
+                        "{rank} from its name",
+                        output);
     if (cst_context_ranks(call->context) == 1 && !call->quiet)
         cli_print_line(call, "notice: ",
                        "--own-rows: there is one rank only, so only the files of rank 0 are read; "

@@ -219,6 +219,11 @@ class Failures(OwnRows):
             self.edit(1, change)
             self.ends(pool, 2, (2,), ["the pool of rank 1 differs from that of rank 0: ", says])
 
+    def test_an_output_for_each_rank(self):
+        said = run("fit", self.pool("digits"), "--own-rows", "-o", self.path("m-{rank}"))
+        self.assertEqual((said.code, said.err.count("\n")), (2, 1), said.err)
+        self.assertIn("the output is written once, for all ranks; remove {rank} from its name", said.err)
+
     @slow
     def test_files_of_one_rank(self):
         pool = self.cut_pool("digits", (0.0, 0.5, 1.0))

@@ -292,7 +292,7 @@ static void one_run_at_a_time(void **state) {
 
 /* Runs that begin as others end, which take away the folder that both use. */
 static void runs_follow_each_other(void **state) {
-    enum { RUNS = 3, TIMES = 20 };
+    enum { RUNS = 3, TIMES = 8 };
     fixture *f = *state;
     pid_t child[RUNS];
     for (int i = 0; i < RUNS; i++) {

@@ -236,36 +236,46 @@ static bool is_key(const char *line, const char *key) {
     return strncmp(line, key, strlen(key)) == 0;
 }
 
-/* Says in words what the first line that differs stands for, and what to do. */
+/* What lines of the pool stand for, whose values say nothing to a reader. */
+static const char *of_pool(const char *line) {
+    if (is_key(line, "content of the pool="))
+        return "the files of the pool (predictions, labels, folds, groups, weights or domains) had "
+               "other contents";
+    if (is_key(line, "cases="))
+        return "the cases of the pool, their folds or their groups were others";
+    if (is_key(line, "member "))
+        return "the members of the pool, their order, their costs or their ensembles were others";
+    return NULL;
+}
+
+/* Says in words in what the line differs, and what to do. */
 static cst_status fail_line(cst_context *context, const char *path, const char *there,
                             const char *here) {
     const char *named = *here ? here : there;
-    char what[4 * SHOWN];
-    const char *advice = "repeat the command of that fit to continue it";
-    if (is_key(named, "version=") || is_key(named, "processor=")) {
-        bool version = is_key(named, "version=");
-        (void)cst_snprintf(what, sizeof what, "it ran %s %.*s, this is %.*s",
+    const char *pool = of_pool(named);
+    bool version = is_key(named, "version=");
+    bool processor = is_key(named, "processor=");
+    char what[5 * SHOWN];
+    if (pool)
+        (void)cst_snprintf(what, sizeof what, "%s; continue it with the pool as it was", pool);
+    else if (version || processor)
+        (void)cst_snprintf(what, sizeof what, "it ran %s %.*s, this is %.*s; continue it %s",
                            version ? "with corestack" : "on a processor of type",
-                           value_length(there), value_of(there), value_length(here),
-                           value_of(here));
-        advice = version ? "continue it with that version" : "continue it on such a processor";
-    } else if (is_key(named, "content of the pool=") || is_key(named, "cases=")) {
-        (void)cst_snprintf(what, sizeof what, "%s",
-                           is_key(named, "cases=")
-                               ? "the cases of the pool, their folds or their groups were others"
-                               : "the files of the pool (predictions, labels, folds, groups, "
-                                 "weights or domains) had other contents");
-        advice = "continue it with the pool as it was";
-    } else
-        (void)cst_snprintf(what, sizeof what, "its %.*s is '%.*s', here it is '%.*s'",
+                           value_length(there), value_of(there), value_length(here), value_of(here),
+                           version ? "with that version" : "on such a processor");
+    else
+        (void)cst_snprintf(what, sizeof what,
+                           "its %.*s is '%.*s', here it is '%.*s'; repeat the command of that fit "
+                           "to continue it",
                            key_length(named), named, value_length(there), value_of(there),
                            value_length(here), value_of(here));
     return cst_fail(context, CST_ERROR_INPUT,
-                    "checkpoint folder %s: it holds parts of another fit: %s; %s, give another "
-                    "folder, or remove this one",
-                    path, what, advice);
+                    "checkpoint folder %s: it holds parts of another fit: %s, give another folder, "
+                    "or remove this one",
+                    path, what);
 }
 
+/* Names the first line that differs from the description in the folder. */
 static cst_status fail_other(cst_context *context, const cst_checkpoint_folder *folder,
                              const char *there, const char *here) {
     while (line_length(there) == line_length(here) && *there && *here &&

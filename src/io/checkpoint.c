@@ -378,6 +378,7 @@ void cst_checkpoint_keep(cst_context *context, const cst_checkpoint_part *part) 
 
 void cst_checkpoint_inside_done(cst_context *context) {
     store *s = store_of(context);
-    if (s && s->on && s->reads)
+    bool kept = s && __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE) == 0; /* what stands for them */
+    if (kept && s->on && s->reads)
         cst_checkpoint_folder_remove(&s->folder, context->scope);
 }

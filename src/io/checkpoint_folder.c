@@ -53,16 +53,19 @@ static bool ends_with(const char *name, const char *end) {
 
 /* Whether the open file has the beginning of what runs write into such a file. A file that is
  * shorter has been cut off. */
-static bool begins_with(int fd, const char *start) {
+static bool begins_with(int fd, const char *start, bool may_be_empty) {
     struct stat info;
     char bytes[32];
     size_t done = 0;
     size_t length = strlen(start);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         return false;
-    for (ssize_t got = 1; got > 0 && done<length; done += got> 0 ? (size_t)got : 0)
+    ssize_t got = 1;
+    while (got > 0 && done < length) {
         got = cst_pread(fd, bytes + done, length - done, (off_t)done);
-    return memcmp(bytes, start, done) == 0 &&
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return (done > 0 || may_be_empty) && memcmp(bytes, start, done) == 0 &&
            (done == length || (off_t)done == info.st_size); /* else it cannot be read */
 }
 
@@ -82,7 +85,8 @@ static bool is_ours(const cst_checkpoint_folder *folder, const char *name) {
     int fd = start
                  ? cst_open_at(folder->at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
                  : -1;
-    bool ours = fd >= 0 && begins_with(fd, start);
+    bool may_be_empty = strcmp(name, LOCK) == 0 || strstr(name, ".tmp.");
+    bool ours = fd >= 0 && begins_with(fd, start, may_be_empty);
     if (fd >= 0)
         (void)close(fd);
     return ours;
@@ -154,7 +158,7 @@ static cst_status take_lock(cst_context *context, cst_checkpoint_folder *folder)
         if (busy)
             (void)poll(NULL, 0, PAUSE_MS);
         if (!busy && fstat(folder->lock, &info) == 0 && info.st_nlink > 0) {
-            if (!begins_with(folder->lock, OWNER))
+            if (!begins_with(folder->lock, OWNER, true))
                 return fail_others(context, folder, LOCK);
             (void)gethostname(host, sizeof host - 1);
             (void)cst_snprintf(text, sizeof text, "%s%ld on %s\n", OWNER, (long)getpid(), host);
@@ -439,8 +443,10 @@ void cst_checkpoint_folder_end(cst_context *context, cst_checkpoint_folder *fold
     if (!folder->path)
         return;
     cst_checkpoint_folder_remove(folder, "");
-    (void)cst_remove_at(folder->at, LOCK, 0);
-    (void)cst_remove_at(folder->at, RUN, 0); /* last, as it records who created the folder */
+    if (is_ours(folder, LOCK)) /* the output of the fit may have taken its name */
+        (void)cst_remove_at(folder->at, LOCK, 0);
+    if (is_ours(folder, RUN)) /* last, as it records who created the folder */
+        (void)cst_remove_at(folder->at, RUN, 0);
     if (folder->made)
         (void)cst_remove_folder(folder->path); /* where nothing else is in it */
     cst_checkpoint_folder_close(context, folder);

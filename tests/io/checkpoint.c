@@ -215,6 +215,10 @@ static void files_of_others_stay(void **state) {
         expect_text(f, name, "mine");
         assert_int_equal(remove(at(f, name)), 0);
     }
+    write_text(f, "parts/a.part", "");
+    expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT,
+                 "such as 'a.part'", NULL);
+    assert_int_equal(remove(at(f, "parts/a.part")), 0);
     assert_int_equal(mkdir(at(f, "parts/run"), 0777), 0);
     expect_error(f, cst_checkpoint_start(f->context, "seed=1\n"), CST_ERROR_INPUT, "such as 'run'",
                  NULL);
@@ -227,6 +231,13 @@ static void files_of_others_stay(void **state) {
     expect_text(f, "parts/a.part", "mine");
     assert_int_equal(access(at(f, "parts/stage.part"), F_OK), -1);
     assert_int_equal(access(at(f, "parts/run"), F_OK), -1);
+    assert_int_equal(remove(at(f, "parts/a.part")), 0);
+    begin(f, "seed=1\n");
+    write_text(f, "parts/run", "a model"); /* the output of the fit */
+    write_text(f, "parts/lock", "another");
+    assert_int_equal(cst_context_end_checkpoint(f->context), CST_OK);
+    expect_text(f, "parts/run", "a model");
+    expect_text(f, "parts/lock", "another");
 }
 
 /* What differs is said in words, with what to do. */
@@ -335,7 +346,11 @@ static void a_damaged_description_is_made_again(void **state) {
 /* A process that may write no more, as on a full disk. */
 static void a_full_disk_ends_keeping(void **state) {
     fixture *f = *state;
+    thing inner = {0};
     begin(f, "seed=1\n");
+    size_t before = cst_checkpoint_enter(f->context, "fold %d", 1);
+    assert_false(keep_or_take(f, "stage", 7, &inner));
+    assert_int_equal(access(at(f, "parts/fold-1.stage.part"), F_OK), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -343,14 +358,17 @@ static void a_full_disk_ends_keeping(void **state) {
         const struct rlimit none = {16, 16};
         (void)signal(SIGXFSZ, SIG_IGN);
         (void)setrlimit(RLIMIT_FSIZE, &none);
-        bool taken = keep_or_take(f, "stage", 7, &got);
+        bool taken = keep_or_take(f, "whole", 7, &got);
+        cst_checkpoint_inside_done(f->context); /* nothing stands for what is inside */
         const char *note = cst_context_checkpoint_note(f->context);
         _exit(!taken && strstr(note, "further parts were not kept: ") ? 0 : 1);
     }
     int code = -1;
     assert_int_equal(waitpid(child, &code, 0), child);
     assert_int_equal(code, 0);
-    assert_int_equal(access(at(f, "parts/stage.part"), F_OK), -1);
+    cst_checkpoint_leave(f->context, before);
+    assert_int_equal(access(at(f, "parts/fold-1.whole.part"), F_OK), -1);
+    assert_int_equal(access(at(f, "parts/fold-1.stage.part"), F_OK), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)

@@ -100,7 +100,7 @@ static bool has_error(const char *key) {
 }
 
 static average number_of(const several *s, const char *key, bool *whole) {
-    double values[CST_MEANS_MAX];
+    double values[CST_MEANS_MAX] = {0};
     const cst_score_spec *score = cst_score_find(s->root, key);
     int32_t none = 0;
     if (!all_numbers(s, whole))

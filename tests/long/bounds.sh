@@ -9,7 +9,7 @@ lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 failed=0
 for suite in bounds conformal calibration; do
-    CORESTACK_LONG=1 OPENBLAS_NUM_THREADS=1 "$build/tests/test_bounds" $suite >"$lines.$suite" || failed=1
+    CORESTACK_LONG=1 OPENBLAS_NUM_THREADS=1 "$build/tests/tests" bounds.$suite >"$lines.$suite" || failed=1
     grep '^coverage |' "$lines.$suite" >>"$lines" || failed=1
     sed '/^coverage |/d' "$lines.$suite"
     rm -f "$lines.$suite"

@@ -12,15 +12,6 @@ static int save(cli_call *call, const cst_model *model, const cli_outfile *outfi
     return cli_check_written(call, cst_model_save(call->context, model, outfile->write_to));
 }
 
-/* Says on standard error how the folder of --checkpoint was used. The report does not say it: it is
- * the same whether the fit was stopped or not. */
-static int end_checkpoint(cli_call *call) {
-    const char *note = cst_context_checkpoint_note(call->context);
-    if (*note && !call->quiet && cst_context_rank(call->context) == 0)
-        cli_print_line(call, "notice: ", note);
-    return cli_check(call, cst_context_end_checkpoint(call->context));
-}
-
 static int fit(cli_call *call, cst_pool *pool, const cst_options *options, cst_model **model,
                cst_report **out) {
     const char *split = cli_split(call, 0, "oof");
@@ -45,9 +36,6 @@ static int run(cli_call *call) {
         code = cli_check_method(call, "method", method);
     if (code == CLI_OK)
         code = cli_make_options(call, &options);
-    if (code == CLI_OK && cli_value(call, "checkpoint"))
-        code = cli_check(call,
-                         cst_context_set_checkpoint(call->context, cli_value(call, "checkpoint")));
     if (code == CLI_OK)
         code = cli_open_pool(call, 0, &pool);
     if (code == CLI_OK)
@@ -58,8 +46,6 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_report_set_string(call->context, report, "model", outfile.path));
     code = cli_end_report(call, report, code);
     code = cli_close_outfile(call, &outfile, code);
-    if (code == CLI_OK && cli_value(call, "checkpoint"))
-        code = end_checkpoint(call);
     cst_model_free(call->context, model);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);
@@ -77,10 +63,6 @@ static const cli_option OPTIONS[] = {
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},
-    {"checkpoint", 0, "DIR",
-     "keep finished folds and stages in DIR, so that the same command continues there after a "
-     "stop; "
-     "they are removed at the end"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -4,7 +4,7 @@ _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside --own-rows"
     case $1 in
-        fit) echo "--output --preset --method --set --seed --split --checkpoint $pool $common" ;;
+        fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;
         online) echo "--split --output --state --delay --pending --members --alpha --block $pool $common" ;;
         evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown --latex $pool $common" ;;

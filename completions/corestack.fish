@@ -25,7 +25,6 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict online adapt f
 complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l preset -s p -x -a "default compact best paper prototype" -d "preset of the method"
 complete -c corestack -n "__fish_seen_subcommand_from fit" -l method -s m -x -a "(corestack compare --list-methods 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9-]*)  .*' '\$1')" -d "method of compare to fit"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect profile" -l set -s s -x -a "(corestack options 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9_.]*) = .*' '\$1=')" -d "change one option of the method"
-complete -c corestack -n "__fish_seen_subcommand_from fit" -l checkpoint -x -a "(__fish_complete_directories)" -d "folder for finished folds and stages"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect profile bound evaluate folds; or __fish_seen_subcommand_from learned sample" -l seed -x -d "seed"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict online evaluate compare adapt monitor ablate sweep inspect show profile bound" -l split -x -a "oof test" -d "split to use"
 complete -c corestack -n "__fish_seen_subcommand_from profile" -l batch -x -d "samples of a call with many"

@@ -77,23 +77,6 @@ CST_API size_t cst_context_memory(const cst_context *context);
  * exits. With 0 (the default), each call is a separate run, and files may change between calls. */
 CST_API cst_status cst_context_set_one_run(cst_context *context, int on);
 
-/* Makes fits (cst_fit, cst_fit_method) keep finished folds and stages in `folder`, so that the same
- * fit can continue there after it was stopped. The pool, the options and the version must be the
- * same; threads, ranks and the memory limit may differ. The result has the same bytes either way.
- * The first fit creates the folder; its parent must exist. NULL: fits keep nothing.
- * CST_ERROR_ARGUMENT for "". A fit returns CST_ERROR_INPUT if the folder contains parts of another
- * fit or other files, or if another process is using it. If a part cannot be written, the fit does
- * not fail (cst_context_checkpoint_note). With ranks, only rank 0 uses the folder. */
-CST_API cst_status cst_context_set_checkpoint(cst_context *context, const char *folder);
-
-/* Removes what fits of this context have kept, and the folder if a fit created it and nothing else
- * is in it. Call it when the model has been saved. The folder stays set. */
-CST_API cst_status cst_context_end_checkpoint(cst_context *context);
-
-/* Returns how the last fit used the folder: how many parts it continued with, or why no more were
- * kept; "" if there is nothing to report. Borrowed: valid until the next call on the context. */
-CST_API const char *cst_context_checkpoint_note(const cst_context *context);
-
 /* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
 

@@ -53,7 +53,6 @@ def fit(
     memory: Memory = None,
     progress: Progress = None,
     comm: Any = None,
-    checkpoint: Optional[Path] = None,
     **keywords: OptionValue,
 ) -> Stack:
     """Fit a stack on out-of-fold predictions.
@@ -87,9 +86,6 @@ def fit(
     process would get (docs/clusters.md). Each passes its own rows of the arrays, and otherwise the same arguments. The rows
     are used in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
 
-    checkpoint: a folder for finished folds and stages. If the fit is stopped or killed, the same call with the same folder
-    continues where it stopped and returns the same stack. They are removed when the fit returns (docs/reliability.md).
-
     What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """
     if method is not None and preset != "default":
@@ -100,8 +96,6 @@ def fit(
             command="fit", preset=preset, method=method, settings=settings(seed, options, keywords), split=split, task=task,
             output=output, missing=missing, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
         )  # fmt: skip
-        if checkpoint is not None:
-            s.check(c.lib.cst_context_set_checkpoint(s.context, _values.path(checkpoint, "checkpoint")))
         pool = open_pool(
             s, preds, y, split, task, output, outside, missing, folds=folds, groups=groups, sample_weight=sample_weight,
             domains=domains, names=names, classes=classes, flops=flops, latency_ms=latency_ms, params=params,
@@ -118,9 +112,6 @@ def fit(
         s.check(status)
         stack = Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
         s.end_together()
-        if checkpoint is not None:
-            s.tell(c.lib.cst_context_checkpoint_note(s.context))
-            s.check(c.lib.cst_context_end_checkpoint(s.context))
     warn_of_findings(stack, 3)
     return stack
 

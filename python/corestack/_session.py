@@ -195,11 +195,6 @@ class Session:
         except BaseException as error:
             self.keep_error(error)
 
-    def tell(self, message: bytes) -> None:
-        """Log a message that is not part of a report, unless it is empty."""
-        if message:
-            self.run(logger.log, logging.WARNING, "%s", message.decode("utf-8", "replace"))
-
     def _on_progress(self, _user: object, stage: bytes, done: int, total: int) -> int:
         # Python runs the handlers of signals as it enters this, so that they run while the library works.
         try:

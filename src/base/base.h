@@ -58,9 +58,6 @@ CST_PRIVATE_API void cst_mute(cst_context *context, bool on);
 /* What the notices from here on are about ("ridge"): each begins with it. NULL: nothing. */
 void cst_notice_about(cst_context *context, const char *what);
 
-/* Repeats a notice that was given before. */
-void cst_notice_again(cst_context *context, const char *message);
-
 size_t cst_notice_count(const cst_context *context);
 const char *cst_notice_at(const cst_context *context, size_t index);
 /* Whether one is missing for want of memory. */

@@ -66,7 +66,6 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
     (*out)->memory = parent->memory;
     (*out)->root = parent->root ? parent->root : parent;
     (*out)->told = cst_context_told(parent);
-    memcpy((*out)->scope, parent->scope, sizeof parent->scope);
     (*out)->on_caller = same_thread && (!parent->root || parent->on_caller);
     return CST_OK;
 }
@@ -80,8 +79,6 @@ void cst_context_free(cst_context *context) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
     cst_threads_free(context);
-    if (context->checkpoint)
-        context->checkpoint->release(context, context->checkpoint);
     cst_free(context, context->ranks.room);
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;

@@ -12,12 +12,7 @@
 #include "base/ranks.h"
 #include "base/seen.h"
 
-enum { CST_ERROR_CHARS = 2048, CST_SCOPE_CHARS = 128 };
-
-/* State that another folder attaches to a context; freed with it. */
-typedef struct cst_attached {
-    void (*release)(cst_context *context, struct cst_attached *attached);
-} cst_attached;
+enum { CST_ERROR_CHARS = 2048 };
 
 /* What belongs to one call: notices, and what the progress callback is told. A call from a callback
  * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
@@ -63,10 +58,8 @@ struct cst_context {
     pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
     bool one_run;              /* what one call has seen, the next one knows */
     cst_owner owner;
-    cst_ranks ranks;             /* of the root; workers work alone */
-    cst_attached *checkpoint;    /* of the root: io/checkpoint.h; NULL: nothing is kept */
-    char scope[CST_SCOPE_CHARS]; /* prefix of the names of checkpoint parts */
-    int cancelling;              /* whether the owner's thread could be cancelled before the call */
+    cst_ranks ranks; /* of the root; workers work alone */
+    int cancelling;  /* whether the owner's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 

@@ -61,10 +61,18 @@ void cst_notice_about(cst_context *context, const char *what) {
     (void)cst_snprintf(run->about, sizeof run->about, "%s%s", what ? what : "", what ? ": " : "");
 }
 
-void cst_notice_again(cst_context *context, const char *message) {
+void cst_notice(cst_context *context, const char *format, ...) {
+    char message[CST_ERROR_CHARS];
     cst_run *run = context->run;
     if (run->muted > 0)
         return;
+    size_t used = strlen(run->about);
+    memcpy(message, run->about, used);
+    va_list args;
+    va_start(args, format);
+    (void)cst_vsnprintf(message + used, sizeof message - used, format, args);
+    va_end(args);
+    cst_make_printable(message, ' ');
     for (size_t i = 0; i < run->notice_count; i++)
         if (strcmp(run->notices[i], message) == 0)
             return;
@@ -83,21 +91,6 @@ void cst_notice_again(cst_context *context, const char *message) {
         run->notice_count = count + 1;
     else
         run->notice_lost = true;
-}
-
-void cst_notice(cst_context *context, const char *format, ...) {
-    char message[CST_ERROR_CHARS];
-    const cst_run *run = context->run;
-    if (run->muted > 0)
-        return;
-    size_t used = strlen(run->about);
-    memcpy(message, run->about, used);
-    va_list args;
-    va_start(args, format);
-    (void)cst_vsnprintf(message + used, sizeof message - used, format, args);
-    va_end(args);
-    cst_make_printable(message, ' ');
-    cst_notice_again(context, message);
 }
 
 bool cst_notices_lost(const cst_context *context) {

@@ -256,7 +256,6 @@ const cst_task_ops cst_detection_ops = {
     .free_entry = free_entry,
     .label_model = label_model,
     .hash = cst_box_pool_hash,
-    .hash_inputs = cst_box_inputs_hash,
     .bootstrap = bootstrap,
     .tested = {"AP"},
     .open_model = cst_boxes_open_model,

@@ -8,7 +8,6 @@
 #include "la/la.h"
 #include "pipeline/document.h"
 #include "pipeline/label.h"
-#include "pipeline/resume.h"
 
 #include <math.h>
 #include <string.h>
@@ -199,8 +198,6 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     CST_TRY(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
                                   f->settings.folds, f->settings.seed, &f->training));
     CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, &f->settings.limits));
-    CST_TRY(cst_fit_resume(
-        context, &(cst_resume){f->pool, f->split, NULL, f->options, cst_box_inputs_hash}));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};

@@ -6,7 +6,6 @@
 #include "detection/methods.h"
 
 #include "base/number.h"
-#include "io/checkpoint.h"
 
 #include "detection/ap.h"
 #include "detection/suppression.h"
@@ -214,10 +213,8 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
     s->limits = (cst_limits){0};
     s->front = false;
     cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
-    size_t before = cst_checkpoint_enter(context, "kept");
     CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
                      &again));
-    cst_checkpoint_leave(context, before);
     CST_TRY(take_learners(context, &again, fit));
     cst_method_fit_free(context, &again);
     return status;
@@ -401,77 +398,21 @@ typedef struct nested_job {
     cst_coco_boxes **parts; /* [folds] */
 } nested_job;
 
-/* The boxes of a fold. */
-typedef struct fold_part {
-    cst_coco_boxes **boxes;
-    size_t images;
-} fold_part;
-
-static void pack_boxes(cst_pack *pack, void *object) {
-    const fold_part *part = object;
-    cst_coco_boxes *boxes = CST_PACK_ONE(pack, *part->boxes);
-    if (!boxes)
-        return;
-    CST_PACK(pack, boxes->count);
-    CST_PACK_ARRAY(pack, boxes->box, boxes->count);
-    CST_PACK_ARRAY(pack, boxes->first, part->images + 1);
-}
-
-/* What the boxes of a fold depend on besides the pool and the options. */
-static uint64_t fold_of(const nested_job *job) {
-    const cst_box_training *t = job->training;
-    const int64_t shape[] = {t->source.view.rows, t->source.view.members, t->source.fold_count,
-                             job->method->rule, (int64_t)job->seed};
-    return cst_checkpoint_of(cst_checkpoint_of(0, shape, sizeof shape), t->image_folds,
-                             (size_t)t->split->coco->images * sizeof *t->image_folds);
-}
-
 /* Folds are of images, so rows of the training do not say all. */
 static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     const nested_job *job = user;
     const cst_box_training *t = job->training;
     int32_t fold = (int32_t)task;
     cst_detect_fit fit = {0};
-    if (job->parts[fold]) /* it was kept */
-        return CST_OK;
     bool *images = cst_alloc(context, (size_t)t->split->coco->images, sizeof *images);
     cst_status status = images ? CST_OK : CST_ERROR_MEMORY;
-    fold_part boxes = {&job->parts[fold], (size_t)t->split->coco->images};
-    char name[32];
-    (void)cst_snprintf(name, sizeof name, "boxes of fold %d", (int)fold);
-    cst_checkpoint_part part = {.name = name,
-                                .of = cst_checkpoint_on(context) ? fold_of(job) : 0,
-                                .pack = pack_boxes,
-                                .object = &boxes,
-                                .start = cst_seconds()};
-    size_t before = cst_checkpoint_enter(context, "fold %d", (int)fold);
     for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
         images[i] = t->image_folds[i] == fold;
     CST_TRY(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
     CST_TRY(cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
                                    &job->parts[fold]));
-    cst_checkpoint_leave(context, before);
-    if (status == CST_OK)
-        cst_checkpoint_keep(context, &part);
     cst_detect_fit_free(context, &fit);
     cst_free(context, images);
-    return status;
-}
-
-/* The folds that are kept, by every rank before each of them computes the others. */
-static cst_status take_folds(cst_context *context, nested_job *job) {
-    const cst_box_training *t = job->training;
-    cst_status status = CST_OK;
-    for (int32_t f = 0; status == CST_OK && f < t->source.fold_count; f++) {
-        char name[32];
-        fold_part boxes = {&job->parts[f], (size_t)t->split->coco->images};
-        (void)cst_snprintf(name, sizeof name, "boxes of fold %d", (int)f);
-        cst_checkpoint_part part = {.name = name,
-                                    .of = cst_checkpoint_on(context) ? fold_of(job) : 0,
-                                    .pack = pack_boxes,
-                                    .object = &boxes};
-        status = cst_checkpoint_take(context, &part);
-    }
     return status;
 }
 
@@ -502,10 +443,8 @@ cst_status cst_detect_nested(cst_context *context, const cst_detect_method *meth
     nested_job job = {.method = method, .training = training, .seed = seed};
     *out = NULL;
     job.parts = cst_alloc(context, (size_t)folds, sizeof(cst_coco_boxes *));
-    size_t before = cst_checkpoint_enter(context, "nested");
-    cst_status status = job.parts ? take_folds(context, &job) : CST_ERROR_MEMORY;
+    cst_status status = job.parts ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, folds, nested_task, &job));
-    cst_checkpoint_leave(context, before);
     CST_TRY(join_parts(context, training->split, job.parts, folds, out));
     for (int32_t f = 0; job.parts && f < folds; f++)
         cst_coco_boxes_free(context, job.parts[f]);

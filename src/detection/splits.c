@@ -240,21 +240,3 @@ cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *s
     cst_box_split_close(context, &files);
     return status;
 }
-
-cst_status cst_box_inputs_hash(cst_context *context, cst_pool *pool, const char *split,
-                               uint64_t *out) {
-    cst_box_split files;
-    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (status == CST_OK) {
-        const cst_coco *coco = files.coco;
-        size_t images = (size_t)coco->images;
-        *out = cst_box_split_hash(pool, &files);
-        *out = cst_hash_bytes(*out, coco->width, images * sizeof *coco->width);
-        *out = cst_hash_bytes(*out, coco->height, images * sizeof *coco->height);
-        *out = cst_hash_bytes(*out, coco->category_id,
-                              (size_t)coco->categories * sizeof *coco->category_id);
-        *out = cst_hash_mix(*out);
-    }
-    cst_box_split_close(context, &files);
-    return status;
-}

@@ -85,9 +85,6 @@ uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
 /* The same of a split that is read for it. */
 cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
                              uint64_t *out);
-/* The same with what else a fit depends on: sizes of images, which clip boxes, and categories. */
-cst_status cst_box_inputs_hash(cst_context *context, cst_pool *pool, const char *split,
-                               uint64_t *out);
 
 /* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
  * there to learn from. */

@@ -9,7 +9,6 @@
 #include "la/la.h"
 #include "pipeline/document.h"
 #include "pipeline/label.h"
-#include "pipeline/resume.h"
 
 #include <math.h>
 #include <string.h>
@@ -159,9 +158,6 @@ static cst_status run(cst_context *context, const cst_task_ops *ops, method_fit 
             status = cst_fail_row(context, status, f->method, NULL, NULL);
     }
     f->entry.keep = true;
-    CST_TRY(
-        cst_fit_resume(context, &(cst_resume){f->pool, f->split, f->method, f->options,
-                                              ops->hash_inputs ? ops->hash_inputs : ops->hash}));
     CST_TRY(cst_entry_run(context, &f->e, NULL, &f->entry));
     CST_TRY(ops->label_model(context, &f->e, f->options, &f->entry));
     if (status == CST_OK && report)

@@ -4,7 +4,6 @@
  */
 #include "evaluation/method.h"
 
-#include "io/checkpoint.h"
 #include "pipeline/balance.h"
 #include "pipeline/nested.h"
 
@@ -252,9 +251,7 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     } else if (status == CST_OK) {
         cst_method plain = out->method;
         plain.calibrator = CST_CALIBRATOR_NONE;
-        size_t before = cst_checkpoint_enter(context, "calibration");
         status = cst_method_nested(context, &plain, source, seed, own);
-        cst_checkpoint_leave(context, before);
     }
     CST_TRY(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
     cst_free(context, own);

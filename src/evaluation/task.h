@@ -151,9 +151,6 @@ struct cst_task_ops {
                               const cst_options *options, cst_entry *entry);
     /* One number for what is in a split, which is loaded. */
     cst_status (*hash)(cst_context *context, cst_pool *pool, const char *split, uint64_t *out);
-    /* The same of all that a fit depends on, for its checkpoint. NULL: `hash` has it. */
-    cst_status (*hash_inputs)(cst_context *context, cst_pool *pool, const char *split,
-                              uint64_t *out);
 
     /* Fills what `out` has, [count] of them; *done stays false if the rows are not resampled as one
      * sample. p may be left alone. */

@@ -7,7 +7,6 @@
 #include "pipeline/document.h"
 #include "pipeline/label.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/resume.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,7 +61,6 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     cst_costs costs = cst_training_costs(&source);
     CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
-    CST_TRY(cst_fit_resume(context, &(cst_resume){pool, split, NULL, options, cst_hash_rows}));
     if (settings.checks)
         CST_TRY(cst_training_check(context, pool, split, &source, hints, &findings));
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,

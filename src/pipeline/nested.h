@@ -27,9 +27,8 @@ typedef struct cst_fold_result {
     size_t width;
 } cst_fold_result;
 
-/* Calls `fn` for every fold, in parallel. results: [count], everything that `fn` writes, or none.
- * With checkpoints (io/checkpoint.h) the results of finished folds are kept, and these folds are
- * not computed again; without results, only the parts that `fn` keeps are used. */
+/* Calls `fn` for every fold, in parallel. results: [count], everything that `fn` writes, or none;
+ * with them, each rank may run folds of its own. */
 typedef cst_status (*cst_fold_fn)(cst_context *worker, void *user, const cst_fold_rows *rows);
 cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
                           cst_fold_fn fn, void *user, const cst_fold_result *results,

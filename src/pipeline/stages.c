@@ -6,7 +6,6 @@
 
 #include "pipeline/balance.h"
 #include "pipeline/nested.h"
-#include "pipeline/parts.h"
 #include "pipeline/redundant.h"
 #include "pipeline/removal.h"
 #include "pipeline/unused.h"
@@ -81,7 +80,7 @@ static void tell_limits(cst_context *context, const cst_settings *settings,
                    (int)step->size, (int)members, loss, 100 * step->against_all / all);
 }
 
-static cst_status choose_now(cst_context *context, const cst_settings *settings, int32_t members,
+cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
                              const cst_costs *costs, cst_choose *choose, void *user,
                              const char *loss, cst_stages *out) {
     int32_t count = out->kept_count;
@@ -114,20 +113,6 @@ static cst_status choose_now(cst_context *context, const cst_settings *settings,
         out->kept_count = step->size;
     }
     cst_free(context, values);
-    return status;
-}
-
-cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
-                             const cst_costs *costs, cst_choose *choose, void *user,
-                             const char *loss, uint64_t of, cst_stages *out) {
-    cst_checkpoint_part part = {
-        .name = "selection", .of = of, .pack = cst_pack_selection, .object = out};
-    cst_status status = cst_checkpoint_take(context, &part);
-    if (status != CST_OK || part.taken)
-        return status;
-    status = choose_now(context, settings, members, costs, choose, user, loss, out);
-    if (status == CST_OK)
-        cst_checkpoint_keep(context, &part);
     return status;
 }
 
@@ -176,7 +161,6 @@ typedef struct drop_job {
     int32_t count;
     cst_meta_fit *fit; /* with every kept member, on these rows, with the loss of each */
     bool sample;       /* these are not all rows */
-    uint64_t of;       /* of the parts that are kept */
     double se_scale;   /* standard error over all rows / over these */
     double *change;    /* [count]: mean loss without the member minus with it */
     double *change_se; /* [count] */
@@ -191,42 +175,23 @@ typedef struct drop_job {
 typedef struct attempt {
     double change; /* of the mean cross-fitted loss */
     double se;     /* paired standard error of that */
-    bool missed;   /* they stay, and the fit is not needed */
     cst_meta_fit fit;
-    int64_t rows;
 } attempt;
 
-static void pack_attempt(cst_pack *pack, void *object) {
-    attempt *a = object;
-    CST_PACK(pack, a->change);
-    CST_PACK(pack, a->se);
-    CST_PACK(pack, a->missed);
-    if (pack->status == CST_OK && !a->missed)
-        cst_meta_fit_pack(pack, &a->fit, a->rows);
-}
-
-/* Fits without these kept members. `out` is the caller's to free; alone: its fit is not read. */
+/* Fits without these kept members. The fit in `out` is the caller's to free. */
 static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
-                              int32_t leaving, bool alone, attempt *out) {
-    char name[CST_PART_NAME_CHARS];
+                              int32_t leaving, attempt *out) {
     int32_t *members = cst_alloc(context, (size_t)job->count, sizeof *members);
-    *out = (attempt){.rows = job->view->rows};
+    *out = (attempt){0};
     if (!members)
         return CST_ERROR_MEMORY;
     int32_t count = cst_members_without(job->kept, job->count, leave, leaving, members);
-    cst_part_name(alone ? "each" : "with", job->kept, job->count, members, count, name);
-    cst_checkpoint_part part = {.name = name, .of = job->of, .pack = pack_attempt, .object = out};
-    cst_status status = cst_checkpoint_take(context, &part);
-    if (status == CST_OK && !part.taken) {
-        status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
-                             job->settings, true, &out->fit);
-        if (status == CST_OK) {
-            cst_paired_change(out->fit.row_loss, job->fit->row_loss, job->view->rows, &out->change,
-                              &out->se);
-            out->se *= job->se_scale;
-            out->missed = alone || !(out->change < out->se);
-            cst_checkpoint_keep(context, &part);
-        }
+    cst_status status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
+                                    job->settings, true, &out->fit);
+    if (status == CST_OK) {
+        cst_paired_change(out->fit.row_loss, job->fit->row_loss, job->view->rows, &out->change,
+                          &out->se);
+        out->se *= job->se_scale;
     }
     cst_free(context, members);
     return status;
@@ -248,7 +213,7 @@ static cst_status drop_task(cst_context *context, void *user, int64_t task) {
         job->change_se[task] = job->missed[job->members + member];
         return CST_OK;
     }
-    cst_status status = fit_without(context, job, &member, 1, true, &a);
+    cst_status status = fit_without(context, job, &member, 1, &a);
     job->change[task] = a.change;
     job->change_se[task] = a.se;
     cst_meta_fit_free(context, &a.fit);
@@ -281,7 +246,7 @@ static cst_status try_drop(cst_context *context, void *user, const int32_t *memb
     cst_stages *out = job->out;
     attempt a = {0};
     job->count = out->kept_count;
-    cst_status status = fit_without(context, job, members, count, false, &a);
+    cst_status status = fit_without(context, job, members, count, &a);
     *dropped = status == CST_OK && a.change < a.se;
     if (!*dropped) {
         cst_meta_fit_free(context, &a.fit);
@@ -477,7 +442,7 @@ static cst_status draw_sample(cst_context *context, const cst_view *view, const 
 /* Drop-and-refit judged on a sample of the rows, against the standard error that all of them would
  * have. What is left is not fitted here. */
 static cst_status drop_on_sample(cst_context *context, const cst_view *view, const int32_t *folds,
-                                 int32_t fold_count, const cst_settings *settings, uint64_t of,
+                                 int32_t fold_count, const cst_settings *settings,
                                  cst_stages *out) {
     int64_t count = judged_rows(view, settings);
     row_sample sample = {0};
@@ -496,7 +461,6 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
                     .settings = settings,
                     .fit = &fit,
                     .sample = true,
-                    .of = of,
                     .se_scale = sqrt((double)count / (double)view->rows)};
     CST_TRY(drop_members(context, &job, out));
     cst_mute(context, false);
@@ -505,54 +469,13 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
     return status;
 }
 
-/* The stages with their fit. */
-typedef struct fitted {
-    cst_stages *stages;
-    int64_t rows;
-} fitted;
-
-static void pack_fitted(cst_pack *pack, void *object) {
-    const fitted *f = object;
-    cst_pack_removals(pack, f->stages);
-    cst_meta_fit_pack(pack, &f->stages->fit, f->rows);
-}
-
-/* Removals that are judged on a sample. */
-static cst_status drop_first(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, uint64_t of,
-                             cst_stages *out) {
-    cst_checkpoint_part part = {
-        .name = "removals on a sample", .of = of, .pack = cst_pack_removals, .object = out};
-    cst_status status = cst_stage(context, "drop and refit");
-    CST_TRY(cst_checkpoint_take(context, &part));
-    if (status != CST_OK || part.taken)
-        return status;
-    status = drop_on_sample(context, view, folds, fold_count, settings, of, out);
-    if (status == CST_OK)
-        cst_checkpoint_keep(context, &part);
-    return status;
-}
-
 /* The fit of the kept members, and then removals if they are judged on all rows. */
 static cst_status fit_and_drop(cst_context *context, const cst_view *view, const int32_t *folds,
                                int32_t fold_count, const cst_settings *settings, bool drop,
-                               uint64_t of, cst_stages *out) {
-    fitted object = {out, view->rows};
-    cst_checkpoint_part fit = {
-        .name = "meta-learners", .of = of, .pack = pack_fitted, .object = &object};
-    cst_checkpoint_part removals = fit;
-    removals.name = "removals";
-    cst_status status = drop ? cst_checkpoint_take(context, &removals) : CST_OK;
-    if (status != CST_OK || removals.taken)
-        return status;
-    status = cst_stage(context, "meta-learners");
-    CST_TRY(cst_checkpoint_take(context, &fit));
-    if (status == CST_OK && !fit.taken) {
-        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
-                             settings->drop, &out->fit);
-        if (status == CST_OK)
-            cst_checkpoint_keep(context, &fit);
-    }
+                               cst_stages *out) {
+    cst_status status = cst_stage(context, "meta-learners");
+    CST_TRY(fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
+                        settings->drop, &out->fit));
     if (status != CST_OK || !drop)
         return status;
     double start = cst_seconds();
@@ -561,28 +484,26 @@ static cst_status fit_and_drop(cst_context *context, const cst_view *view, const
                     .fold_count = fold_count,
                     .settings = settings,
                     .fit = &out->fit,
-                    .of = of,
                     .se_scale = 1};
     status = cst_stage(context, "drop and refit");
     CST_TRY(drop_members(context, &job, out));
-    if (status == CST_OK)
-        cst_checkpoint_keep(context, &removals);
     out->seconds_drop += cst_seconds() - start;
     return status;
 }
 
 /* Stages S2 to S4 on the kept members, with drop-and-refit if it is on. */
 static cst_status fit_kept(cst_context *context, const cst_view *view, const int32_t *folds,
-                           int32_t fold_count, const cst_settings *settings, uint64_t of,
-                           cst_stages *out) {
+                           int32_t fold_count, const cst_settings *settings, cst_stages *out) {
     bool drop = settings->drop && out->kept_count > 1;
     bool sampled = drop && view->rows > judged_rows(view, settings);
     double start = cst_seconds();
     cst_status status = CST_OK;
-    if (sampled)
-        status = drop_first(context, view, folds, fold_count, settings, of, out);
+    if (sampled) {
+        status = cst_stage(context, "drop and refit");
+        CST_TRY(drop_on_sample(context, view, folds, fold_count, settings, out));
+    }
     out->seconds_drop = cst_seconds() - start;
-    CST_TRY(fit_and_drop(context, view, folds, fold_count, settings, drop && !sampled, of, out));
+    CST_TRY(fit_and_drop(context, view, folds, fold_count, settings, drop && !sampled, out));
     return status;
 }
 
@@ -626,28 +547,12 @@ void cst_stages_find_closest(cst_stages *out) {
     }
 }
 
-/* S1; regressions have their own. */
-static cst_status find_redundant(cst_context *context, const cst_view *view, const int32_t *folds,
-                                 int32_t fold_count, const cst_settings *settings,
-                                 const cst_costs *costs, uint64_t of, cst_stages *out) {
-    cst_checkpoint_part part = {
-        .name = "redundancy", .of = of, .pack = cst_pack_redundancy, .object = out};
-    cst_status status = cst_checkpoint_take(context, &part);
-    if (status != CST_OK || part.taken)
-        return status;
-    status = cst_redundant_members(context, view, folds, fold_count, settings, costs, out);
-    if (status == CST_OK)
-        cst_checkpoint_keep(context, &part);
-    return status;
-}
-
 static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings,
                              const cst_costs *costs, cst_stages *out) {
     cst_status status = cst_stages_alloc(context, view->members, out);
     double start = cst_seconds();
-    uint64_t of = cst_parts_of(context, view, folds, fold_count, settings);
-    CST_TRY(find_redundant(context, view, folds, fold_count, settings, costs, of, out));
+    CST_TRY(cst_redundant_members(context, view, folds, fold_count, settings, costs, out));
     out->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_stage(context, "selection"));
@@ -655,9 +560,9 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     bool many = out->kept_count > 1 || cst_limited(&settings->limits);
     if (status == CST_OK && settings->select && many)
         status = cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
-                                   "NLL", of, out);
+                                   "NLL", out);
     out->seconds_select = cst_seconds() - start;
-    CST_TRY(fit_kept(context, view, folds, fold_count, settings, of, out));
+    CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
     CST_TRY(cst_model_prune(context, out->fit.model));
     CST_TRY(cst_stages_drop_unused(context, out));
     CST_TRY(cst_stages_condition(context, out));
@@ -731,9 +636,7 @@ static cst_status add_domains(cst_context *context, const cst_view *view, const 
         return cst_fail(context, CST_ERROR_LIMIT, "the held-out predictions overflow");
     float *held = cst_alloc(context, cells, sizeof *held);
     cst_status status = held ? cst_stage(context, "domains") : CST_ERROR_MEMORY;
-    size_t before = cst_checkpoint_enter(context, "domains");
     CST_TRY(nested_rows(context, view, folds, fold_count, costs, &plain, held));
-    cst_checkpoint_leave(context, before);
     CST_TRY(cst_domain_layer_fit(context, view, folds, fold_count, settings, held, &out->domain));
     if (status == CST_OK && out->domain.used)
         out->fit.model->domains = out->domain.map;

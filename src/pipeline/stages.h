@@ -59,10 +59,10 @@ typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *m
                               int32_t count, const cst_select_options *options, cst_selection *out,
                               cst_front *front);
 /* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
- * notice on limits calls it. of: pipeline/parts.h. */
+ * notice on limits calls it. */
 cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
                              const cst_costs *costs, cst_choose *choose, void *user,
-                             const char *loss, uint64_t of, cst_stages *out);
+                             const char *loss, cst_stages *out);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
 /* The condition numbers, from what S1 found and the kept members. */

@@ -7,7 +7,6 @@
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
 #include "pipeline/label.h"
-#include "pipeline/resume.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/redundant.h"
@@ -81,7 +80,6 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     if (settings.checks)
         CST_TRY(cst_training_check(context, pool, split, &source, NULL, &findings));
     CST_TRY(cst_value_check_options(context, options));
-    CST_TRY(cst_fit_resume(context, &(cst_resume){pool, split, NULL, options, cst_hash_rows}));
     cst_settings whole = settings;
     whole.front = report != NULL;
     CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &whole,

@@ -13,7 +13,6 @@
 #include "pool/folds.h"
 #include "regression/drop.h"
 #include "regression/noise.h"
-#include "regression/parts.h"
 #include "regression/path.h"
 #include "regression/redundant.h"
 
@@ -208,41 +207,27 @@ static cst_status make_model(cst_context *context, const cst_view *kept, const c
 /* The fit of the kept members, with removals after it where they are asked for. */
 static cst_status fit_and_drop(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const int32_t *folds, int32_t fold_count,
-                               const cst_settings *settings, const float **pointers, uint64_t of,
+                               const cst_settings *settings, const float **pointers,
                                cst_value_stages *out) {
     cst_stages *base = &out->base;
     bool drop = settings->drop && base->kept_count > 1;
-    cst_checkpoint_part fit = {
-        .name = "meta-learners", .of = of, .pack = cst_pack_value_fit, .object = out};
-    cst_checkpoint_part removals = fit;
-    removals.name = "removals";
-    cst_status status = drop ? cst_checkpoint_take(context, &removals) : CST_OK;
-    if (status != CST_OK || removals.taken)
-        return status;
-    CST_TRY(cst_checkpoint_take(context, &fit));
-    if (status == CST_OK && !fit.taken) {
-        cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
-        status = cst_value_fit_run(context, &kept, scaling, folds, fold_count, settings, &out->fit);
-        if (status == CST_OK)
-            cst_checkpoint_keep(context, &fit);
-    }
+    cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
+    cst_status status =
+        cst_value_fit_run(context, &kept, scaling, folds, fold_count, settings, &out->fit);
     double before = cst_seconds();
-    if (status == CST_OK && drop) {
-        status = cst_value_drop(context, view, scaling, folds, fold_count, settings, out);
-        if (status == CST_OK)
-            cst_checkpoint_keep(context, &removals);
-    }
+    if (drop)
+        CST_TRY(cst_value_drop(context, view, scaling, folds, fold_count, settings, out));
     base->seconds_drop = cst_seconds() - before;
     return status;
 }
 
 static cst_status fit_kept(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                            const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                           uint64_t of, cst_value_stages *out) {
+                           cst_value_stages *out) {
     cst_stages *base = &out->base;
     const float **pointers = cst_alloc(context, (size_t)view->members, sizeof *pointers);
     cst_status status = pointers ? cst_stage(context, "meta-learners") : CST_ERROR_MEMORY;
-    CST_TRY(fit_and_drop(context, view, scaling, folds, fold_count, settings, pointers, of, out));
+    CST_TRY(fit_and_drop(context, view, scaling, folds, fold_count, settings, pointers, out));
     if (status == CST_OK) {
         cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
         status = make_model(context, &kept, scaling, folds, settings, out);
@@ -262,20 +247,12 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     cst_scaling scaling = {0};
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
     double start = cst_seconds();
-    uint64_t of = cst_parts_of(context, view, folds, fold_count, settings);
-    cst_checkpoint_part redundancy = {
-        .name = "redundancy", .of = of, .pack = cst_pack_redundancy, .object = base};
     cst_moments *moments = cst_alloc(context, (size_t)view->classes, sizeof *moments);
     cst_status status = moments ? cst_stages_alloc(context, view->members, base) : CST_ERROR_MEMORY;
     CST_TRY(cst_stage(context, "moments"));
     CST_TRY(cst_scaling_make(context, view, &scaling));
     CST_TRY(cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments));
-    CST_TRY(cst_checkpoint_take(context, &redundancy));
-    if (status == CST_OK && !redundancy.taken) {
-        status = cst_value_redundant(context, view, &scaling, moments, settings, costs, base);
-        if (status == CST_OK)
-            cst_checkpoint_keep(context, &redundancy);
-    }
+    CST_TRY(cst_value_redundant(context, view, &scaling, moments, settings, costs, base));
     base->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
     bool many = base->kept_count > 1 || cst_limited(&settings->limits);
@@ -283,10 +260,10 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
         status = cst_stage(context, "selection");
         choice c = {view, &scaling, moments, folds, fold_count, settings};
         CST_TRY(cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
-                                  "squared error", of, base));
+                                  "squared error", base));
     }
     base->seconds_select = cst_seconds() - start;
-    CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, of, out));
+    CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
     CST_TRY(cst_stages_condition(context, base));
     if (moments)
         cst_value_moments_free(context, moments, view->classes);

@@ -10,7 +10,6 @@
 #include "model/pool_hash.h"
 #include "pipeline/label.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/resume.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
@@ -190,8 +189,6 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
     CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
     f->cases = cst_pool_cases(f->pool, f->split);
-    CST_TRY(
-        cst_fit_resume(context, &(cst_resume){f->pool, f->split, NULL, f->options, cst_hash_rows}));
     CST_TRY(fit_sample(context, f, model, report));
     double before = cst_seconds();
     bool scored = report && f->settings.nested;

@@ -5,8 +5,6 @@
 #include "segmentation/decide.h"
 #include "segmentation/nested.h"
 
-#include "io/checkpoint.h"
-
 #include <string.h>
 
 /* Folds are put together to at most this many blocks, of which every two are left out once. */
@@ -56,10 +54,8 @@ static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
     if (status == CST_OK) {
         merged.fold_count = merge_folds(s, a, b, merged.folds);
         cst_fold_shares(s->fits, classes, s->blocks, a, b, prior, prior + classes);
-        size_t before = cst_checkpoint_enter(worker, "without %d and %d", (int)a, (int)b);
         status =
             cst_method_fit_without(worker, s->nesting->method, &merged, 0, settings->seed, fit);
-        cst_checkpoint_leave(worker, before);
     }
     CST_TRY(cst_method_prior_correct(worker, prior, prior + classes, settings, fit));
     cst_free(worker, prior);

@@ -9,7 +9,6 @@
 #include "evaluation/harness.h"
 #include "evaluation/profile.h"
 #include "evaluation/show.h"
-#include "io/checkpoint.h"
 #include "regression/regression.h"
 #include "report/report.h"
 #include "segmentation/segmentation.h"
@@ -77,7 +76,6 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
-    cst_checkpoint_stop(context);
     CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, defaults);
     return finish(context, status, report);
@@ -126,7 +124,6 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
         CST_TRY(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
                                    model, report));
     }
-    cst_checkpoint_stop(context);
     CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, own);
     return finish(context, status, report);

@@ -252,10 +252,6 @@ static void reports(void **state) {
     REFUSED(cst_context_same(c, NULL, "text"));
     REFUSED(cst_context_same(c, "it", NULL));
     REFUSED(cst_context_broadcast(c, NULL, 1));
-    REFUSED_ALONE(cst_context_set_checkpoint(NULL, "folder"));
-    REFUSED(cst_context_set_checkpoint(c, ""));
-    REFUSED_ALONE(cst_context_end_checkpoint(NULL));
-    assert_string_equal(cst_context_checkpoint_note(NULL), "");
     cst_context_traffic(NULL, NULL, NULL);
     cst_context_traffic(c, NULL, NULL);
     assert_int_equal(cst_context_fetched(NULL), 0);

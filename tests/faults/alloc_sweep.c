@@ -110,8 +110,6 @@ static const char *const QUIET[] = {
     "cst_context_traffic",
     "cst_context_fetched",
     "cst_context_stage_traffic",
-    "cst_context_end_checkpoint",
-    "cst_context_checkpoint_note",
     "cst_context_set_log",
     "cst_context_set_progress",
     "cst_last_error",

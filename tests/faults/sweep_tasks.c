@@ -3,10 +3,6 @@
  */
 #include "sweep.h"
 
-#include "io/checkpoint.h"
-
-#include <unistd.h>
-
 static void fit_on(trial *t, cst_pool *pool) {
     cst_model *model = NULL;
     cst_report *report = NULL;
@@ -20,40 +16,6 @@ static void fit_on(trial *t, cst_pool *pool) {
 
 static void fit_classes(trial *t) {
     fit_on(t, t->w->pool);
-}
-
-/* Keeps the parts of a fit; they are removed after it. */
-static void fit_keeping(trial *t) {
-    if (cst_context_set_checkpoint(t->c, in_folder(t->w, "kept")) != CST_OK)
-        return;
-    cst_checkpoint_least(t->c, 0);
-    fit_on(t, t->w->pool);
-    (void)cst_context_end_checkpoint(t->c);
-    (void)cst_context_set_checkpoint(t->c, NULL);
-}
-
-/* Takes the parts that a fit without failures has kept, once for all goes. */
-static void fit_taking(trial *t) {
-    cst_context *quiet = t->w->quiet;
-    cst_model *model = NULL;
-    cst_report *report = NULL;
-    if (access(in_folder(t->w, "taken"), F_OK) != 0 &&
-        cst_context_set_checkpoint(quiet, in_folder(t->w, "taken")) == CST_OK) {
-        cst_checkpoint_least(quiet, 0);
-        (void)cst_fit(quiet, t->w->pool, "oof", t->w->options, &model, &report);
-        cst_model_free(quiet, model);
-        cst_report_free(quiet, report);
-        (void)cst_context_set_checkpoint(quiet, NULL);
-    }
-    if (cst_context_set_checkpoint(t->c, in_folder(t->w, "taken")) != CST_OK)
-        return;
-    fit_on(t, t->w->pool);
-    (void)cst_context_set_checkpoint(t->c, NULL);
-}
-
-static void set_checkpoint(trial *t) {
-    TRY(t, cst_context_set_checkpoint(t->c, in_folder(t->w, "set")), true);
-    (void)cst_context_set_checkpoint(t->c, NULL);
 }
 
 /* With a calibration map, a network and rules for boxes among them. */
@@ -409,9 +371,6 @@ static void bound_new_rows(trial *t) {
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
-    {"cst_fit", "keeping parts", fit_keeping},
-    {"cst_fit", "taking parts", fit_taking},
-    {"cst_context_set_checkpoint", "", set_checkpoint},
     {"cst_fit", "rows with weights", fit_weighted},
     {"cst_fit", "within limits", fit_within},
     {"cst_fit", "segmentation", fit_maps},

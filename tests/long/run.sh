@@ -1,7 +1,7 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
 # of every command, every other file at every opening of every command, limits of memory and threads in small steps,
-# 200 fits that are killed, fits with checkpoints that are killed 50 times, comparisons on extreme pools, 3,000 random
+# 200 fits that are killed, comparisons on extreme pools, 3,000 random
 # pools, 3,000 random series of commands, 50,000 calls in a random order, coverage of bounds, the vectorised loops on
 # ARM, memory of commands on pools beyond their budget, ranks that fail, over Open MPI and MPICH, on hosts with a delay
 # and in jobs of Slurm, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for
@@ -27,7 +27,6 @@ part() {
     call_orders) $build/tests/alloc_sweep orders 2 50000 ;;
     faults_replaced_asan) tests/cli/run.sh "$sources/build-asan-ubsan/corestack" "$sources" faults_replaced ;;
     faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
-    checkpoints) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_checkpoint ;;
     limits) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_limits ;;
     numbers) $build/tests/test_api_numbers long && $build/tests/test_api_number_values long ;;
     properties) $build/tests/test_api_properties 1 3000 ;;
@@ -74,7 +73,7 @@ bring_up() { # preset, arguments of the build
 bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_weights_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed checkpoints properties limits \
+    set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed properties limits \
         faults_interrupted faults_bursts faults_random ranks ranks_large call_orders numbers arm memory_shapes weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan faults_replaced_asan "$@"

@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims format lint clean
-.PHONY: test-tree test-includes test-format test-gcc test-readers test-unit test-faults test-clang test-asan test-tsan test-valgrind
+.PHONY: test-tree test-includes test-format test-gcc test-unit test-faults test-clang test-asan test-tsan test-valgrind
 .PHONY: test-tidy test-python test-cppcheck coverage
 
 help: ## This list
@@ -35,7 +35,7 @@ check: ## Everything else a change must pass: sanitizers, valgrind, static analy
 	@scripts/test.sh --check
 
 # One part of `make test` or `make check`, for example `make test-asan`.
-test-tree test-includes test-format test-gcc test-readers test-unit test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck: test-%:
+test-tree test-includes test-format test-gcc test-unit test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck: test-%:
 	@scripts/test.sh $*
 
 lint: ## clang-tidy, clang-format and the include graph
@@ -72,4 +72,4 @@ claims: ## Writes experiments/results.md and claims.md again from the stored fig
 	@experiments/all.sh --write-only
 
 clean: ## Removes the build folders
-	rm -rf build build-debug build-gcc build-readers build-clang build-asan-ubsan build-tsan build-python build-fuzz
+	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz

@@ -11,17 +11,15 @@
 #   includes       include graph of docs/architecture.md
 #   format         clang-format
 #   gcc            gcc's build without warnings; its tests but those labelled `check`, unit tests kept short
-#   readers        AddressSanitizer and UBSan: readers, pools, the decoder of models, inputs of the fuzz targets
 #
 # Parts of `make check`:
 #
 #   unit           gcc's build: unit tests in full length
 #   faults         gcc's build: tests labelled `check`
-#   python         the Python package, compiled and installed, and all of its tests
-#   same           the same objects in the builds of gcc and python
-#   asan           AddressSanitizer and UBSan: unit tests, and those of the tool that parse and fail
-#   tsan           clang's build without warnings, with ThreadSanitizer: unit tests but those labelled `values`
-#   valgrind       unit tests that are not slow
+#   python         the Python package over the library of gcc's build, installed, and all of its tests
+#   asan           AddressSanitizer and UBSan: unit tests, inputs of the fuzz targets, tests of the tool that parse and fail
+#   tsan           clang's build without warnings, with ThreadSanitizer: unit tests of what runs on several threads
+#   valgrind       unit tests of what takes input from outside: values that were never set, which sanitizers do not see
 #   tidy           clang-tidy, its analyzer kept shallow
 #   cppcheck       cppcheck
 #
@@ -177,10 +175,11 @@ short() { # command...
     unset CST_SHORT_TESTS
 }
 
-# A part of one process at a time, while the others go on; what it says comes at the end.
+# Runs a part on one core while the others go on. Its output comes at the end.
 start_beside() { # part
     beside_name=$1
-    JOBS=1 scripts/test.sh "$1" >"$work/beside" 2>&1 &
+    check "build without warnings" build gcc # before two parts use it at once
+    BUILT=yes JOBS=1 scripts/test.sh "$1" >"$work/beside" 2>&1 &
     beside=$!
 }
 end_beside() {
@@ -211,15 +210,19 @@ part() {
         tests "gcc: tests" build-gcc -LE 'check|unit' --parallel $((JOBS + 1))
         short tests "gcc: unit tests" build-gcc -L unit -LE check
         ;;
-    readers) check "readers: build" build readers && short tests "readers: tests" build-readers -LE slow ;;
     unit) check "unit: build" build gcc && tests "unit: tests" build-gcc -L unit --parallel $((JOBS + 1)) ;;
     faults) check "faults: build" build gcc && tests "faults: tests" build-gcc -L check --parallel $((JOBS + 1)) ;;
     clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
-    tsan) check "tsan: build by clang without warnings" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
-    python) check "python: package and its tests" scripts/test_python.sh ;;
-    same) check "same: the same objects in two builds" scripts/check_reproducible.sh --built build-gcc build-python/cmake ;;
-    valgrind) short run_valgrind -L unit -LE slow ;;
+    tsan)
+        check "tsan: build by clang without warnings" build tsan &&
+            short tests "tsan: tests" build-tsan -LE 'values|one_thread'
+        ;;
+    python)
+        [ -n "${BUILT:-}" ] || check "python: build" build gcc || return
+        check "python: package and its tests" scripts/test_python.sh
+        ;;
+    valgrind) short run_valgrind -L unit -LE slow -R '^(base|io|pool|model|weights)\.' ;;
     oracles) check "oracles: reference computations" scripts/check_oracles.sh ;;
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
     asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan --parallel $((JOBS + 1)) ;;
@@ -240,7 +243,7 @@ part() {
 }
 
 case ${1:-} in
-'') set -- tree includes format gcc readers ;;
+'') set -- tree includes format gcc ;;
 --check)
     set -- unit faults asan tsan valgrind tidy cppcheck
     start_beside python
@@ -258,9 +261,6 @@ done
 [ ! -f "$work/status" ] || check "tree: as it was" sh -c 'git status --porcelain | diff "$0" -' "$work/status"
 if [ -n "$beside" ]; then
     end_beside
-    # gcc's build follows neither of these, the package's all.
-    usual=$(readlink -f "$(command -v cc)")
-    [ -n "${CC:-}${CFLAGS:-}" ] || [ "$usual" != "$(readlink -f "$(command -v gcc)")" ] || part same
 fi
 if [ -n "$failures" ]; then
     printf 'What failed:%s\n' "$failures"

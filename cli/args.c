@@ -47,10 +47,6 @@ const cli_option CLI_POOL_OPTIONS[] = {
      "files; "
      "error (default)"},
     {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
-    {"own-rows", 0, NULL,
-     "corestack-mpi: each rank reads its own rows from its own files; {rank} in file names is "
-     "replaced "
-     "by the rank's number"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -224,9 +220,6 @@ void cli_release(cli_call *call) {
     free(call->class_names);
     for (int i = 0; i < call->notice_count; i++)
         free(call->notices[i]);
-    for (int i = 0; i < call->named_count; i++)
-        free(call->named[i]);
-    free(call->named);
     free(call->notices);
 }
 

@@ -69,8 +69,6 @@ struct cli_call {
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;
-    char **named; /* file names in which {rank} was replaced */
-    int named_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -90,31 +88,20 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_ADAPT, CLI_EVALUATE, CLI_COMP
 
 /* ---- ranks.c ---- */
 
-/* What several ranks that run one command share. */
-typedef struct cli_ranks {
-    cst_collectives collectives;
-    bool (*silenced)(void); /* whether the failure was already reported */
-} cli_ranks;
-
 /* Whether this process writes files and standard output: rank 0 does. */
 bool cli_writes(void);
 
-/* Whether the failure was already reported by another process. */
-bool cli_silenced(void);
-
 /* Makes this process one of several ranks. Others than rank 0 are silent from here on. */
-void cli_join_ranks(const cli_ranks *ranks);
+void cli_join_ranks(const cst_collectives *ranks);
 
 /* Gives the context of a command its ranks, and sees that all of them run the same command. */
 int cli_share(cli_call *call, int argc, char **argv);
 
-/* With --own-rows: replaces {rank} in the file names of pools by the rank's number. */
-int cli_name_rank(cli_call *call);
 /* Whether there are other ranks that do not know of a failure yet. */
 bool cli_shares(const cli_call *call);
 
-/* With --verbose: what rank 0 sent to the others. */
-void cli_say_traffic(const cli_call *call);
+/* With --verbose: prints the number of ranks. */
+void cli_say_ranks(const cli_call *call);
 
 /* Ends a step of all ranks: returns `code`, or that of a rank that failed, whose message is said
  * once. No rank's work is named or printed before all of them agree. */
@@ -123,7 +110,7 @@ int cli_agree(cli_call *call, int code);
 /* ---- main.c ---- */
 
 /* The tool; ranks: NULL, or of this process. Returns the exit code. */
-int cli_main(int argc, char **argv, const cli_ranks *ranks);
+int cli_main(int argc, char **argv, const cst_collectives *ranks);
 
 /* ---- start.c ---- */
 

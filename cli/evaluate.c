@@ -49,8 +49,8 @@ static const char *other_option(const cli_call *call, const char *const *taken, 
 
 static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
     static const char *const taken[] = {
-        "labels",  "ids",           "weights",     "values",    "task",         "ignore",  "layout",
-        "classes", "allow-outside", "class-names", "id-column", "label-column", "own-rows"};
+        "labels", "ids",     "weights",       "values",      "task",      "ignore",
+        "layout", "classes", "allow-outside", "class-names", "id-column", "label-column"};
     cst_pool *pool = NULL;
     if (call->argument_count > 1)
         return cli_fail(call,

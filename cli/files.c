@@ -85,7 +85,6 @@ static int read_class_names(cli_call *call, cst_pool_config *config) {
 int cli_read_config(cli_call *call, cst_pool_config *config) {
     *config = (cst_pool_config){
         .outside = cli_flag(call, "allow-outside"),
-        .own_rows = cli_flag(call, "own-rows"),
         .labels = cli_value(call, "labels"),
         .ids = cli_value(call, "ids"),
         .folds = cli_value(call, "folds"),

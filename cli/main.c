@@ -52,11 +52,9 @@ static int run_command(const cli_command *command, int argc, char **argv) {
         if (code == CLI_OK)
             code = cli_share(&call, argc, argv);
         if (code == CLI_OK)
-            code = cli_name_rank(&call);
-        if (code == CLI_OK)
             code = command->run(&call);
         code = cli_agree(&call, code);
-        cli_say_traffic(&call);
+        cli_say_ranks(&call);
     }
     cst_context_free(call.context);
     cli_release(&call);
@@ -91,7 +89,7 @@ static int run_part(const cli_command *command, int argc, char **argv) {
     return cli_no_part(command, word);
 }
 
-int cli_main(int argc, char **argv, const cli_ranks *ranks) {
+int cli_main(int argc, char **argv, const cst_collectives *ranks) {
     guard_standard_streams();
     cli_restore_environment();
     cli_join_ranks(ranks);

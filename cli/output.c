@@ -47,8 +47,7 @@ static int put(int descriptor, const char *text, size_t bytes) {
 }
 
 void cli_say(const char *line) {
-    if (!cli_silenced())
-        (void)put(STDERR_FILENO, line, strlen(line));
+    (void)put(STDERR_FILENO, line, strlen(line));
 }
 
 /* ---- standard output ---- */

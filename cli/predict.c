@@ -261,14 +261,6 @@ static int write_rows(cli_call *call, prediction *p) {
                         "write a .npy file",
                         p->outfile.path, p->split);
     const cst_guard guard = asked(call, p);
-    bool whole = as_csv(p) || p->label_shift != CST_LABEL_OFF || p->variance.path ||
-                 p->intervals.path; /* what needs all predictions at once */
-    if (!whole && cst_context_ranks(call->context) > 1) {
-        cli_narrow_permissions(&p->outfile);
-        return cli_check_written(call, cst_model_predict_file(call->context, p->model, p->pool,
-                                                              p->split, &guard, p->outfile.write_to,
-                                                              &p->rows, &p->found));
-    }
     code =
         cli_check(call, cst_model_predict_guarded(call->context, p->model, p->pool, p->split,
                                                   &guard, &p->probabilities, &p->rows, &p->found));

@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside --own-rows"
+    local pool="--labels --ids --folds --groups --weights --domains --id-column --label-column --class-names --values --task --ignore --layout --classes --missing --allow-outside"
     case $1 in
         fit) echo "--output --preset --method --set --seed --split $pool $common" ;;
         predict) echo "--output --like --column --format --variance --intervals --level --guard --batch --label-shift --split $pool $common" ;;

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TAG_SIZE = 1, TAG_BYTES = 2 };
 static const size_t PIECE = (size_t)1 << 30;
@@ -90,14 +89,6 @@ static int send_down(backend *b, void *bytes, size_t *count, size_t capacity) {
     return failed;
 }
 
-/* If a rank died, the launcher ends this one too, and another process reports why. Only if this
- * process still runs after two seconds is the failure reported here. */
-static int after_a_moment(int failed) {
-    if (failed)
-        (void)nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
-    return failed;
-}
-
 static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity,
                          cst_merge_fn merge, void *user) {
     backend *b = self;
@@ -116,7 +107,7 @@ static int mpi_allreduce(void *self, void *bytes, size_t *count, size_t capacity
         if (!failed)
             *count = merge(user, bytes, *count, capacity, right, more);
     }
-    return after_a_moment(failed || send_down(b, bytes, count, capacity));
+    return failed || send_down(b, bytes, count, capacity);
 }
 
 static int small_gather(const backend *b, const void *part, size_t count, void *all,
@@ -133,8 +124,7 @@ static int small_gather(const backend *b, const void *part, size_t count, void *
                           lengths, places, MPI_BYTE, b->comm);
 }
 
-static int mpi_broadcast(void *self, void *bytes, size_t count, int root) {
-    const backend *b = self;
+static int broadcast(const backend *b, void *bytes, size_t count, int root) {
     unsigned char *at = bytes;
     int failed = 0;
     while (!failed && count > 0) {
@@ -157,26 +147,18 @@ static int mpi_allgather(void *self, const void *part, size_t count, void *all,
     }
     if (total <= PIECE) {
         int *lengths = malloc(2 * (size_t)b->size * sizeof *lengths);
-        int failed = !lengths || small_gather(b, part, count, all, counts, lengths,
-                                              lengths + b->size);
+        int failed =
+            !lengths || small_gather(b, part, count, all, counts, lengths, lengths + b->size);
         free(lengths);
-        return after_a_moment(failed);
+        return failed;
     }
     unsigned char *at = all;
     int failed = 0;
     if (part != at + own)
         memmove(at + own, part, count);
     for (int r = 0; r < b->size && !failed; at += counts[r++])
-        failed = mpi_broadcast(self, at, counts[r], r);
-    return after_a_moment(failed);
-}
-
-static int mpi_barrier(void *self) {
-    return after_a_moment(MPI_Barrier(((backend *)self)->comm));
-}
-
-static void mpi_abort(void *self, int code) {
-    (void)MPI_Abort(((backend *)self)->comm, code);
+        failed = broadcast(b, at, counts[r], r);
+    return failed;
 }
 
 cst_status cst_mpi_create(const void *communicator, cst_collectives *out) {
@@ -202,10 +184,7 @@ cst_status cst_mpi_create(const void *communicator, cst_collectives *out) {
                              .size = b->size,
                              .host = b->host,
                              .allgather = mpi_allgather,
-                             .allreduce = mpi_allreduce,
-                             .broadcast = mpi_broadcast,
-                             .barrier = mpi_barrier,
-                             .abort = mpi_abort};
+                             .allreduce = mpi_allreduce};
     return CST_OK;
 }
 

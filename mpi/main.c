@@ -1,9 +1,8 @@
 /*
  * corestack-mpi: the command-line tool on several ranks, `mpirun -n 8 corestack-mpi fit POOL -o M`.
- * Each rank is two processes: one computes, the other watches it (watch.h). Paper: none.
+ * Paper: none.
  */
 #include "cli.h"
-#include "watch.h"
 
 #include <corestack/mpi.h>
 
@@ -19,8 +18,8 @@ static void finish(int number) {
     _exit((int)finished_with);
 }
 
-/* All output is written. With MPICH 4.0 over TCP, ranks sometimes wait for each other forever in
- * MPI_Finalize, so it gets a few seconds. */
+/* All output is written. MPI_Finalize waits for ranks that may never come, after a failure or with
+ * MPICH 4.0 over TCP, so it gets a few seconds. */
 static void finalize(int code) {
     enum { FINALIZE_SECONDS = 5 };
     struct sigaction action = {.sa_handler = finish};
@@ -32,17 +31,15 @@ static void finalize(int code) {
 }
 
 int main(int argc, char **argv) {
-    cli_ranks ranks = {.silenced = watch_said};
+    cst_collectives ranks = {0};
     int given = 0;
-    watch_begin();
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &given) != MPI_SUCCESS ||
-        cst_mpi_create(&(MPI_Comm){MPI_COMM_WORLD}, &ranks.collectives) != CST_OK) {
+        cst_mpi_create(&(MPI_Comm){MPI_COMM_WORLD}, &ranks) != CST_OK) {
         (void)fprintf(stderr, "corestack-mpi: MPI could not be started\n");
         return CLI_INTERNAL;
     }
-    watch_connect();
     int code = cli_main(argc, argv, &ranks);
-    cst_mpi_free(&ranks.collectives);
+    cst_mpi_free(&ranks);
     finalize(code);
     return code;
 }

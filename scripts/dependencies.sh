@@ -39,7 +39,6 @@ valgrind            checks memory use of the release build
 cppcheck            checks the sources for mistakes, by other means
 openmpi-bin         starts the ranks of the tests of corestack-mpi
 libopenmpi-dev      builds corestack-mpi
-iproute2            makes hosts of network namespaces for the tests of corestack-mpi
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
@@ -53,8 +52,6 @@ python3-wheel       builds the Python package
 python3-sklearn     the estimators of the Python package and scikit-learn's checks of them
 python3-pandas      data frames in the tests of the Python package
 python3-mpi4py      processes that fit together in the tests of the Python package
-python3-dask        arrays in chunks in the tests of the Python package
-python3-distributed clusters of processes in the tests of the Python package
 python3-tqdm        progress bars in the tests of the Python package
 python3-matplotlib  plots in the tests of the Python package
 mypy                checks the types of the Python package

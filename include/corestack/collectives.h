@@ -36,12 +36,6 @@ typedef struct cst_collectives {
      * a rank that takes it, or `merge` cuts it. NULL: it is made of allgather. */
     int (*allreduce)(void *self, void *bytes, size_t *count, size_t capacity, cst_merge_fn merge,
                      void *user);
-    /* The bytes of rank `root` to all others. NULL: it is made of allgather. */
-    int (*broadcast)(void *self, void *bytes, size_t count, int root);
-    /* Returns when every rank has called it. NULL: it is made of allgather. */
-    int (*barrier)(void *self);
-    /* Ends all ranks: for a process that cannot go on to the next call of these functions. */
-    void (*abort)(void *self, int code);
 } cst_collectives;
 
 /* Gives the context its ranks; NULL takes them away. The structure is copied; `self` and `host`
@@ -49,8 +43,8 @@ typedef struct cst_collectives {
  * library and the machine's instruction set across ranks, takes the least memory limit of all
  * ranks, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO
  * if communication fails. Predictions of pools stay on disk, and each rank reads the rows that it
- * needs: files must be readable by every rank under the same names, except with
- * cst_pool_config.own_rows. */
+ * needs: files must be readable by every rank under the same names. Arrays must have
+ * all rows on every rank. */
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 
@@ -68,31 +62,6 @@ CST_API cst_status cst_context_agree(cst_context *context, cst_status status, co
 /* CST_ERROR_ARGUMENT, on every rank, if the texts that ranks give differ: options, names of files.
  * what: "the options", for the message. */
 CST_API cst_status cst_context_same(cst_context *context, const char *what, const char *text);
-
-/* The bytes of rank 0 to all others. */
-CST_API cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count);
-
-/* What this rank has sent so far, and how many rounds of communication there were. */
-CST_API void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds);
-
-/* Returns how many bytes of predictions this rank has fetched so far from other ranks
- * (cst_pool_config.own_rows). */
-CST_API uint64_t cst_context_fetched(const cst_context *context);
-
-/* Communication and time of one stage, named as for progress callbacks. Stages of the fits inside a
- * nested evaluation count as nested evaluation. "other" is work that belongs to no stage. */
-typedef struct cst_stage_traffic {
-    const char *stage; /* valid until the collectives are set again */
-    uint64_t sent;     /* bytes that this rank passed to the collectives */
-    uint64_t received; /* bytes that it got from them */
-    uint64_t rounds;   /* calls of collectives: the same on every rank */
-    double seconds;    /* total */
-    double waiting;    /* of these, in collectives */
-} cst_stage_traffic;
-
-/* Returns the number of stages so far, and fills in the first ones, in order, up to `capacity`. 0
- * without collectives. out: NULL to get the number only. */
-CST_API int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity);
 
 #ifdef __cplusplus
 }

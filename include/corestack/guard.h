@@ -73,18 +73,6 @@ CST_API cst_status cst_model_predict_guarded(cst_context *context, const cst_mod
                                              const cst_guard *guard, float **out, int64_t *rows,
                                              cst_guard_report **report);
 
-/* The same, written piece by piece into a float32 npy file at `path`, so that the predictions are
- * never in memory as a whole. The file is that of cst_write_predictions, or for a split with
- * conditions of cst_write_predictions_conditions. If the context has several ranks, each writes the
- * rows that it predicts into the file of rank 0, whose path alone counts. If a rank cannot open
- * that file, rank 0 writes all rows, with a notice. With absent members (cst_pool_config.missing),
- * every rank holds all rows in memory. rows, report: may be NULL. The file is written completely,
- * or `path` is unchanged. */
-CST_API cst_status cst_model_predict_file(cst_context *context, const cst_model *model,
-                                          cst_pool *pool, const char *split, const cst_guard *guard,
-                                          const char *path, int64_t *rows,
-                                          cst_guard_report **report);
-
 /* Guards a prediction of arrays, after cst_model_predict or one of its kind. predictions [members]
  * of [rows][classes] and present: as for cst_model_predict_present. others: NULL, or [others] of
  * [rows][classes], NULL for those that are not there. out: [rows][classes], the prediction, changed

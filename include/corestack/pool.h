@@ -70,12 +70,6 @@ typedef struct cst_pool_config {
     int unlabelled;                 /* non-zero: rows of a classification may lack their label (-1
                                        in an array, an empty cell in a table): cst_pool_labels has
                                        -1 there. For cst_online only */
-    int own_rows; /* non-zero: each rank (corestack/collectives.h) has its own rows, in files that
-                     the others need not be able to read. The pool has the rows of all ranks, in
-                     the order of ranks. Members, classes, task and kinds of columns must be the
-                     same on all ranks. Ranks fetch predictions from each other over TCP until the
-                     pool is freed: call cst_context_agree before that. Classification and
-                     regression only. Without ranks it has no effect */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -165,8 +159,6 @@ typedef struct cst_pool_arrays {
     int missing;                /* non-zero: members may lack predictions (cst_pool_present) */
     const char *const *domains; /* [rows] name of each row's domain, copied; NULL (or "") for a row
                                    without one; or NULL */
-    int own_rows; /* non-zero: these are the rows of this rank, which may have none; as in
-                     cst_pool_config */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */

@@ -46,12 +46,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        # scikit-learn and Dask are optional: they are imported when first used.
-        if name == "dask":
-            try:
-                return import_module(".dask", __name__)
-            except ImportError as error:
-                raise AttributeError(str(error)) from error
+        # scikit-learn is optional: it is imported when first used.
         if name not in ("CoreStackClassifier", "CoreStackRegressor", "sklearn"):
             raise AttributeError(f"module 'corestack' has no attribute '{name}'")
         try:

@@ -77,10 +77,9 @@ def _numbers(array: Any, name: str) -> Array:
 
 
 def members(
-    preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes", empty: bool = False
+    preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes"
 ) -> tuple[list[str], list[Array]]:
-    """Names and matrices of the predictions that the user passes. columns: the word for a member's columns. empty: whether
-    there may be no rows."""
+    """Names and matrices of the predictions that the user passes. columns: the word for a member's columns."""
     if isinstance(preds, Mapping):
         if names is not None:
             raise ArgumentError("names: remove it; predictions is a mapping, whose keys are the names")
@@ -119,7 +118,7 @@ def members(
                 f"{name}: shape {matrix.shape} does not match shape {matrices[0].shape} of {found[0]}"
             )
         matrices.append(matrix)
-    if matrices[0].shape[0] == 0 and not empty:
+    if matrices[0].shape[0] == 0:
         raise InputError("predictions: no rows")
     return found, matrices
 
@@ -286,11 +285,7 @@ def texts(values: Sequence[str], what: str) -> Any:
 
 
 class Arrays:
-    """A cst_pool_arrays and everything it points to, which it keeps alive.
-
-    own: with ranks, the slice of this rank's rows among those of all ranks, and the number of all rows. y, folds and the
-    like then have the rows of all ranks.
-    """
+    """A cst_pool_arrays and everything it points to, which it keeps alive."""
 
     def __init__(
         self,
@@ -311,7 +306,6 @@ class Arrays:
         params: Costs = None,
         memory_bytes: Costs = None,
         output: Optional[str] = None,
-        own: Optional[tuple[slice, int]] = None,
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
         if kind not in (c.CLASSIFICATION, c.REGRESSION):
@@ -325,9 +319,8 @@ class Arrays:
         y, folds, groups, sample_weight, domains = (
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
-        self.names, matrices = members(preds, names, "outputs" if self.values else "classes", own is not None)
+        self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
         self.rows = matrices[0].shape[0]
-        part, rows = (slice(None), self.rows) if own is None else own
         width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
         self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
         names_of_classes = self._class_names(classes)
@@ -349,17 +342,14 @@ class Arrays:
                     f"({self.classes} classes); for a regression give task='regression'"
                 )
         for known, what in ((self.labels, "labels"), (self.targets, "targets")):
-            if known is not None and len(known) != rows:
-                raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {rows} rows")
-        self.labels = None if self.labels is None else self.labels[part]
-        self.targets = None if self.targets is None else self.targets[part]
+            if known is not None and len(known) != self.rows:
+                raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {self.rows} rows")
         by_key = {"flops": flops, "latency_ms": latency_ms, "params": params, "memory_bytes": memory_bytes}
         costs = {key: self._costs(key, given) for key, given in by_key.items()}
-        beside_rows = (
-            numbered(folds, "folds", rows), numbered(groups, "groups", rows), row_weights(sample_weight, rows),
-            domain_names(domains, rows),
-        )  # fmt: skip
-        fold_numbers, group_numbers, weights, domain_of = (None if found is None else found[part] for found in beside_rows)
+        fold_numbers = numbered(folds, "folds", self.rows)
+        group_numbers = numbered(groups, "groups", self.rows)
+        weights = row_weights(sample_weight, self.rows)
+        domain_of = domain_names(domains, self.rows)
 
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
@@ -383,7 +373,6 @@ class Arrays:
             groups=address(group_numbers),
             weights=address(weights),
             domains=None if domain_of is None else texts(domain_of.tolist(), "domains"),
-            own_rows=int(own is not None),
         )
 
     def _class_names(self, classes: Optional[Sequence[str]]) -> Optional[list[str]]:

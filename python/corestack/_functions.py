@@ -82,9 +82,9 @@ def fit(
     threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
     that stops the fit if it returns a true value.
 
-    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD. Its processes work together, and all get the result that a single
-    process would get (docs/clusters.md). Each passes its own rows of the arrays, and otherwise the same arguments. The rows
-    are used in the order of ranks. Files must be readable by all processes. DataFrames are not supported.
+    comm: a communicator of mpi4py, e.g. MPI.COMM_WORLD. Its processes make the same call with the same arguments, share the
+    work, and all get the result that a single process would get (docs/clusters.md). Each needs all rows: files that all can
+    read, or arrays, which may be memory-mapped.
 
     What the checks of the data find is a warning (UserWarning), and in report["findings"]; checks="off" skips them.
     """

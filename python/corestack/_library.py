@@ -15,10 +15,6 @@ LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
 ALLGATHER = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_size_t))
-MERGE = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t)
-ALLREDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_size_t), c_size_t, MERGE, c_void_p)
-BROADCAST = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_int)
-BARRIER = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 CLASSIFICATION = 0
 REGRESSION = 1
@@ -66,7 +62,6 @@ class PoolArrays(Structure):
         ("weights", c_void_p),
         ("missing", c_int),
         ("domains", POINTER(c_char_p)),
-        ("own_rows", c_int),
     ]
 
 
@@ -95,7 +90,6 @@ class PoolConfig(Structure):
         ("missing", c_int),
         ("domains", c_char_p),
         ("unlabelled", c_int),
-        ("own_rows", c_int),
     ]
 
 
@@ -319,10 +313,7 @@ class Collectives(Structure):
         ("size", c_int),
         ("host", c_char_p),
         ("allgather", ALLGATHER),
-        ("allreduce", ALLREDUCE),
-        ("broadcast", BROADCAST),
-        ("barrier", BARRIER),
-        ("abort", c_void_p),
+        ("allreduce", c_void_p),  # NULL: made of allgather
     ]
 
 
@@ -487,10 +478,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_model_predict_guarded": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), _OUT, _COUNT, _OUT],
-    ),
-    "cst_model_predict_file": (
-        _STATUS,
-        [c_void_p, c_void_p, c_void_p, c_char_p, POINTER(Guard), c_char_p, _COUNT, _OUT],
     ),
     "cst_report_set_guard": (_STATUS, [c_void_p, c_void_p, c_int, c_void_p]),
     "cst_guard_report_free": (None, [c_void_p, c_void_p]),

@@ -3,13 +3,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import _arrays, _beside, _frames, _values
+from . import _arrays, _beside, _values
 from . import _library as c
-from ._convert import as_array
-from ._errors import ArgumentError, MismatchError
+from ._errors import ArgumentError
 from ._session import Session
 
 _PER_ROW = ("folds", "groups", "sample_weight", "domains")
@@ -31,9 +29,7 @@ def open_pool(
     columns = {name: about.pop(name, None) for name in ("id_column", "label_column")}
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside, **columns)
-        per_row = {"y": y, **{name: about.pop(name, None) for name in _PER_ROW}}
-        preds, per_row, own = of_all_ranks(s, preds, per_row)
-        arrays = s.run(lambda: _arrays.Arrays(preds, split=split, task=task, output=output, own=own, **per_row, **about))
+        arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
         arrays.struct.missing = allowed(missing)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -51,42 +47,6 @@ def open_pool(
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
     return open_files(s, preds, config(task, output, **more, **paths))
-
-
-def of_all_ranks(s: Session, preds: Any, per_row: dict[str, Any]) -> tuple[Any, dict[str, Any], Optional[tuple[slice, int]]]:
-    """Predictions, columns (y, folds, ...), and `own` of Arrays. With ranks, predictions keep the rows of this rank, and
-    columns get the rows of all ranks. Without ranks, everything is returned as it was passed."""
-    if s.ranks is None:
-        return preds, per_row, None
-    own = {name: _rows(value, name) for name, value in per_row.items()}
-    if isinstance(preds, Mapping):
-        preds = {name: _rows(value, str(name)) for name, value in preds.items()}
-    elif isinstance(preds, (list, tuple)):
-        preds = [_rows(value, f"member {k}") for k, value in enumerate(preds)]
-    else:
-        preds = _rows(preds, "predictions")
-    rows = _length(preds)
-    for name, value in own.items():
-        if value is not None and len(value) != rows:
-            raise MismatchError(f"{name}: has {len(value)} rows, but the predictions have {rows}")
-    s.end_together()  # each has arrays
-    part, total = s.ranks.place_of(rows)
-    return preds, {name: s.ranks.column_of_all(value) for name, value in own.items()}, (part, total)
-
-
-def _length(preds: Any) -> int:
-    """The number of rows of predictions that are arrays."""
-    if isinstance(preds, (Mapping, list)):
-        arrays = list(preds.values()) if isinstance(preds, Mapping) else preds
-        return len(arrays[0]) if arrays and arrays[0].ndim else 0
-    return int(preds.shape[1]) if preds.ndim > 1 else 0
-
-
-def _rows(value: Any, what: str) -> Any:
-    """The rows of a rank as an array, or None."""
-    if _frames.is_indexed(value):
-        raise ArgumentError(f"{what}: data frames and series are not supported with comm; give arrays (.to_numpy())")
-    return None if value is None else as_array(_arrays.loaded(value, what), what)
 
 
 def allowed(missing: Optional[str]) -> int:

@@ -13,7 +13,7 @@ from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._guard import Guard, others
 from ._outputs import refuse_inputs, written_once
-from ._pools import allowed, config, filed, in_tables, of_all_ranks, of_files, open_files, predicted_split, task_name
+from ._pools import allowed, config, filed, in_tables, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -219,12 +219,7 @@ class Stack:
         of_files(outside, id_column=id_column)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
-        own = None
-        if s.ranks is not None:
-            per_row = {"y": y, "sample_weight": sample_weight, "domains": domains}
-            preds, per_row, own = of_all_ranks(s, self._only_needed(preds, others), per_row)
-            y, sample_weight, domains = per_row.values()
-        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others, own)
+        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight, domains, others)
         self._needed(arrays, others)
         arrays.struct.missing = allowed(missing)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -240,7 +235,6 @@ class Stack:
         sample_weight: Any,
         domains: Any,
         others: AbstractSet[str],
-        own: Optional[tuple[slice, int]] = None,
     ) -> "_arrays.Arrays":
         preds = self._only_needed(preds, others)
         self._refuse_names(y)
@@ -254,7 +248,6 @@ class Stack:
             sample_weight=sample_weight,
             domains=domains,
             output=output,
-            own=own,
         )
 
     def _only_needed(self, preds: Any, others: AbstractSet[str]) -> Any:

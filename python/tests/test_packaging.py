@@ -97,7 +97,7 @@ class Packaging(unittest.TestCase):
             self.assertEqual(wheel.read(f"{about}/LICENSE"), (ROOT / "LICENSE").read_bytes())
             data = email.message_from_bytes(wheel.read(f"{about}/METADATA"))
         self.assertEqual((data["Name"], data["Version"], data["License"]), ("corestack", _library.version, "MIT"))
-        self.assertEqual(set(data.get_all("Provides-Extra")), {"sklearn", "progress", "plot", "pandas", "pool", "mpi", "dask", "all"})
+        self.assertEqual(set(data.get_all("Provides-Extra")), {"sklearn", "progress", "plot", "pandas", "pool", "mpi", "all"})
         self.assertTrue(self.wheels[0].name.endswith("-py3-none-linux_x86_64.whl") or "linux" in self.wheels[0].name)
 
     @unittest.skipUnless(shutil.which("readelf"), "there is no readelf")

@@ -12,7 +12,7 @@
 #include "base/ranks.h"
 #include "base/seen.h"
 
-enum { CST_ERROR_CHARS = 2048 };
+enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 
 /* What belongs to one call: notices, and what the progress callback is told. A call from a callback
  * has one of its own, so that the call around it finds its own as it left it; kept for the next. */

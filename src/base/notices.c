@@ -136,8 +136,6 @@ void cst_stage_none(cst_context *context) {
     run->named = false;
     run->polled = 0;
     __atomic_store_n(&run->stopped, 0, __ATOMIC_RELAXED);
-    if (context->ranks.calls.size > 0)
-        cst_traffic_stage(&context->ranks.traffic, NULL);
 }
 
 cst_status cst_stage(cst_context *context, const char *stage) {
@@ -146,8 +144,6 @@ cst_status cst_stage(cst_context *context, const char *stage) {
     char name[CST_STAGE_CHARS];
     (void)cst_snprintf(name, sizeof name, "%s%s", context->run->about, stage);
     cst_log(context, CST_LOG_INFO, "%s", name);
-    if (context->ranks.calls.size > 0 && context->run->muted == 0)
-        cst_traffic_stage(&context->ranks.traffic, name); /* else it is part of the one around */
     cst_status status = cst_progress(context, name, 0, 1);
     context->run->named = true;
     return status;

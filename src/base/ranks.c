@@ -12,9 +12,7 @@ typedef enum exchange_kind {
     EXCHANGE_AGREE = 1,
     EXCHANGE_SUM,
     EXCHANGE_FILL,
-    EXCHANGE_GATHER,
-    EXCHANGE_SAME,
-    EXCHANGE_BROADCAST
+    EXCHANGE_GATHER
 } exchange_kind;
 
 /* Before the bytes of a message. */
@@ -23,10 +21,8 @@ typedef struct head {
     int32_t status; /* CST_OK, or that of the failure that follows: the host's name and the text */
     int32_t first;  /* ranks that it comes from: first to last */
     int32_t last;
-    int32_t failed;  /* of a failure: the lowest rank that failed */
-    int32_t alike;   /* how many ranks failed with the same text */
-    int32_t follows; /* 1 if it is the consequence of another rank's failure */
-    int32_t unused;
+    int32_t failed;     /* of a failure: the lowest rank that failed */
+    int32_t alike;      /* how many ranks failed with the same text */
     uint64_t exchanges; /* so far */
     uint64_t what;      /* of what size: must be the same on every rank */
 } head;
@@ -117,11 +113,6 @@ static size_t fail_different(head *left, const head *right) {
     return bytes;
 }
 
-/* How two parts of the same kind become one; the message's bytes follow its head. */
-typedef struct merging {
-    cst_context *context;
-} merging;
-
 /* Bytes of a node of a tree in a message. */
 typedef struct packed_node {
     int64_t index;
@@ -191,11 +182,11 @@ static size_t add_nodes(size_t width, unsigned char *bytes, size_t count) {
 
 /* Sums of neighbouring terms are added up in the left message; the others of the right one, which
  * is not written to, are put behind them. whole: these are the sums of all ranks. */
-static size_t merge_sums(const merging *m, size_t width, unsigned char *left, size_t left_count,
+static size_t merge_sums(cst_context *context, size_t width, unsigned char *left, size_t left_count,
                          size_t room, const unsigned char *right, size_t right_count, bool whole) {
     cst_tree tree = {.width = width};
-    unpack(m->context, &tree, left, left_count);
-    unpack(m->context, &tree, right, right_count);
+    unpack(context, &tree, left, left_count);
+    unpack(context, &tree, right, right_count);
     if ((size_t)tree.count * node_bytes(width) > room)
         return SIZE_MAX;
     size_t count = pack(&tree, left);
@@ -204,7 +195,7 @@ static size_t merge_sums(const merging *m, size_t width, unsigned char *left, si
 
 static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capacity,
                     const void *right_bytes, size_t right_count) {
-    const merging *m = user;
+    cst_context *context = user;
     head *left = left_bytes;
     const head *right = right_bytes;
     unsigned char *to = (unsigned char *)(left + 1);
@@ -212,7 +203,7 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
     size_t room = capacity - sizeof *left;
     size_t have = left_count - sizeof *left;
     size_t more = right_count - sizeof *right;
-    if (left->status != CST_OK && (!left->follows || right->status == CST_OK || right->follows)) {
+    if (left->status != CST_OK) {
         left->last = right->last;
         if (right->status == left->status && strcmp(text_of(left), text_of(right)) == 0)
             left->alike += right->alike;
@@ -231,8 +222,8 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
         return fail_different(left, right);
     left->last = right->last;
     if (left->kind == EXCHANGE_SUM) {
-        bool whole = left->first == 0 && left->last == m->context->ranks.calls.size - 1;
-        size_t sums = merge_sums(m, (size_t)left->what, to, have, room, from, more, whole);
+        bool whole = left->first == 0 && left->last == context->ranks.calls.size - 1;
+        size_t sums = merge_sums(context, (size_t)left->what, to, have, room, from, more, whole);
         return sums == SIZE_MAX ? fail_different(left, right) : sizeof *left + sums;
     }
     if (more > room - have)
@@ -244,8 +235,7 @@ static size_t merge(void *user, void *left_bytes, size_t left_count, size_t capa
 /* ---- rounds ---- */
 
 /* allreduce of allgather: sizes, then messages, merged by every rank in the order of ranks. */
-static int reduce_gathered(cst_context *context, void *bytes, size_t *count, size_t capacity,
-                           merging *m) {
+static int reduce_gathered(cst_context *context, void *bytes, size_t *count, size_t capacity) {
     const cst_collectives *calls = &context->ranks.calls;
     size_t ranks = (size_t)calls->size;
     size_t *sizes = cst_alloc(context, 2 * ranks, sizeof *sizes);
@@ -272,7 +262,7 @@ static int reduce_gathered(cst_context *context, void *bytes, size_t *count, siz
         memcpy(merged, messages, have);
     for (size_t r = 1; r < ranks && !failed; at += given[r++]) {
         memcpy(next, messages + at, given[r]);
-        have = merge(m, merged, have, room, next, given[r]);
+        have = merge(context, merged, have, room, next, given[r]);
     }
     if (!failed && have > capacity)
         have = fail_different(merged, merged);
@@ -297,8 +287,7 @@ static cst_status broken(cst_context *context) {
  * the end. `status` is what became of this rank's work before it. Returns the failure of the lowest
  * rank that failed. */
 static cst_status exchange(cst_context *context, cst_status status, exchange_kind kind,
-                           uint64_t what, head *message, size_t capacity, size_t *count,
-                           merging *m) {
+                           uint64_t what, head *message, size_t capacity, size_t *count) {
     cst_ranks *ranks = &context->ranks;
     const cst_collectives *calls = &ranks->calls;
     size_t bytes = sizeof *message + *count;
@@ -310,16 +299,11 @@ static cst_status exchange(cst_context *context, cst_status status, exchange_kin
                       .what = what};
     if (ranks->over)
         return status != CST_OK ? status : cst_fail(context, CST_ERROR_IO, "%s", context->error);
-    if (status != CST_OK) {
+    if (status != CST_OK)
         bytes = fail_message(message, status, calls->rank, calls->host, context->error);
-        message->follows = __atomic_exchange_n(&ranks->lost, false, __ATOMIC_RELAXED);
-    }
-    double start = cst_seconds();
-    size_t sent = bytes;
     int failed = calls->allreduce
-                     ? calls->allreduce(calls->self, message, &bytes, capacity, merge, m)
-                     : reduce_gathered(context, message, &bytes, capacity, m);
-    cst_traffic_round(&ranks->traffic, sent, failed ? 0 : bytes, cst_seconds() - start);
+                     ? calls->allreduce(calls->self, message, &bytes, capacity, merge, context)
+                     : reduce_gathered(context, message, &bytes, capacity);
     if (failed)
         return broken(context);
     *count = bytes - sizeof *message;
@@ -341,26 +325,14 @@ static cst_status agree(cst_context *context, cst_status status, exchange_kind k
         char room[sizeof(head) + MESSAGE_BYTES];
     } buffer;
     size_t count = 0;
-    merging m = {.context = context};
-    return exchange(context, status, kind, what, &buffer.message, sizeof buffer, &count, &m);
-}
-
-cst_status cst_ranks_meet(cst_context *context, cst_status status) {
-    return cst_ranks_share(context) ? agree(context, status, EXCHANGE_SAME, 0) : status;
+    return exchange(context, status, kind, what, &buffer.message, sizeof buffer, &count);
 }
 
 /* What every rank gives of one array to all; sizes are known. */
 static cst_status gather(cst_context *context, const void *part, void *all, const size_t *counts) {
-    cst_ranks *ranks = &context->ranks;
-    const cst_collectives *calls = &ranks->calls;
-    double start = cst_seconds();
-    uint64_t total = 0;
-    for (int r = 0; r < calls->size; r++)
-        total += counts[r];
-    int failed = calls->allgather(calls->self, part, counts[calls->rank], all, counts);
-    cst_traffic_round(&ranks->traffic, counts[calls->rank], failed ? 0 : total,
-                      cst_seconds() - start);
-    return failed ? broken(context) : CST_OK;
+    const cst_collectives *calls = &context->ranks.calls;
+    return calls->allgather(calls->self, part, counts[calls->rank], all, counts) ? broken(context)
+                                                                                 : CST_OK;
 }
 
 /* ---- sums ---- */
@@ -402,9 +374,8 @@ cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms,
     head *message = room_for(context, capacity);
     if (!message)
         return agree(context, CST_ERROR_MEMORY, EXCHANGE_SUM, width);
-    merging m = {.context = context};
     size_t count = status == CST_OK ? pack(tree, (unsigned char *)(message + 1)) : 0;
-    status = exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count, &m);
+    status = exchange(context, status, EXCHANGE_SUM, width, message, capacity, &count);
     if (status == CST_OK) {
         cst_tree whole = {.width = width};
         unpack(context, &whole, (unsigned char *)(message + 1), count);
@@ -446,8 +417,7 @@ static cst_status fill_small(cst_context *context, cst_status status, int64_t co
         memcpy(bytes + have, (const unsigned char *)filled[a].base + from, to - from);
         have += to - from;
     }
-    merging m = {.context = context};
-    status = exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have, &m);
+    status = exchange(context, status, EXCHANGE_FILL, total, message, LEAST + total, &have);
     for (int r = 0, at = 0; status == CST_OK && r < calls->size; r++)
         for (int32_t a = 0; a < arrays; a++) {
             size_t from = bytes_before(&filled[a], boundary(count, 1, r, calls->size));
@@ -584,29 +554,6 @@ cst_status cst_context_same(cst_context *context, const char *what, const char *
     return status;
 }
 
-cst_status cst_ranks_from_first(cst_context *context, cst_status status, void *bytes,
-                                size_t count) {
-    void *all = NULL;
-    size_t got = 0;
-    bool first = cst_context_rank(context) == 0;
-    status = cst_ranks_gather(context, status, bytes, first ? count : 0, &all, &got);
-    if (status == CST_OK && got != count)
-        status =
-            cst_fail(context, CST_ERROR_ARGUMENT, "rank 0 sent %zu bytes, not %zu", got, count);
-    if (status == CST_OK)
-        memcpy(bytes, all, count);
-    cst_free(context, all);
-    return status;
-}
-
-cst_status cst_context_broadcast(cst_context *context, void *bytes, size_t count) {
-    CST_ENTER(context);
-    if (!bytes)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_context_broadcast: bytes is missing");
-    return context->ranks.calls.size > 1 ? cst_ranks_from_first(context, CST_OK, bytes, count)
-                                         : CST_OK;
-}
-
 int cst_context_rank(const cst_context *context) {
     return CST_ALIVE(context, CONTEXT) ? context->ranks.calls.rank : 0;
 }
@@ -614,41 +561,4 @@ int cst_context_rank(const cst_context *context) {
 int cst_context_ranks(const cst_context *context) {
     return CST_ALIVE(context, CONTEXT) && context->ranks.calls.size > 1 ? context->ranks.calls.size
                                                                         : 1;
-}
-
-uint64_t cst_context_fetched(const cst_context *context) {
-    return CST_ALIVE(context, CONTEXT) ? __atomic_load_n(&context->ranks.fetched, __ATOMIC_RELAXED)
-                                       : 0;
-}
-
-void cst_context_traffic(const cst_context *context, uint64_t *bytes, uint64_t *rounds) {
-    if (!CST_ALIVE(context, CONTEXT))
-        return;
-    const cst_traffic *traffic = &context->ranks.traffic;
-    uint64_t sum[2] = {0, 0};
-    for (int32_t i = 0; i < traffic->count; i++) {
-        sum[0] += traffic->part[i].sent;
-        sum[1] += traffic->part[i].rounds;
-    }
-    if (bytes)
-        *bytes = sum[0];
-    if (rounds)
-        *rounds = sum[1];
-}
-
-int cst_context_stage_traffic(cst_context *context, cst_stage_traffic *out, int capacity) {
-    if (!CST_ALIVE(context, CONTEXT) || context->ranks.calls.size < 1)
-        return 0;
-    cst_traffic *traffic = &context->ranks.traffic;
-    cst_traffic_settle(traffic);
-    for (int32_t i = 0; out && i < traffic->count && i < capacity; i++) {
-        const cst_traffic_part *part = &traffic->part[i];
-        out[i] = (cst_stage_traffic){.stage = part->stage,
-                                     .sent = part->sent,
-                                     .received = part->received,
-                                     .rounds = part->rounds,
-                                     .seconds = part->seconds,
-                                     .waiting = part->waiting};
-    }
-    return traffic->count;
 }

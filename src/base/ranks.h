@@ -8,7 +8,6 @@
 #define CST_BASE_RANKS_H
 
 #include "base/base.h"
-#include "base/traffic.h"
 #include "base/tree.h"
 
 #include <corestack/collectives.h>
@@ -21,10 +20,7 @@ typedef struct cst_ranks {
     void *room;            /* [room_bytes]: of the message of a sum, kept for the next */
     size_t room_bytes;
     uint64_t exchanges; /* so far; the same on every rank */
-    cst_traffic traffic;
-    double latency;   /* seconds that an exchange of a few bytes takes; the same on every rank */
-    uint64_t fetched; /* bytes of rows fetched from other ranks; written by any thread */
-    bool lost;        /* another rank could not be reached, and may report why; any thread */
+    double latency;     /* seconds that an exchange of a few bytes takes; the same on every rank */
 } cst_ranks;
 
 /* Takes the collectives away. */
@@ -51,9 +47,6 @@ int64_t cst_ranks_boundary(const cst_context *context, int64_t count, int64_t gr
 cst_status cst_ranks_sum(cst_context *context, cst_status status, int64_t terms, cst_tree *tree,
                          double *total);
 
-/* Every rank learns whether one failed. Needs no memory. */
-cst_status cst_ranks_meet(cst_context *context, cst_status status);
-
 /* Gives every rank what each has filled of the arrays, in cst_ranks_part of `count` tasks. */
 cst_status cst_ranks_fill(cst_context *context, cst_status status, int64_t count,
                           const cst_share *filled, int32_t arrays);
@@ -71,8 +64,5 @@ cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *b
  * ranks, and [*bytes] their sum. */
 cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
                             void **all, size_t *bytes);
-
-/* Gives every rank the [count] bytes of rank 0. */
-cst_status cst_ranks_from_first(cst_context *context, cst_status status, void *bytes, size_t count);
 
 #endif

@@ -93,11 +93,6 @@ cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings 
 
 /* ---- writers (through io/output.h: all or nothing) ---- */
 
-/* The beginning of a file of float32 in C order that cst_npy_write_f32 writes, or with pages > 0
- * cst_npy_write_pages_f32. */
-enum { CST_NPY_HEAD_BYTES = 128 };
-void cst_npy_head_f32(char head[CST_NPY_HEAD_BYTES], int64_t pages, int64_t rows, int64_t columns);
-
 cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
                              int64_t rows, int64_t columns);
 /* [pages][rows][columns] */

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HEADER_BYTES = CST_NPY_HEAD_BYTES, PREFIX_BYTES = 10 };
+enum { HEADER_BYTES = 128, PREFIX_BYTES = 10 };
 
 /* Magic, version, length and dict, padded so that the data start at byte 128 as NumPy does. */
 static void make_header(char header[HEADER_BYTES], char kind, const char *shape) {
@@ -25,13 +25,15 @@ static void make_header(char header[HEADER_BYTES], char kind, const char *shape)
     header[HEADER_BYTES - 1] = '\n';
 }
 
-static cst_status write_array(cst_context *context, const char *path,
-                              const char header[HEADER_BYTES], const void *data, size_t bytes) {
+static cst_status write_array(cst_context *context, const char *path, char kind, const char *shape,
+                              const void *data, size_t bytes) {
+    char header[HEADER_BYTES];
+    make_header(header, kind, shape);
     cst_output_file *output = NULL;
     cst_status status = cst_output_open(context, &output, path);
     if (status != CST_OK)
         return status;
-    status = cst_output_write(context, output, header, HEADER_BYTES);
+    status = cst_output_write(context, output, header, sizeof header);
     CST_TRY(cst_output_write(context, output, data, bytes));
     if (status == CST_OK)
         return cst_output_commit(context, output);
@@ -39,34 +41,25 @@ static cst_status write_array(cst_context *context, const char *path,
     return status;
 }
 
-void cst_npy_head_f32(char head[CST_NPY_HEAD_BYTES], int64_t pages, int64_t rows, int64_t columns) {
-    char shape[96];
-    if (pages > 0)
-        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", pages,
-                           rows, columns);
-    else if (columns == 1) /* values of a regression with one output */
-        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
-    else
-        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
-    make_header(head, 'f', shape);
-}
-
 cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
                              int64_t rows, int64_t columns) {
-    char header[HEADER_BYTES];
+    char shape[64];
     size_t bytes = 0;
     if (rows < 0 || columns < 0 || !cst_size_mul((size_t)rows, (size_t)columns, &bytes) ||
         !cst_size_mul(bytes, sizeof *data, &bytes))
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: an array of %" PRId64 " x %" PRId64 " cannot be written", path, rows,
                         columns);
-    cst_npy_head_f32(header, 0, rows, columns);
-    return write_array(context, path, header, data, bytes);
+    if (columns == 1) /* values of a regression with one output */
+        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
+    else
+        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
+    return write_array(context, path, 'f', shape, data, bytes);
 }
 
 cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
                                    int64_t pages, int64_t rows, int64_t columns) {
-    char header[HEADER_BYTES];
+    char shape[96];
     size_t bytes = 0;
     if (pages < 0 || rows < 0 || columns < 0 ||
         !cst_size_mul((size_t)rows, (size_t)columns, &bytes) ||
@@ -74,19 +67,18 @@ cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: an array of %" PRId64 " x %" PRId64 " x %" PRId64 " cannot be written",
                         path, pages, rows, columns);
-    cst_npy_head_f32(header, pages, rows, columns);
-    return write_array(context, path, header, data, bytes);
+    (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", pages, rows,
+                       columns);
+    return write_array(context, path, 'f', shape, data, bytes);
 }
 
 cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
                              int64_t count) {
     char shape[32];
-    char header[HEADER_BYTES];
     size_t bytes = 0;
     if (count < 0 || !cst_size_mul((size_t)count, sizeof *data, &bytes))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: a vector of %" PRId64 " cannot be written",
                         path, count);
     (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ",)", count);
-    make_header(header, 'i', shape);
-    return write_array(context, path, header, data, bytes);
+    return write_array(context, path, 'i', shape, data, bytes);
 }

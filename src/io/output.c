@@ -98,7 +98,7 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
             done = cst_link_open(proc, output->temporary);
         else
             done = output->fd =
-                cst_open_file(output->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+                cst_open_file(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (done < 0 && errno != EEXIST)
             break;
     }
@@ -312,111 +312,6 @@ cst_status cst_output_write_at(cst_context *context, cst_output_file *output, ui
     }
     return CST_OK;
 }
-
-cst_status cst_output_read_at(cst_context *context, const cst_output_file *output, uint64_t offset,
-                              void *data, size_t bytes) {
-    for (size_t done = 0; done < bytes;) {
-        size_t chunk = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
-        ssize_t got = cst_pread(output->fd, (char *)data + done, chunk, (off_t)(offset + done));
-        if (got <= 0)
-            return failed(context, output, "reading what was written", got < 0 ? errno : EIO);
-        done += (size_t)got;
-    }
-    return CST_OK;
-}
-
-/* ---- a file that several processes write ---- */
-
-/* The boot id of the running system; empty if it is not known. */
-static void name_machine(char name[40]) {
-    memset(name, 0, 40);
-    int fd = cst_open_file("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC, 0);
-    if (fd >= 0 && cst_read(fd, name, 36) != 36)
-        memset(name, 0, 40);
-    if (fd >= 0)
-        (void)close(fd);
-}
-
-cst_status cst_output_share(cst_context *context, cst_output_file *output, uint64_t bytes,
-                            cst_output_mark *mark) {
-    struct stat info;
-    if (bytes > INT64_MAX)
-        return failed(context, output, "reserving space", EFBIG);
-    int reason = cst_reserve(output->fd, (off_t)bytes);
-    if (reason != 0)
-        return wrote(output, failed(context, output, "reserving space", reason));
-    if (fstat(output->fd, &info) != 0)
-        return failed(context, output, "reserving space", errno);
-    *mark = (cst_output_mark){
-        .bytes = bytes, .device = (uint64_t)info.st_dev, .inode = (uint64_t)info.st_ino};
-    name_machine(mark->machine);
-    if (output->temporary || !*mark->machine)
-        return cst_output_share_name(context, output, mark);
-    (void)cst_snprintf(mark->name, sizeof mark->name, "/proc/%ld/fd/%d", (long)getpid(),
-                       output->fd);
-    return CST_OK;
-}
-
-cst_status cst_output_share_name(cst_context *context, cst_output_file *output,
-                                 cst_output_mark *mark) {
-    cst_status status = CST_OK;
-    if (!output->temporary)
-        status = name_temporary(context, output, output->fd, 0);
-    if (status != CST_OK)
-        return wrote(output, status);
-    char *real = realpath(output->temporary, NULL);
-    if (!real || strlen(real) >= sizeof mark->name)
-        status = failed(context, output, "naming a temporary file", real ? ENAMETOOLONG : errno);
-    else
-        (void)cst_snprintf(mark->name, sizeof mark->name, "%s", real);
-    memset(mark->machine, 0, sizeof mark->machine);
-    free(real);
-    return status;
-}
-
-cst_status cst_output_join(cst_context *context, cst_output_file **out, const char *path,
-                           const cst_output_mark *mark) {
-    struct stat info;
-    char here[40];
-    bool named = !*mark->machine; /* device numbers differ between machines */
-    *out = NULL;
-    name_machine(here);
-    if (!named && strcmp(here, mark->machine) != 0)
-        return CST_OK;
-    int fd = cst_open_file(mark->name, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd < 0)
-        return CST_OK;
-    bool same = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-                (uint64_t)info.st_size == mark->bytes && (uint64_t)info.st_ino == mark->inode &&
-                (named || (uint64_t)info.st_dev == mark->device);
-    cst_output_file *output = same ? cst_alloc(context, 1, sizeof *output) : NULL;
-    if (!output) {
-        (void)close(fd);
-        return same ? CST_ERROR_MEMORY : CST_OK;
-    }
-    output->fd = fd;
-    output->path = cst_strdup(context, path);
-    if (named) /* if the owner was killed, any other process removes the name */
-        output->temporary = cst_strdup(context, mark->name);
-    if (!output->path || (named && !output->temporary)) {
-        cst_output_abort(context, output);
-        return CST_ERROR_MEMORY;
-    }
-    *out = output;
-    return CST_OK;
-}
-
-cst_status cst_output_leave(cst_context *context, cst_output_file *output) {
-    cst_status status = check_whole(context, output);
-    if (status == CST_OK && !cst_synced(output->fd))
-        status = failed(context, output, "syncing", errno);
-    cst_free(context, output->temporary);
-    output->temporary = NULL;
-    cst_output_abort(context, output);
-    return status;
-}
-
-/* ---- the end ---- */
 
 /* Makes the new name durable. Failure is not reported: the data are written and named, and some
  * file systems cannot sync a folder. */

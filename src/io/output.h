@@ -28,39 +28,6 @@ CST_PRIVATE_API bool cst_output_is_file(const cst_output_file *output);
  * they are written later. May be called by any number of threads, each with its own context. */
 CST_PRIVATE_API cst_status cst_output_write_at(cst_context *context, cst_output_file *output,
                                                uint64_t offset, const void *data, size_t bytes);
-/* Reads bytes that were written. */
-cst_status cst_output_read_at(cst_context *context, const cst_output_file *output, uint64_t offset,
-                              void *data, size_t bytes);
-
-/* ---- a file that several processes write ---- */
-
-enum { CST_OUTPUT_NAME_CHARS = 4096 };
-
-/* How other processes find it. */
-typedef struct cst_output_mark {
-    char name[CST_OUTPUT_NAME_CHARS]; /* the path to open */
-    uint64_t bytes;
-    uint64_t inode;
-    uint64_t device;  /* if the path is valid on one machine only: the device number, */
-    char machine[40]; /* and the boot id of that machine; else empty */
-} cst_output_mark;
-
-/* Extends a file (cst_output_is_file) to `bytes` bytes, reserves their space, and fills in the mark
- * for processes of this machine. The file gets no name. */
-cst_status cst_output_share(cst_context *context, cst_output_file *output, uint64_t bytes,
-                            cst_output_mark *mark);
-/* Gives the file a temporary name, for processes of other machines. */
-cst_status cst_output_share_name(cst_context *context, cst_output_file *output,
-                                 cst_output_mark *mark);
-/* Opens the file of another process, for cst_output_write_at and cst_output_read_at; *out is NULL
- * if it cannot be found here. path: for messages. Aborting it gives up the file for all. */
-cst_status cst_output_join(cst_context *context, cst_output_file **out, const char *path,
-                           const cst_output_mark *mark);
-/* Syncs and frees a joined output. The file still belongs to its owner, also on failure. */
-cst_status cst_output_leave(cst_context *context, cst_output_file *output);
-
-/* ---- the end ---- */
-
 /* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
  * file is gone. */
 CST_PRIVATE_API cst_status cst_output_commit(cst_context *context, cst_output_file *output);

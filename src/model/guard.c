@@ -53,7 +53,7 @@ static cst_status report_make(cst_context *context, int64_t rows, int64_t condit
 
 typedef struct test_job {
     const cst_model *model;
-    const float *out; /* [rows][classes]: the stack's prediction; NULL: it was measured */
+    const float *out; /* [rows][classes]: the stack's prediction */
     cst_guard_report *report;
 } test_job;
 
@@ -67,9 +67,8 @@ static cst_status test_confidence(cst_context *worker, const test_job *job,
     int32_t *work = cst_alloc(worker, (size_t)lean->classes, sizeof *work);
     if (!work)
         return CST_ERROR_MEMORY;
-    if (job->out)
-        cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL,
-                         0, NULL, report->stack + batch->first, NULL);
+    cst_lean_measure(job->out + batch->first * lean->classes, batch->rows, lean->classes, NULL, 0,
+                     NULL, report->stack + batch->first, NULL);
     cst_lean_side found =
         cst_lean_look(lean, CST_LEAN_STACK, report->stack + batch->first, batch->rows, work);
     cst_free(worker, work);
@@ -167,19 +166,12 @@ static bool is_whole(const cst_model *model, const cst_view *view) {
     return !view->presence;
 }
 
-bool cst_guard_measures(const cst_model *model, const cst_view *view) {
-    return cst_guard_lean(model) && is_whole(model, view);
-}
-
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, cst_lean_row **stack, int64_t conditions,
-                          int64_t batch, cst_guard_report **out) {
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out) {
     cst_status status = report_make(context, view->rows, conditions, batch, out);
     test_job job = {.model = model, .out = predicted, .report = *out};
-    if (status == CST_OK && stack && *stack) {
-        (*out)->stack = *stack;
-        *stack = NULL;
-    } else if (status == CST_OK && predicted && cst_guard_measures(model, view)) {
+    if (status == CST_OK && cst_guard_lean(model) && is_whole(model, view)) {
         (*out)->stack = cst_alloc(context, (size_t)view->rows, sizeof *(*out)->stack);
         status = (*out)->stack ? CST_OK : CST_ERROR_MEMORY;
     }
@@ -326,7 +318,7 @@ static cst_status guard_arrays(cst_context *context, const cst_model *model,
     cst_status status =
         model->task == CST_TASK_SEGMENTATION
             ? cst_guard_test_cases(context, model, &view, NULL, guard->batch, report)
-            : cst_guard_test(context, model, &view, out, NULL, 1, guard->batch, report);
+            : cst_guard_test(context, model, &view, out, 1, guard->batch, report);
     if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
         (*report)->fired > 0) {
         for (int32_t k = 0; others && k < model->novelty->others; k++) {

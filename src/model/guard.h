@@ -31,40 +31,15 @@ struct cst_guard_report {
 const cst_lean *cst_guard_lean(const cst_model *model);
 
 /* Measures the rows of a view of the model's members, in batches. predicted: [rows][classes], the
- * stack's prediction; or NULL where *stack, which is taken then, has what is measured of it, or
- * where nothing is. conditions: at least 1, of as many rows each. */
+ * stack's prediction. conditions: at least 1, of as many rows each. */
 cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, cst_lean_row **stack, int64_t conditions,
-                          int64_t batch, cst_guard_report **out);
-/* Whether the test measures the stack's prediction of the rows. */
-bool cst_guard_measures(const cst_model *model, const cst_view *view);
+                          const float *predicted, int64_t conditions, int64_t batch,
+                          cst_guard_report **out);
 
 /* Mixes the rows of batches that fired with the average of a view of all members; `out` has the
  * stack's prediction of every row. */
 cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
                          const cst_view *all, float *out);
-
-/* The same for a prediction that is not in memory as a whole: each rank passes its own rows, in
- * pieces of whole blocks. */
-typedef struct cst_guard_mixing cst_guard_mixing;
-
-/* report, all: must outlive it. */
-cst_status cst_guard_mixing_begin(cst_context *context, const cst_model *model,
-                                  cst_guard_report *report, const cst_view *all,
-                                  cst_guard_mixing **out);
-/* Whether all rows must be passed to cst_guard_mixing_look before any are mixed. */
-bool cst_guard_mixing_looks(const cst_guard_mixing *mixing);
-/* out: the stack's prediction of the rows of blocks first..last-1. */
-cst_status cst_guard_mixing_look(cst_context *context, cst_guard_mixing *mixing, int64_t first,
-                                 int64_t last, float *out);
-/* Called by every rank after that. status: of this rank's rows. */
-cst_status cst_guard_mixing_settle(cst_context *context, cst_guard_mixing *mixing,
-                                   cst_status status);
-/* Whether any of these rows is mixed; and replacing the stack's prediction by the mixture. */
-bool cst_guard_mixing_any(const cst_guard_mixing *mixing, int64_t first, int64_t last);
-cst_status cst_guard_mixing_apply(cst_context *context, cst_guard_mixing *mixing, int64_t first,
-                                  int64_t last, float *out);
-void cst_guard_mixing_end(cst_context *context, cst_guard_mixing *mixing);
 
 /* Whether the model stores what batches of its task are compared with. */
 bool cst_guard_known(const cst_model *model);
@@ -94,12 +69,6 @@ cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool 
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
                            const char *split, const cst_view *view, const cst_guard *guard,
                            float *out, cst_guard_report **report);
-
-/* The test alone, of a split of rows: predicted, stack as of cst_guard_test. */
-cst_status cst_guard_test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                const char *split, const cst_view *view, const cst_guard *guard,
-                                const float *predicted, cst_lean_row **stack,
-                                cst_guard_report **report);
 
 /* Whether a member that the fit left out came back in an adaptation. */
 bool cst_guard_is_input(const cst_model *model, int32_t other);

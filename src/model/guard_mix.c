@@ -2,7 +2,6 @@
  * The average of all members in batches that are unlike the fit: by levels alone, or by what the
  * fit knows of stack and average. After the test. model/guard.h, novelty/lean.h.
  */
-#include "base/ranks.h"
 #include "model/guard.h"
 #include "model/kernels.h"
 
@@ -12,37 +11,23 @@ const cst_lean *cst_guard_lean(const cst_model *model) {
     return model->adapted ? NULL : model->lean;
 }
 
-typedef struct mix_room mix_room;
-
-typedef struct mix_job mix_job;
-
-/* What is done with rows first..first+count-1, whose members were summed. */
-typedef void rows_fn(const mix_job *job, int64_t first, int64_t count, const mix_room *room);
-
-struct mix_job {
+typedef struct mix_job {
     const cst_guard_report *report;
     const cst_view *all;
-    float *out;   /* [..][classes], beginning with row `from` */
-    int64_t from; /* the first row of a block */
-    rows_fn *each;
+    float *out;
     const cst_lean *lean;      /* NULL: mix at once */
-    float *average;            /* [rows][classes], or NULL: not kept */
+    float *average;            /* [rows][classes] */
     cst_lean_row *row;         /* [rows]: of the average */
     float *at[CST_LEAN_SIDES]; /* [rows][CST_LEAN_POINTS] */
     double temperature[CST_LEAN_SIDES][CST_LEAN_POINTS];
-};
+} mix_job;
 
-struct mix_room {
-    float *copy;    /* [rows][classes] */
-    double *sum;    /* [rows][classes] */
-    double *count;  /* [rows] */
-    float *work;    /* [2][classes] */
-    float *average; /* [classes] */
-};
-
-static float *row_of(const mix_job *job, int64_t row) {
-    return job->out + (row - job->from) * job->all->classes;
-}
+typedef struct mix_room {
+    float *copy;   /* [rows][classes] */
+    double *sum;   /* [rows][classes] */
+    double *count; /* [rows] */
+    float *work;   /* [2][classes] */
+} mix_room;
 
 /* Adds a member's rows. */
 static void add_rows(const cst_view *all, const uint8_t *present, int64_t first, int64_t count,
@@ -84,43 +69,34 @@ static void mix_rows(const mix_job *job, int64_t first, int64_t count, const mix
     int32_t classes = job->all->classes;
     const double *lambda = job->report->lambda + first;
     for (int64_t i = 0; i < count; i++) {
-        float *row = row_of(job, first + i);
+        float *row = job->out + (first + i) * classes;
         double share = room->count[i] > 0 ? lambda[i] / room->count[i] : 0;
         for (int32_t c = 0; share > 0 && c < classes; c++)
             row[c] = (float)((1 - lambda[i]) * (double)row[c] + share * room->sum[i * classes + c]);
     }
 }
 
-/* The average of row i of those that were summed; the stack's row where no member is there. */
-static void average_row(const mix_job *job, int64_t first, int64_t i, const mix_room *room,
-                        float *average) {
-    int32_t classes = job->all->classes;
-    const float *stack = row_of(job, first + i);
-    for (int32_t c = 0; c < classes; c++)
-        average[c] =
-            room->count[i] > 0 ? (float)(room->sum[i * classes + c] / room->count[i]) : stack[c];
-}
-
-/* Averages, and confidences of both. */
+/* Averages, the stack's row where no member is there, and confidences of both. */
 static void keep_rows(const mix_job *job, int64_t first, int64_t count, const mix_room *room) {
     int32_t classes = job->all->classes;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = first + i;
-        float *average = job->average ? job->average + at * classes : room->average;
+        float *average = job->average + at * classes;
+        const float *stack = job->out + at * classes;
         cst_lean_row same;
-        average_row(job, first, i, room, average);
+        for (int32_t c = 0; c < classes; c++)
+            average[c] = room->count[i] > 0 ? (float)(room->sum[i * classes + c] / room->count[i])
+                                            : stack[c];
         cst_lean_measure(average, 1, classes, job->temperature[CST_LEAN_AVERAGE], CST_LEAN_POINTS,
                          room->work, &job->row[at],
                          job->at[CST_LEAN_AVERAGE] + at * CST_LEAN_POINTS);
-        cst_lean_measure(row_of(job, at), 1, classes, job->temperature[CST_LEAN_STACK],
-                         CST_LEAN_POINTS, room->work, &same,
-                         job->at[CST_LEAN_STACK] + at * CST_LEAN_POINTS);
+        cst_lean_measure(stack, 1, classes, job->temperature[CST_LEAN_STACK], CST_LEAN_POINTS,
+                         room->work, &same, job->at[CST_LEAN_STACK] + at * CST_LEAN_POINTS);
     }
 }
 
-static cst_status average_block(cst_context *worker, void *user, int64_t task) {
+static cst_status average_block(cst_context *worker, void *user, int64_t block) {
     const mix_job *job = user;
-    int64_t block = job->from / CST_BLOCK_ROWS + task;
     size_t classes = (size_t)job->all->classes;
     int64_t end = cst_block_first(block) + cst_block_size(job->all->rows, block);
     int64_t most = 4096 / job->all->classes;
@@ -130,24 +106,21 @@ static cst_status average_block(cst_context *worker, void *user, int64_t task) {
                          cst_alloc(worker, cst_view_copies(job->all) ? cells : 0, sizeof(float)),
                      .sum = cst_alloc(worker, cells, sizeof(double)),
                      .count = cst_alloc(worker, (size_t)most, sizeof(double)),
-                     .work = cst_alloc(worker, 2 * classes, sizeof(float)),
-                     .average = cst_alloc(worker, classes, sizeof(float))};
-    cst_status status = room.copy && room.sum && room.count && room.work && room.average
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
+                     .work = cst_alloc(worker, 2 * classes, sizeof(float))};
+    cst_status status =
+        room.copy && room.sum && room.count && room.work ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t at = cst_block_first(block); status == CST_OK && at < end; at += most) {
         int64_t count = end - at < most ? end - at : most;
         if (!any_mixed(job->report->lambda + at, count))
             continue;
         status = sum_rows(worker, job->all, at, count, &room);
         if (status == CST_OK)
-            job->each(job, at, count, &room);
+            (job->lean ? keep_rows : mix_rows)(job, at, count, &room);
     }
     cst_free(worker, room.copy);
     cst_free(worker, room.sum);
     cst_free(worker, room.count);
     cst_free(worker, room.work);
-    cst_free(worker, room.average);
     return status;
 }
 
@@ -214,41 +187,6 @@ static cst_status lean_block(cst_context *worker, void *user, int64_t block) {
     return CST_OK;
 }
 
-/* The same of rows whose averages were not kept. */
-static void lean_rows(const mix_job *job, int64_t first, int64_t count, const mix_room *room) {
-    int32_t classes = job->all->classes;
-    for (int64_t i = 0; i < count; i++) {
-        const cst_guard_batch *batch = &job->report->batch[batch_of(job->report, first + i)];
-        double lambda = job->report->lambda[first + i];
-        float *row = row_of(job, first + i);
-        if (lambda <= 0)
-            continue;
-        average_row(job, first, i, room, room->average);
-        cst_lean_mix(row, room->average, classes, batch->flatten, batch->sharpen, lambda,
-                     room->work, row);
-    }
-}
-
-/* Freed with free_lean also after a failure. */
-static cst_status make_lean(cst_context *context, mix_job *job) {
-    size_t rows = (size_t)job->all->rows;
-    job->row = cst_alloc(context, rows, sizeof *job->row);
-    cst_status status = job->row ? CST_OK : CST_ERROR_MEMORY;
-    for (int side = 0; side < CST_LEAN_SIDES; side++) {
-        job->at[side] = cst_alloc(context, rows * CST_LEAN_POINTS, sizeof *job->at[side]);
-        status = job->at[side] ? status : CST_ERROR_MEMORY;
-        cst_lean_temperatures(job->lean, side, job->temperature[side]);
-    }
-    return status;
-}
-
-static void free_lean(cst_context *context, mix_job *job) {
-    for (int side = 0; side < CST_LEAN_SIDES; side++)
-        cst_free(context, job->at[side]);
-    cst_free(context, job->row);
-    cst_free(context, job->average);
-}
-
 static cst_status lean_on(cst_context *context, mix_job *job) {
     size_t rows = (size_t)job->all->rows;
     size_t cells = 0;
@@ -256,94 +194,29 @@ static cst_status lean_on(cst_context *context, mix_job *job) {
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %d classes are too many", rows,
                         (int)job->all->classes);
     job->average = cst_alloc(context, cells, sizeof *job->average);
-    cst_status made = make_lean(context, job);
-    cst_status status = job->average ? made : CST_ERROR_MEMORY;
-    job->each = keep_rows;
+    job->row = cst_alloc(context, rows, sizeof *job->row);
+    cst_status status = job->average && job->row ? CST_OK : CST_ERROR_MEMORY;
+    for (int side = 0; side < CST_LEAN_SIDES; side++) {
+        job->at[side] = cst_alloc(context, rows * CST_LEAN_POINTS, sizeof *job->at[side]);
+        status = job->at[side] ? status : CST_ERROR_MEMORY;
+        cst_lean_temperatures(job->lean, side, job->temperature[side]);
+    }
     CST_TRY(cst_parallel_for(context, cst_block_count(job->all->rows), average_block, job));
     CST_TRY(cst_parallel_for(context, job->report->count, choose_batch, job));
     CST_TRY(cst_parallel_for(context, cst_block_count(job->all->rows), lean_block, job));
-    free_lean(context, job);
+    for (int side = 0; side < CST_LEAN_SIDES; side++)
+        cst_free(context, job->at[side]);
+    cst_free(context, job->row);
+    cst_free(context, job->average);
     return status;
 }
 
 cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard_report *report,
                          const cst_view *all, float *out) {
-    mix_job job = {.report = report, .all = all, .out = out, .each = mix_rows};
+    mix_job job = {.report = report, .all = all, .out = out};
     if (report->stack)
         job.lean = cst_guard_lean(model);
     if (job.lean)
         return lean_on(context, &job);
     return cst_parallel_for(context, cst_block_count(all->rows), average_block, &job);
-}
-
-/* ---- in pieces ---- */
-
-struct cst_guard_mixing {
-    mix_job job;
-};
-
-cst_status cst_guard_mixing_begin(cst_context *context, const cst_model *model,
-                                  cst_guard_report *report, const cst_view *all,
-                                  cst_guard_mixing **out) {
-    *out = cst_alloc(context, 1, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    (*out)->job = (mix_job){.report = report, .all = all};
-    if (report->stack)
-        (*out)->job.lean = cst_guard_lean(model);
-    cst_status status = (*out)->job.lean ? make_lean(context, &(*out)->job) : CST_OK;
-    if (status != CST_OK) {
-        cst_guard_mixing_end(context, *out);
-        *out = NULL;
-    }
-    return status;
-}
-
-bool cst_guard_mixing_looks(const cst_guard_mixing *mixing) {
-    return mixing->job.lean != NULL;
-}
-
-static cst_status run(cst_context *context, cst_guard_mixing *mixing, rows_fn *each, int64_t first,
-                      int64_t last, float *out) {
-    mixing->job.each = each;
-    mixing->job.out = out;
-    mixing->job.from = cst_block_first(first);
-    return cst_parallel_for(context, last - first, average_block, &mixing->job);
-}
-
-cst_status cst_guard_mixing_look(cst_context *context, cst_guard_mixing *mixing, int64_t first,
-                                 int64_t last, float *out) {
-    return run(context, mixing, keep_rows, first, last, out);
-}
-
-cst_status cst_guard_mixing_settle(cst_context *context, cst_guard_mixing *mixing,
-                                   cst_status status) {
-    mix_job *job = &mixing->job;
-    int64_t rows = job->all->rows;
-    size_t points = CST_LEAN_POINTS * sizeof(float);
-    const cst_share filled[] = {cst_share_rows(job->row, rows, sizeof *job->row),
-                                cst_share_rows(job->at[CST_LEAN_STACK], rows, points),
-                                cst_share_rows(job->at[CST_LEAN_AVERAGE], rows, points)};
-    status = cst_ranks_fill(context, status, cst_block_count(rows), filled, 3);
-    CST_TRY(cst_parallel_for(context, job->report->count, choose_batch, job));
-    return status;
-}
-
-bool cst_guard_mixing_any(const cst_guard_mixing *mixing, int64_t first, int64_t last) {
-    int64_t rows = mixing->job.all->rows;
-    int64_t end = cst_block_first(last) < rows ? cst_block_first(last) : rows;
-    return any_mixed(mixing->job.report->lambda + cst_block_first(first),
-                     end - cst_block_first(first));
-}
-
-cst_status cst_guard_mixing_apply(cst_context *context, cst_guard_mixing *mixing, int64_t first,
-                                  int64_t last, float *out) {
-    return run(context, mixing, mixing->job.lean ? lean_rows : mix_rows, first, last, out);
-}
-
-void cst_guard_mixing_end(cst_context *context, cst_guard_mixing *mixing) {
-    if (!mixing)
-        return;
-    free_lean(context, &mixing->job);
-    cst_free(context, mixing);
 }

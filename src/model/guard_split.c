@@ -81,10 +81,9 @@ static cst_status lean(cst_context *context, const cst_model *model, cst_pool *p
     return status;
 }
 
-cst_status cst_guard_test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                const char *split, const cst_view *view, const cst_guard *guard,
-                                const float *predicted, cst_lean_row **stack,
-                                cst_guard_report **report) {
+static cst_status test_split(cst_context *context, const cst_model *model, const cst_pool *pool,
+                             const char *split, const cst_view *view, const cst_guard *guard,
+                             const float *out, cst_guard_report **report) {
     if (model->task == CST_TASK_SEGMENTATION)
         return cst_guard_test_maps(context, model, pool, split, view, guard, report);
     if (guard->mode == CST_GUARD_AUTO && !model->novelty &&
@@ -101,16 +100,15 @@ cst_status cst_guard_test_split(cst_context *context, const cst_model *model, co
     if (guard->mode == CST_GUARD_OFF || !model->novelty || view->rows == 0)
         return CST_OK;
     int32_t conditions = cst_pool_conditions(pool, split);
-    return cst_guard_test(context, model, view, predicted, stack, conditions > 0 ? conditions : 1,
-                          guard->batch, report);
+    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                          report);
 }
 
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
                            const char *split, const cst_view *view, const cst_guard *guard,
                            float *out, cst_guard_report **report) {
     *report = NULL;
-    cst_status status =
-        cst_guard_test_split(context, model, pool, split, view, guard, out, NULL, report);
+    cst_status status = test_split(context, model, pool, split, view, guard, out, report);
     if (status != CST_OK || !*report)
         return status;
     if (guard->mode == CST_GUARD_AUTO && !model->adapted && (*report)->fired > 0)

@@ -301,7 +301,7 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
     for (int32_t l = 0; job->network && l < model->learners; l++)
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_NETWORK)
             add_network(job, s, job->blend[l], count);
-    float *out = job->out + (size_t)(first - job->from) * (size_t)model->classes;
+    float *out = job->out + (size_t)first * (size_t)model->classes;
     if (!round_mixture(s->mixture, cells, out))
         return refuse_result(worker, job, first, out, s->mixture);
     if (job->places || job->domain >= 0)
@@ -448,21 +448,21 @@ void cst_predict_plan(cst_predict_job *job) {
                      : CST_BLOCK_ROWS;
 }
 
-static cst_status check_view(cst_context *context, const cst_model *model, const cst_view *view) {
-    if (view->members == cst_model_inputs(model) && view->classes == model->classes)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_MISMATCH,
-                    "the model has %d members and %d classes, but the data have %d and %d",
-                    (int)cst_model_inputs(model), (int)model->classes, (int)view->members,
-                    (int)view->classes);
-}
-
-cst_status cst_predict_blocks(cst_context *context, cst_predict_job *job, int64_t first,
-                              int64_t last, float *out) {
+static cst_status predict_view(cst_context *context, cst_predict_job *job) {
     const cst_view *view = job->view;
+    if (view->members != cst_model_inputs(job->model) || view->classes != job->model->classes)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the model has %d members and %d classes, but the data have %d and %d",
+                        (int)cst_model_inputs(job->model), (int)job->model->classes,
+                        (int)view->members, (int)view->classes);
+    if (view->rows <= 0)
+        return CST_OK;
+    cst_predict_plan(job);
+    int64_t blocks = cst_block_count(view->rows);
+    int64_t first = 0;
+    int64_t last = 0;
     cst_status status = CST_OK;
-    job->out = out;
-    job->from = cst_block_first(first);
+    cst_ranks_part(context, blocks, 1, &first, &last);
     for (job->wave = first; status == CST_OK && job->wave < last; job->wave += WAVE_BLOCKS) {
         int64_t left = last - job->wave;
         status =
@@ -472,21 +472,8 @@ cst_status cst_predict_blocks(cst_context *context, cst_predict_job *job, int64_
             status =
                 cst_progress(context, "predict", done < view->rows ? done : view->rows, view->rows);
     }
-    return status;
-}
-
-/* All rows; each rank predicts its own and gets those of the others. */
-static cst_status predict_view(cst_context *context, cst_predict_job *job, float *out) {
-    const cst_view *view = job->view;
-    if (view->rows <= 0)
-        return CST_OK;
-    int64_t blocks = cst_block_count(view->rows);
-    int64_t first = 0;
-    int64_t last = 0;
-    cst_ranks_part(context, blocks, 1, &first, &last);
-    size_t before = first < last ? (size_t)cst_block_first(first) * (size_t)view->classes : 0;
-    cst_status status = cst_predict_blocks(context, job, first, last, out + before);
-    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
+    const cst_share filled =
+        cst_share_rows(job->out, view->rows, (size_t)view->classes * sizeof *job->out);
     return cst_ranks_fill(context, status, blocks, &filled, 1);
 }
 
@@ -501,39 +488,26 @@ cst_status cst_predict_blend(cst_context *context, const cst_model *model, int32
     return CST_OK;
 }
 
-cst_status cst_predict_begin(cst_context *context, const cst_model *model, int32_t only,
-                             const cst_view *view, bool check, bool report, cst_predict_job *job) {
+cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
+                            const cst_view *view, bool check, bool report, float *out) {
     double *blend = NULL;
     int32_t *places = NULL;
     cst_status status = cst_predict_blend(context, model, only, &blend);
     if (status == CST_OK && only < 0 && model->domains && view->domains)
         status = cst_domain_places(context, model->domains, view->domains, &places);
-    *job = (cst_predict_job){.model = model,
-                             .view = view,
-                             .blend = blend,
-                             .places = places,
-                             .domain = -1,
-                             .check = check,
-                             .report = report};
-    job->calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
-    job->adapt = only < 0 && model->adapted;
-    CST_TRY(check_view(context, model, view));
-    if (status == CST_OK && view->rows > 0)
-        cst_predict_plan(job);
-    return status;
-}
-
-void cst_predict_end(cst_context *context, cst_predict_job *job) {
-    cst_free(context, (void *)(uintptr_t)job->blend);
-    cst_free(context, (void *)(uintptr_t)job->places);
-}
-
-cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,
-                            const cst_view *view, bool check, bool report, float *out) {
-    cst_predict_job job;
-    cst_status status = cst_predict_begin(context, model, only, view, check, report, &job);
-    CST_TRY(predict_view(context, &job, out));
-    cst_predict_end(context, &job);
+    cst_predict_job job = {.model = model,
+                           .view = view,
+                           .blend = blend,
+                           .places = places,
+                           .domain = -1,
+                           .check = check,
+                           .report = report,
+                           .out = out};
+    job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
+    job.adapt = only < 0 && model->adapted;
+    CST_TRY(predict_view(context, &job));
+    cst_free(context, blend);
+    cst_free(context, places);
     return status;
 }
 

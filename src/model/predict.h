@@ -24,8 +24,7 @@ typedef struct cst_predict_job {
     int64_t chunk;         /* samples worked on at a time */
     int64_t batch;         /* samples whose rows are got at a time, >= chunk */
     int64_t wave;          /* first block of the present wave */
-    float *out;            /* [rows][classes], beginning with row `from` */
-    int64_t from;
+    float *out;            /* [rows][classes] */
 } cst_predict_job;
 
 typedef struct cst_predict_scratch {
@@ -61,15 +60,6 @@ void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s);
 cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
                               const cst_predict_scratch *s, const float *const *rows, int64_t first,
                               int64_t count);
-
-/* Prepares the prediction of a view: as cst_predict_with, whose arguments these are. Ended with
- * cst_predict_end also after a failure. */
-cst_status cst_predict_begin(cst_context *context, const cst_model *model, int32_t only,
-                             const cst_view *view, bool check, bool report, cst_predict_job *job);
-/* The rows of blocks first..last-1 into out [rows][classes], by this rank alone. */
-cst_status cst_predict_blocks(cst_context *context, cst_predict_job *job, int64_t first,
-                              int64_t last, float *out);
-void cst_predict_end(cst_context *context, cst_predict_job *job);
 
 /* All rows of the view; check: its numbers are a caller's; report: progress is told. */
 cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_t only,

@@ -5,7 +5,7 @@
  */
 #include "pool/columns.h"
 
-#include "pool/own.h"
+#include "pool/state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,27 +172,6 @@ static cst_status label_names(cst_context *context, const cst_pool *pool, const 
     return status;
 }
 
-/* The same with own rows: the distinct names of all ranks. text: the labels are text on this
- * rank. */
-static cst_status label_names_of_all(cst_context *context, const cst_pool *pool, const char *path,
-                                     bool text, cst_strings **out) {
-    bool none = !text;
-    cst_strings *names = NULL;
-    cst_status status = cst_own_all(context, CST_OK, &none);
-    if (status != CST_OK || none)
-        return status;
-    status = label_names(context, pool, path, &names);
-    bool named = names != NULL;
-    none = !named;
-    status = cst_own_all(context, status, &none);
-    if (status == CST_OK && !none)
-        status = cst_own_texts(context, status, &names);
-    if (status == CST_OK && !none)
-        status = sorted_names(context, names, out);
-    cst_strings_free(context, names);
-    return status;
-}
-
 /* Whether the labels are text, as far as the header of an array, or the first rows of a table,
  * show. */
 static cst_status are_labels_text(cst_context *context, const cst_pool *pool, const char *path,
@@ -336,9 +315,7 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
         status = are_labels_text(context, pool, split->labels, &text);
     if (is_for_later(status))
         status = CST_OK;
-    if (pool->own && split && status == CST_OK)
-        status = label_names_of_all(context, pool, split->labels, text, &labels);
-    else if (text && status == CST_OK)
+    if (text && status == CST_OK)
         status = label_names(context, pool, split->labels, &labels);
     if (status == CST_OK && named->names && has(named->names, ""))
         status =

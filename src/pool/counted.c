@@ -98,7 +98,7 @@ static cst_status take_rows(cst_context *context, const cst_pool *pool, const ch
             own->groups[i] = groups[own->index[i]];
     }
     if (status == CST_OK && folds)
-        status = cst_pool_renumber(context, numbers, NULL, out->samples, false, own->folds);
+        status = cst_pool_renumber(context, numbers, NULL, out->samples, own->folds);
     if (status == CST_OK && all->domains)
         status = cst_domains_take(context, all->domains, own->index, out->samples, &own->domains);
     cst_free(context, numbers);

@@ -4,8 +4,8 @@
  * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/columns.h"
-#include "pool/own.h"
 #include "pool/spatial.h"
+#include "pool/state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -165,23 +165,17 @@ static int32_t class_of_number(const cst_pool *pool, int64_t number) {
 }
 
 /* Whether labels that are numbers are the names of classes: each is one, and the names come from
- * the header of predictions, or the labels are not all numbers of classes. `part`: those of all
- * ranks count. */
-static cst_status are_numeric_names(cst_context *context, const cst_pool *pool,
-                                    const cst_column *column, bool part, bool *names) {
+ * the header of predictions, or the labels are not all numbers of classes. */
+static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
     bool numbers = true;
-    *names = column->numbers && pool->class_index;
-    for (int64_t i = 0; *names && i < column->count; i++) {
+    bool names = column->numbers && pool->class_index;
+    for (int64_t i = 0; names && i < column->count; i++) {
         if (pool->unlabelled && column->numbers[i] == -1)
             continue;
         numbers = numbers && column->numbers[i] >= 0 && column->numbers[i] < pool->classes;
-        *names = class_of_number(pool, column->numbers[i]) >= 0;
+        names = class_of_number(pool, column->numbers[i]) >= 0;
     }
-    cst_status status = part ? cst_own_all(context, CST_OK, names) : CST_OK;
-    if (part)
-        status = cst_own_all(context, status, &numbers);
-    *names = *names && (pool->names_found || !numbers);
-    return status;
+    return names && (pool->names_found || !numbers);
 }
 
 static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_pool_split *split,
@@ -194,10 +188,7 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
         cst_pool_read_ordered(context, pool, split, spec->labels, &ask, true, &column, &places);
     if (status != CST_OK)
         return status;
-    bool by_name = false;
-    if (split->part)
-        status = cst_own_settle_kind(context, status, &column);
-    CST_TRY(are_numeric_names(context, pool, &column, split->part, &by_name));
+    bool by_name = are_numeric_names(pool, &column);
     split->labels_path = spec->labels;
     split->labels = cst_alloc(context, (size_t)column.count, sizeof *split->labels);
     if (!split->labels)

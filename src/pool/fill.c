@@ -5,7 +5,7 @@
  * docs/pool.md#missing-predictions.
  */
 #include "la/la.h"
-#include "pool/own.h"
+#include "pool/state.h"
 #include "pool/stream.h"
 
 #include <math.h>
@@ -21,9 +21,8 @@ static const double CORRELATION_ROWS = 10;
 static const double SHRINKAGE = 0.01;
 
 typedef struct fill_job {
-    cst_view view;            /* of the loaded members */
-    const uint8_t **present;  /* [view.members]: NULL: every row */
-    const cst_own_split *own; /* with own rows; else NULL */
+    cst_view view;           /* of the loaded members */
+    const uint8_t **present; /* [view.members]: NULL: every row */
     bool values; /* a regression, whose outputs are apart; else all classes are one group */
     int32_t groups;
     int64_t stride; /* of the rows that moments look at */
@@ -316,8 +315,6 @@ static cst_status put_row(cst_context *context, const fill_job *job, int32_t mem
     size_t classes = (size_t)job->view.classes;
     const float *data = job->view.data[member];
     int32_t place = cst_store_find(job->view.store, data);
-    if (job->own)
-        return cst_own_write(context, job->own, place, row, values);
     if (place >= 0) {
         cst_store_put(job->view.store, place, row, values);
         return cst_stream_write(context, &job->view.store->entries[place], row, 1, values);
@@ -347,16 +344,8 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const patt
     return put_row(context, job, member, first + i, out);
 }
 
-/* Whether this rank must fill the row. */
-static bool is_mine(const fill_job *job, int64_t row) {
-    return !job->own || cst_own_has(job->own, row);
-}
-
 static bool any_absent(const fill_job *job, int64_t first, int64_t count) {
-    bool mine = false;
-    for (int64_t i = 0; !mine && i < count; i++)
-        mine = is_mine(job, first + i);
-    for (int32_t k = 0; mine && k < job->view.members; k++)
+    for (int32_t k = 0; k < job->view.members; k++)
         if (job->present[k] && memchr(job->present[k] + first, 0, (size_t)count))
             return true;
     return false;
@@ -379,8 +368,6 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     CST_TRY(rows_alloc(context, job, count, &r));
     CST_TRY(read_rows(context, job, first, count, 1, &r));
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        if (!is_mine(job, first + i))
-            continue;
         status = meet(context, job, first + i, &p);
         for (size_t c = 0; c < classes; c++) /* where nobody is there */
             out[c] = job->values ? 0 : (float)(1.0 / (double)classes);
@@ -417,7 +404,7 @@ static cst_status job_make(cst_context *context, const cst_pool *pool, int32_t i
     int32_t all = pool->manifest->member_count;
     int32_t conditions = pool->manifest->splits[index].condition_count;
     const float **data = cst_alloc(context, (size_t)all, sizeof *data);
-    *job = (fill_job){.own = split->own, .values = pool->task == CST_TASK_REGRESSION};
+    *job = (fill_job){.values = pool->task == CST_TASK_REGRESSION};
     job->present = cst_alloc(context, (size_t)all, sizeof *job->present);
     job->view = (cst_view){.rows = split->rows * (conditions > 0 ? conditions : 1),
                            .classes = pool->classes,

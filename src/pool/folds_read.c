@@ -2,7 +2,7 @@
  * Folds and groups of rows (of a segmentation: of cases) read from files. Beside the labels.
  * docs/method.md#s0-rows-folds-ids.
  */
-#include "pool/own.h"
+#include "pool/state.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,17 +27,13 @@ static cst_status sort_distinct(cst_context *context, int64_t *numbers, size_t *
 }
 
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
-                             int64_t count, bool all, int32_t *out) {
+                             int64_t count, int32_t *out) {
     size_t distinct = (size_t)count;
     int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
     cst_copy(context, sorted, numbers, (size_t)count * sizeof *sorted);
     cst_status status = sort_distinct(context, sorted, &distinct);
-    if (all)
-        status = cst_own_numbers(context, status, &sorted, &distinct);
-    if (all && status == CST_OK)
-        status = sort_distinct(context, sorted, &distinct);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_trim_item(context, i);
         const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
@@ -93,7 +89,7 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
     if (status == CST_OK) {
         split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
         status = split->folds ? cst_pool_renumber(context, column.numbers, places, column.count,
-                                                  split->part, split->folds)
+                                                  split->folds)
                               : CST_ERROR_MEMORY;
     }
     cst_free(context, places);
@@ -113,8 +109,6 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     int64_t *numbers = NULL;
     cst_status status =
         cst_pool_read_ordered(context, pool, split, path, &ask, false, &column, &places);
-    if (split->part)
-        status = cst_own_settle_kind(context, status, &column);
     if (status != CST_OK) {
         cst_free(context, places);
         cst_column_clear(context, &column);
@@ -126,8 +120,6 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
         status = CST_ERROR_MEMORY;
     else if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
-    if (status == CST_OK && split->part && column.texts)
-        status = cst_own_number(context, status, column.texts, numbers);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);
         split->groups[places ? places[i] : i] = column.texts ? numbers[i] : column.numbers[i];

@@ -9,7 +9,6 @@
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
-#include "pool/own.h"
 #include "pool/parts.h"
 #include "pool/room.h"
 #include "pool/spatial.h"
@@ -538,23 +537,6 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     return CST_OK;
 }
 
-/* The same with own rows. */
-static cst_status own_normalisers(cst_context *context, cst_pool *pool, const char *split,
-                                  int32_t index, int32_t member, double *out) {
-    const cst_own_split *own = pool->splits[index].own;
-    cst_pool *local = cst_own_local(pool);
-    size_t rows = (size_t)(own->bounds[own->rank + 1] - own->bounds[own->rank]);
-    size_t all = (size_t)own->bounds[own->ranks];
-    double *mine = cst_alloc(context, rows * (size_t)own->conditions, sizeof *mine);
-    cst_status status =
-        mine ? cst_pool_normalisers(context, local, split, member, mine) : CST_ERROR_MEMORY;
-    for (size_t c = 0; status == CST_OK && c < (size_t)own->conditions; c++)
-        memcpy(out + c * all + (size_t)own->bounds[own->rank], mine + c * rows,
-               rows * sizeof *mine);
-    cst_free(context, mine);
-    return cst_own_fill(context, status, own, out, sizeof *out);
-}
-
 /* The same of a part of a divided split, by its rows in the whole. */
 static cst_status part_normalisers(cst_context *context, const cst_division *division,
                                    const cst_pool *pool, bool held, int32_t member, double *out) {
@@ -580,8 +562,6 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
                         pool->manifest->members[member].name, split);
     if (division && (index == division->split || index == division->held))
         return part_normalisers(context, division, pool, index == division->held, member, out);
-    if (pool->splits[index].own)
-        return own_normalisers(context, pool, split, index, member, out);
     cst_status status = join_member(context, pool, index, member, &file);
     CST_TRY(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
     close_member(context, &file);
@@ -666,42 +646,9 @@ static cst_status read_members(cst_context *context, load_job *job, int32_t coun
     return status;
 }
 
-/* Opens `count` members of this rank's own rows, which stay on disk. */
-static cst_status load_local(cst_context *context, cst_pool *pool, int32_t split,
-                             const int32_t *members, int32_t count) {
-    cst_pool_split *state = &pool->splits[split];
-    cst_status status = prepare(context, pool, split, members, count);
-    load_job job = {.pool = pool, .split = split, .members = members, .stream = true};
-    if (status == CST_OK && !state->store)
-        status =
-            cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
-    CST_TRY(cst_stage(context, "read"));
-    return status == CST_OK ? read_members(context, &job, count) : status;
-}
-
-/* Loads `count` members with own rows. */
-static cst_status load_own(cst_context *context, cst_pool *pool, int32_t split,
-                           const int32_t *members, int32_t count) {
-    cst_pool *local = cst_own_local(pool);
-    int32_t *missing = cst_alloc(context, (size_t)count, sizeof *missing);
-    int32_t found = 0;
-    cst_status status = missing ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t i = 0; missing && i < count; i++)
-        if (!local->splits[split].data[members[i]])
-            missing[found++] = members[i];
-    if (pool->said && !local->splits[split].described)
-        cst_notice(context, "%s", pool->said);
-    CST_TRY(load_local(context, local, split, missing, found));
-    cst_free(context, missing);
-    CST_TRY(cst_own_join(context, pool, split, members, count));
-    return status == CST_OK ? cst_progress(context, "read", count, count) : status;
-}
-
 /* Loads `count` members that are not loaded yet. */
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
-    if (pool->splits[split].own)
-        return load_own(context, pool, split, members, count);
     cst_status status = prepare(context, pool, split, members, count);
     CST_TRY(cst_pool_repeat_labels(context, &pool->splits[split],
                                    pool->manifest->splits[split].condition_count));

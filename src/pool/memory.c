@@ -4,7 +4,6 @@
  */
 #include "base/ranks.h"
 #include "base/utf8.h"
-#include "pool/own.h"
 #include "pool/pieces.h"
 #include "pool/stream.h"
 
@@ -234,9 +233,9 @@ static cst_status copy_folds(cst_context *context, cst_pool *pool, int64_t rows,
     if (rows > INT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows with folds");
     pool->splits[0].folds = cst_alloc(context, (size_t)rows, sizeof *pool->splits[0].folds);
-    return pool->splits[0].folds ? cst_pool_renumber(context, folds, NULL, rows,
-                                                     pool->splits[0].part, pool->splits[0].folds)
-                                 : CST_ERROR_MEMORY;
+    return pool->splits[0].folds
+               ? cst_pool_renumber(context, folds, NULL, rows, pool->splits[0].folds)
+               : CST_ERROR_MEMORY;
 }
 
 static cst_status copy_groups(cst_context *context, cst_pool *pool, int64_t rows,
@@ -255,8 +254,7 @@ static cst_status copy_weights(cst_context *context, cst_pool *pool, int64_t row
                                const double *weights) {
     if (!weights)
         return CST_OK;
-    cst_status status =
-        cst_pool_check_weights(context, weights, rows, pool->splits[0].part, "weights");
+    cst_status status = cst_pool_check_weights(context, weights, rows, "weights");
     if (status != CST_OK)
         return status;
     double *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
@@ -335,7 +333,7 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
             context, CST_ERROR_UNSUPPORTED,
             "%s: arrays must be predictions for classification or regression, not for task '%s'",
             call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
-    if (a->classes < (values ? 1 : 2) || a->rows < (a->own_rows ? 0 : 1))
+    if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are required",
                         call, a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
@@ -352,8 +350,7 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
             "%s: %d is not a valid output of members: use 0 (probabilities) or 1 (logits)", call,
             (int)a->output);
     for (int32_t k = 0; k < a->members; k++)
-        if ((!a->predictions[k].data && a->rows > 0) ||
-            (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
+        if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
                             a->predictions[k].data ? "of an unknown data type" : "NULL");
     const double *const costs[] = {a->flops, a->latency_ms, a->params, a->memory_bytes};
@@ -386,9 +383,43 @@ static cst_status copy_columns(cst_context *context, cst_pool *pool, const cst_p
     return status;
 }
 
+/* A hash of an array's first and last row, of its elements alone. */
+static uint64_t glance(const cst_pool_arrays *a, int32_t member, uint64_t sum) {
+    const cst_array *array = &a->predictions[member];
+    int32_t width = a->columns > 0 ? a->columns : a->classes;
+    for (int end = 0; end < 2; end++)
+        for (int32_t j = 0; j < width; j++) {
+            const unsigned char *at = (const unsigned char *)array->data +
+                                      (end ? a->rows - 1 : 0) * array->row_step +
+                                      j * array->column_step;
+            for (size_t i = 0; i < item_of(array->type); i++)
+                sum = (sum ^ at[i]) * 1099511628211U;
+        }
+    return sum;
+}
+
+/* Compares the arrays of all ranks: their sizes, names, and a few rows. Each rank must have all
+ * rows, and one that has only some of them would spoil the results. */
+static cst_status check_same(cst_context *context, const cst_pool_arrays *a) {
+    if (!cst_ranks_share(context))
+        return CST_OK;
+    uint64_t sum = 14695981039346656037U;
+    for (int32_t k = 0; k < a->members; k++) {
+        for (const char *name = a->names[k]; *name; name++)
+            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
+        sum = glance(a, k, sum);
+    }
+    char *text =
+        cst_format(context, "%lld rows, %d members, %d classes, contents %016llx",
+                   (long long)a->rows, (int)a->members, (int)a->classes, (unsigned long long)sum);
+    cst_status status = text ? cst_context_same(context, "the arrays", text)
+                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
+    cst_free(context, text);
+    return status;
+}
+
 /* Takes all rows. copy: members are copied whatever their size. */
-static cst_status take_whole(cst_context *context, cst_pool *pool, const cst_pool_arrays *a,
-                             bool copy) {
+static cst_status take(cst_context *context, cst_pool *pool, const cst_pool_arrays *a, bool copy) {
     cst_pool_split *split = &pool->splits[0];
     take_job job = {.pool = pool, .arrays = a};
     split->described = true;
@@ -401,52 +432,6 @@ static cst_status take_whole(cst_context *context, cst_pool *pool, const cst_poo
     return status == CST_OK && pool->missing ? cst_pool_fill(context, pool, 0) : status;
 }
 
-/* Checks that all ranks give the same columns. */
-static cst_status check_columns(cst_context *context, const cst_pool_arrays *a) {
-    static const char *const names[] = {"labels", "targets", "folds",
-                                        "groups", "weights", "domains"};
-    const void *const given[] = {a->labels, a->targets, a->folds,
-                                 a->groups, a->weights, a->domains};
-    unsigned char mine[sizeof given / sizeof *given];
-    void *got = NULL;
-    size_t bytes = 0;
-    for (size_t c = 0; c < sizeof mine; c++)
-        mine[c] = given[c] != NULL;
-    cst_status status = cst_ranks_gather(context, CST_OK, mine, sizeof mine, &got, &bytes);
-    const unsigned char *all = got;
-    for (size_t i = 0; status == CST_OK && i < bytes; i++)
-        if (all[i] != all[i % sizeof mine])
-            status = cst_fail(context, CST_ERROR_MISMATCH,
-                              "rank %zu gives %s%s, unlike rank 0; give them on all ranks or on "
-                              "none",
-                              i / sizeof mine, all[i] ? "" : "no ", names[i % sizeof mine]);
-    cst_free(context, got);
-    return status;
-}
-
-/* Takes the rows of one rank, which are read where they lie, into the pool of all ranks. */
-static cst_status take_own(cst_context *context, cst_pool *pool, const cst_pool_arrays *a) {
-    cst_status status = cst_own_create(context, pool);
-    if (status != CST_OK)
-        return status;
-    cst_pool *local = cst_own_local(pool);
-    int32_t *members = cst_alloc(context, (size_t)a->members, sizeof *members);
-    status = members ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; members && k < a->members; k++)
-        members[k] = k;
-    local->splits[0].described = true;
-    CST_TRY(check_columns(context, a));
-    CST_TRY(cst_pool_set_rows(context, &local->splits[0], a->rows, pool->manifest->path));
-    CST_TRY(cst_store_create(context, a->members, pool->classes, &local->splits[0].store));
-    CST_TRY(copy_columns(context, local, a));
-    take_job job = {.pool = local, .arrays = a};
-    CST_TRY(cst_stage(context, "read"));
-    CST_TRY(cst_parallel_for(context, a->members, take_member, &job));
-    CST_TRY(cst_own_join(context, pool, 0, members, a->members));
-    cst_free(context, members);
-    return status;
-}
-
 /* `call` names the function in messages; `copy`: members are copied whatever their size. */
 static cst_status from_arrays(cst_context *context, cst_pool **out, const char *call,
                               const cst_pool_arrays *a, bool copy) {
@@ -455,13 +440,10 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
     cst_status status = check(context, call, a);
     CST_TRY(describe(context, &manifest, call, a));
     CST_TRY(cst_pool_create(context, &pool, manifest, NULL));
-    bool own = a->own_rows && cst_ranks_share(context);
     if (status == CST_OK)
         pool->missing = a->missing != 0;
-    if (own)
-        CST_TRY(take_own(context, pool, a));
-    else
-        CST_TRY(take_whole(context, pool, a, copy));
+    CST_TRY(check_same(context, a));
+    CST_TRY(take(context, pool, a, copy));
     CST_TRY(cst_progress(context, "read", a->members, a->members));
     if (status != CST_OK) {
         cst_pool_free(context, pool);

@@ -3,12 +3,10 @@
  * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
  */
 #define _XOPEN_SOURCE 700
-#include "base/ranks.h"
 #include "base/retry.h"
 #include "io/bytes.h"
 #include "io/foreign.h"
 #include "pool/columns.h"
-#include "pool/own.h"
 #include "pool/wide.h"
 
 #include <dirent.h>
@@ -212,13 +210,8 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
         return status;
     }
     status = cst_pool_create(context, &pool, manifest, config);
-    bool own = config && config->own_rows && cst_ranks_share(context);
-    if (status == CST_OK && own)
-        status = cst_own_create(context, pool);
     CST_TRY(cst_pool_find_columns(context, pool));
     CST_TRY(read_training_counts(context, pool));
-    if (status == CST_OK && own)
-        status = cst_own_alike(context, pool);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;

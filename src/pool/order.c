@@ -10,7 +10,7 @@
 
 cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_t rows,
                              const char *where) {
-    if (rows < (split->part ? 0 : 1))
+    if (rows < 1)
         return cst_fail(context, CST_ERROR_INPUT, "%s: has no rows; at least one is needed", where);
     if (split->rows < 0) {
         split->rows_source = cst_strdup(context, where);

@@ -181,7 +181,7 @@ static cst_status take_cases(cst_context *context, const cst_cases *from, const 
         status = cst_strings_add(context, to->names, name, strlen(name));
     }
     if (status == CST_OK && from->folds)
-        status = cst_pool_renumber(context, numbers, NULL, to->count, false, to->folds);
+        status = cst_pool_renumber(context, numbers, NULL, to->count, to->folds);
     cst_free(context, numbers);
     return status;
 }
@@ -262,7 +262,7 @@ static cst_status take_beside(cst_context *context, const cst_pool_split *from,
     if (status == CST_OK && from->domains)
         status = cst_domains_take(context, from->domains, below->index, below->rows, &to->domains);
     if (status == CST_OK && from->folds)
-        status = cst_pool_renumber(context, numbers, NULL, below->rows, false, to->folds);
+        status = cst_pool_renumber(context, numbers, NULL, below->rows, to->folds);
     if (status == CST_OK && from->cases)
         status = take_cases(context, from->cases, below->index, below->rows, &to->cases);
     cst_free(context, numbers);

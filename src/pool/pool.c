@@ -2,9 +2,8 @@
  * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
  * statistic. Paper: P_oof and y.
  */
-#include "comm/rows.h"
-#include "pool/own.h"
 #include "pool/spatial.h"
+#include "pool/state.h"
 
 #include <math.h>
 #include <string.h>
@@ -222,7 +221,7 @@ size_t cst_pool_resident(const cst_pool *pool) {
 }
 
 /* Back to not loaded; the array of member pointers stays. */
-static void clear_split(cst_context *context, const cst_pool *pool, cst_pool_split *split) {
+void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
     const float **data = split->data;
     uint8_t **present = split->present;
     cst_presence presence = split->presence;
@@ -243,47 +242,20 @@ static void clear_split(cst_context *context, const cst_pool *pool, cst_pool_spl
     cst_cases_free(context, split->cases);
     cst_free(context, split->first_path);
     cst_free(context, split->first_shape);
-    *split = (cst_pool_split){.rows = -1,
-                              .claim.rows = -1,
-                              .data = data,
-                              .present = present,
-                              .presence = presence,
-                              .part = split->part,
-                              .own = split->own};
-}
-
-void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
-    cst_own_split *own = split->own;
-    if (own) { /* other ranks get nothing from here on */
-        cst_rows_close(context, own->rows);
-        own->rows = NULL;
-        cst_free(context, own->bounds);
-        own->bounds = NULL;
-        clear_split(context, pool, own->local);
-    }
-    clear_split(context, pool, split);
-}
-
-/* Clears the states of all splits and frees them. */
-static void free_splits(cst_context *context, cst_pool *pool, cst_pool_split *splits) {
-    for (int32_t s = 0; splits && s < pool->manifest->split_count; s++) {
-        cst_pool_split_clear(context, pool, &splits[s]);
-        cst_free(context, splits[s].data);
-        cst_free(context, splits[s].present);
-    }
-    cst_free(context, splits);
+    *split = (cst_pool_split){
+        .rows = -1, .claim.rows = -1, .data = data, .present = present, .presence = presence};
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {
     if (!CST_ALIVE(pool, POOL))
         return;
     cst_mark_freed(&pool->mark);
-    free_splits(context, pool, pool->splits);
-    if (pool->own) {
-        free_splits(context, pool, pool->own->local.splits);
-        cst_free(context, pool->own->splits);
-        cst_free(context, pool->own);
+    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
+        cst_pool_split_clear(context, pool, &pool->splits[s]);
+        cst_free(context, pool->splits[s].data);
+        cst_free(context, pool->splits[s].present);
     }
+    cst_free(context, pool->splits);
     cst_free(context, (void *)pool->files);
     cst_id_index_free(context, pool->class_index);
     cst_strings_free(context, pool->class_names);

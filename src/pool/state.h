@@ -37,8 +37,6 @@ typedef struct cst_pool_split {
     struct cst_cases *cases; /* segmentation: pool/spatial.h; folds and groups are there */
     char *first_path;        /* the first member whose shape was accepted, for messages */
     char *first_shape;
-    bool part;                 /* the rows of one rank of several: there may be none */
-    struct cst_own_split *own; /* with own rows: pool/own.h; else NULL */
 } cst_pool_split;
 
 struct cst_pool {
@@ -61,16 +59,9 @@ struct cst_pool {
     char *id_column;    /* name or number of the ids in tables, as the caller gave it; or NULL */
     char *label_column; /* the same of the labels */
     struct cst_division *division; /* of a pool that is divided: pool/parts.h; else NULL */
-    struct cst_own *own;           /* with own rows; else NULL */
     cst_pool_split *splits;        /* [manifest->split_count] */
     const char **files;            /* [file_count] that the manifest names; they are its own */
     size_t file_count;
-};
-
-/* A pool with own rows: pool/own.h. */
-struct cst_own {
-    cst_pool local;               /* this rank's rows; all but its splits is the pool's own */
-    struct cst_own_split *splits; /* [manifest->split_count] */
 };
 
 /* Whether rows of a member may be absent: its samples are rows. */
@@ -172,10 +163,9 @@ bool cst_pool_has_unfolded(const cst_pool_split *split);
 /* ---- folds, targets and weights ---- */
 
 /* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order, negative
- * ones to -1; number i goes to out[places[i]], or to out[i] where places is NULL. all: the numbers
- * of all ranks count, each of which calls it for its own. */
+ * ones to -1; number i goes to out[places[i]], or to out[i] where places is NULL. */
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
-                             int64_t count, bool all, int32_t *out);
+                             int64_t count, int32_t *out);
 
 /* Targets of a regression, in targets.c: joined as labels are, each a finite number. */
 cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
@@ -194,10 +184,9 @@ cst_status cst_pool_settle_domains(cst_context *context, const cst_pool *pool,
 /* The same of names [rows] in memory; NULL or "": the row has no domain. */
 cst_status cst_pool_copy_domains(cst_context *context, cst_pool_split *split,
                                  const char *const *names, int64_t rows);
-/* Checks weights [rows] that come from `where`. part: rows of one rank of several, whose weights
- * may all be 0. */
+/* Checks weights [rows] that come from `where`. */
 cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,
-                                  bool part, const char *where);
+                                  const char *where);
 
 /* ---- conversion, in convert.c ---- */
 

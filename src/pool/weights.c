@@ -71,7 +71,7 @@ static cst_status check_sum(cst_context *context, const double *weights, int64_t
 }
 
 cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,
-                                  bool part, const char *where) {
+                                  const char *where) {
     for (int64_t i = 0; i < rows; i++) {
         char place[CST_WHERE_CHARS];
         (void)cst_snprintf(place, sizeof place, "row %" PRId64, i);
@@ -79,12 +79,10 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
         if (status != CST_OK)
             return status;
     }
-    return part ? CST_OK : check_sum(context, weights, rows, where);
+    return check_sum(context, weights, rows, where);
 }
 
-/* of_part: rows of one rank of several, whose weights may all be 0. */
-static cst_status read_values(cst_context *context, const weights_file *file, bool of_part,
-                              double *out) {
+static cst_status read_values(cst_context *context, const weights_file *file, double *out) {
     int64_t total = file->rows->row_count;
     int64_t width = file->rows->width;
     int64_t block = total < CST_BLOCK_ROWS ? total : CST_BLOCK_ROWS;
@@ -104,7 +102,7 @@ static cst_status read_values(cst_context *context, const weights_file *file, bo
         }
     }
     cst_free(context, values);
-    return status == CST_OK && !of_part ? check_sum(context, out, total, file->path) : status;
+    return status == CST_OK ? check_sum(context, out, total, file->path) : status;
 }
 
 cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst_pool_split *split,
@@ -121,8 +119,7 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
     CST_TRY(cst_pool_set_rows(context, split, file.rows->row_count, path));
     if (status == CST_OK) {
         split->weights = cst_alloc(context, (size_t)split->rows, sizeof *split->weights);
-        status = split->weights ? read_values(context, &file, split->part, split->weights)
-                                : CST_ERROR_MEMORY;
+        status = split->weights ? read_values(context, &file, split->weights) : CST_ERROR_MEMORY;
     }
     cst_strings_free(context, ids);
     cst_row_file_close(context, file.rows);

@@ -51,10 +51,6 @@ CST_PRIVATE_API json_t *cst_report_root(cst_report *report);
  * CST_OK. The helpers return nothing so that filling a document reads like the document. */
 CST_PRIVATE_API cst_status cst_report_finish(cst_context *context, const cst_report *report);
 
-/* "ranks": bytes, rounds and seconds of every stage, over the ranks of the context, which all call
- * it; nothing without collectives. report: may be NULL. */
-cst_status cst_report_ranks(cst_context *context, cst_report *report);
-
 /* The end of a call that gives a report: none is left where `status` says that it failed. report:
  * may be NULL. Returns the status. */
 cst_status cst_report_settle(cst_context *context, cst_status status, cst_report **report);

@@ -76,7 +76,6 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
-    CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -124,7 +123,6 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
         CST_TRY(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
                                    model, report));
     }
-    CST_TRY(cst_report_ranks(context, report ? *report : NULL));
     cst_options_free(context, own);
     return finish(context, status, report);
 }

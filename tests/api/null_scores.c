@@ -251,13 +251,6 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_context_same(NULL, "it", "text"));
     REFUSED(cst_context_same(c, NULL, "text"));
     REFUSED(cst_context_same(c, "it", NULL));
-    REFUSED(cst_context_broadcast(c, NULL, 1));
-    cst_context_traffic(NULL, NULL, NULL);
-    cst_context_traffic(c, NULL, NULL);
-    assert_int_equal(cst_context_fetched(NULL), 0);
-    assert_int_equal(cst_context_fetched(c), 0);
-    assert_int_equal(cst_context_stage_traffic(NULL, NULL, 0), 0);
-    assert_int_equal(cst_context_stage_traffic(c, NULL, 4), 0); /* no collectives */
     assert_int_equal(cst_context_rank(NULL), 0);
     assert_int_equal(cst_context_ranks(NULL), 1);
 }
@@ -333,9 +326,6 @@ static void guards(void **state) {
     assert_true(made == NULL && report == NULL);
     REFUSED(cst_model_predict_guarded(c, NULL, NULL, "test", NULL, &made, &count, &report));
     REFUSED(cst_model_predict_guarded(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
-    REFUSED_ALONE(cst_model_predict_file(NULL, NULL, NULL, "test", NULL, "x", &count, NULL));
-    REFUSED(cst_model_predict_file(c, NULL, NULL, "test", NULL, "x", &count, NULL));
-    REFUSED(cst_model_predict_file(c, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
     report = (cst_guard_report *)(uintptr_t)8;
     REFUSED_ALONE(cst_model_guard(NULL, NULL, rows, NULL, NULL, ROWS, NULL, row, &report));
     assert_null(report);

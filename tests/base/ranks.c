@@ -88,7 +88,7 @@ static void sit(seat *rank, void *user) {
     w->status = rank->status;
     if (w->status == CST_OK)
         w->run(w);
-    cst_context_traffic(w->context, NULL, &w->rounds);
+    w->rounds = w->context->ranks.exchanges;
     (void)snprintf(w->message, sizeof w->message, "%s", cst_last_error(w->context));
 }
 

@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from support import DIGITS, SOURCES, TOOL, run, sample, slow
+from support import SOURCES, TOOL, run, sample, slow
 
 MPI_TOOL = TOOL + "-mpi"
 # So that the launchers of Open MPI and MPICH need no options: root, and more ranks than cores.
@@ -37,7 +37,7 @@ def launch(words, cwd=None, **more):
 
 def without_times(value):
     if isinstance(value, dict):
-        return {k: without_times(v) for k, v in value.items() if k not in TIMES and k != "ranks" and "seconds" not in k}
+        return {k: without_times(v) for k, v in value.items() if k not in TIMES and "seconds" not in k}
     if isinstance(value, list):
         return [without_times(v) for v in value]
     return value
@@ -68,13 +68,57 @@ class RankCase(unittest.TestCase):
         return out.decode()
 
 
-class SameBytes(RankCase):
-    def test_fit(self):
-        self.assertEqual(run("fit", DIGITS, "-o", "one", *NOT_NESTED, cwd=self.folder).code, 0)
-        self.works(2, "fit", DIGITS, "-o", "two", "--threads", 2, *NOT_NESTED)
-        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
-        self.assertEqual(sorted(os.listdir(self.folder)), ["one", "two"])
+class SmallPool(RankCase):
+    rows, classes = 1200, 3
 
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("pool"))
+        labels, _ = sample(self.rows, self.classes, 1)
+        np.save(self.path("pool/y.npy"), labels)
+        np.save(self.path("pool/y2.npy"), labels[: self.rows // 2])
+        for k, name in enumerate("abc"):
+            np.save(self.path(f"pool/{name}.npy"), sample(self.rows, self.classes, 10 + k, 3.0, labels)[1])
+            odd = sample(self.rows, self.classes, 20 + k, 0.4, labels)[1]  # unlike those of the fit
+            np.save(self.path(f"pool/{name}2.npy"), odd)
+            np.save(self.path(f"pool/{name}3.npy"), odd.reshape(2, -1, self.classes))
+        splits = {"oof": {"labels": "y.npy"}, "new": {}, "two": {"labels": "y2.npy", "conditions": [{"kind": "fog"}, {"kind": "snow"}]}}
+        models = [{"name": n, "predictions": {"oof": f"{n}.npy", "new": f"{n}2.npy", "two": f"{n}3.npy"}} for n in "abc"]
+        with open(self.path("pool/pool.json"), "w", encoding="utf-8") as file:
+            json.dump({"corestack_pool": 1, "task": "classification", "classes": self.classes, "splits": splits, "models": models}, file)
+
+    def test_fit_and_predict(self):
+        """Also that rank 0 alone writes, and that a failure of all ranks is told once."""
+        self.assertEqual(run("fit", "pool", "-o", "one", cwd=self.folder).code, 0)
+        self.assertEqual(run("predict", "one", "pool", "--split", "new", "-o", "one.npy", cwd=self.folder).code, 0)
+        self.works(2, "fit", "pool", "-o", "two", "--threads", 2)
+        self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
+        self.works(2, "predict", "two", "pool", "--split", "new", "-o", "two.npy", "--threads", 1)
+        self.assertEqual(self.bytes_of("one.npy"), self.bytes_of("two.npy"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["one", "one.npy", "pool", "two", "two.npy"])
+        with launch(command((2, (MPI_TOOL, "fit", "no-pool", "-o", "m"))), cwd=self.folder) as process:
+            err = process.communicate(timeout=60)[1].decode()
+        self.assertEqual(process.returncode, 2, err)
+        self.assertEqual(len(lines_of_ours(err)), 1, err)
+
+    @slow
+    def test_predictions_of_every_kind(self):
+        self.assertEqual(run("fit", "pool", "-o", "m", "--preset", "prototype", cwd=self.folder).code, 0)
+        cases = [
+            ("new",), ("new", "--guard", "off"), ("new", "--batch", "300"), ("two",), ("new", "--label-shift", "em"), ("new", "--missing", "allow"),
+        ]  # fmt: skip
+        for split, *more in cases:
+            line = ("predict", "m", "pool", "--split", split, "--json", *more, "-o")
+            alone = run(*line, "one.npy", cwd=self.folder)
+            self.assertEqual(alone.code, 0, alone.err)
+            if (split, *more) == cases[0]:
+                self.assertEqual(alone.json()["guard"]["fired"], 1)
+            said = json.loads(self.works(3, *line, "out.npy", "--threads", 1))
+            self.assertEqual(self.bytes_of("out.npy"), self.bytes_of("one.npy"), (split, more))
+            self.assertEqual(without_times(said), without_times(alone.json()), (split, more))
+
+
+class SameBytes(RankCase):
     def check_commands(self, task, ranks, *more, fit=()):
         """Commands in one process and on so many ranks: files and, but for times, documents. A fit (with these options) on each
         number of ranks, other commands in turn."""
@@ -121,53 +165,6 @@ class SameBytes(RankCase):
         sweep = ("sweep", "--over", "pool.size=2:4:1", "-r", 0)
         for task, more in (("concrete", []), ("regression", []), ("detection", []), ("segmentation", [("compare", "-r", 5)])):
             self.check_commands(task, (2, 4), sweep, *more)
-
-
-class Traffic(RankCase):
-    """Bytes and rounds of every stage, as the document of a fit and -v have them."""
-
-    rows, members, classes = 8192, 6, 64  # ranks divide passes that take much longer than an exchange
-    words = ("--set", "meta.learners=log-linear", "--set", "refit.drop=false", "--set", f"select.max_rows={rows}", *NOT_NESTED)
-
-    def pool(self, rows):
-        labels, _ = sample(rows, self.classes, 1)
-        folder = self.path(f"pool-{rows}")
-        os.mkdir(folder)
-        np.save(f"{folder}/labels.npy", labels)
-        for k in range(self.members):
-            np.save(f"{folder}/m{k}.npy", sample(rows, self.classes, 2 + k, labels=labels)[1])
-        return folder
-
-    def stages(self, ranks, folder):
-        words = ("fit", "--labels", f"{folder}/labels.npy", *(f"{folder}/m{k}.npy" for k in range(self.members)))
-        document = json.loads(self.works(ranks, *words, "-o", "m", "--json", "--threads", 1, *self.words))["ranks"]
-        self.assertEqual(document["count"], ranks)
-        return {stage["stage"]: stage for stage in document["stages"]}
-
-    @slow
-    def test_bytes_grow_with_rows_only_where_they_should(self):
-        small = self.stages(2, self.pool(self.rows))
-        folder = self.pool(2 * self.rows)
-        large = self.stages(2, folder)
-        if small["selection"]["rounds"] > 0:  # else exchanges took too long for passes over the table to be divided
-            for stage in ("selection", "meta-learners"):  # on a table of as many rows, whose sums are sent
-                step = small[stage]["sent_bytes"] / small[stage]["rounds"]
-                self.assertLess(large[stage]["sent_bytes"], 1.3 * step * max(large[stage]["rounds"], 1), stage)
-        margins = 16 * self.members * 2 * self.rows  # of CKA: two numbers for each member and row, and what is packed of it
-        self.assertGreater(large["redundancy"]["sent_bytes_most"], margins)
-        self.assertLess(large["redundancy"]["sent_bytes_most"], 2 * margins)
-        three = self.stages(3, folder)
-        self.assertEqual(list(three), list(large))
-        for stage in ("read", "risk of members", "correlations", "redundancy"):  # others: tests/comm/traffic.c
-            self.assertEqual(three[stage]["rounds"], large[stage]["rounds"], stage)
-
-    def test_the_table(self):
-        words = ("fit", DIGITS, "-o", "m", "-v", "--threads", 1, *NOT_NESTED)
-        with launch(command((1, (MPI_TOOL, *words))), cwd=self.folder) as process:
-            err = process.communicate(timeout=60)[1].decode()
-        names = [line[2:38].strip() for line in err[err.index("1 rank;") :].splitlines()[1:]]
-        self.assertEqual(names[:3], ["stage", "other", "read"])
-        self.assertIn("meta-learners", names)
 
 
 if __name__ == "__main__":

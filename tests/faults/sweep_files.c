@@ -311,15 +311,6 @@ static void predict_boxes(trial *t) {
     finish(t, path);
 }
 
-static void predict_file(trial *t) {
-    char path[512];
-    int64_t rows = 0;
-    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
-    TRY(t, cst_model_predict_file(t->c, t->w->model, t->w->files, "test", NULL, path, &rows, NULL),
-        missing(path) && rows == 0);
-    finish(t, path);
-}
-
 static void predict_pool(trial *t) {
     float *out = NULL;
     int64_t rows = 0;
@@ -451,7 +442,6 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_segmentation_evaluate_file", "", evaluate_maps},
     {"cst_evaluate_detections", "", evaluate_boxes},
     {"cst_model_predict_detections", "", predict_boxes},
-    {"cst_model_predict_file", "", predict_file},
     {"cst_model_predict_pool", "", predict_pool},
     {"cst_model_predict_values_pool", "", predict_values_pool},
 };

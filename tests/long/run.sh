@@ -3,8 +3,8 @@
 # of every command, every other file at every opening of every command, limits of memory and threads in small steps,
 # 200 fits that are killed, comparisons on extreme pools, 3,000 random
 # pools, 3,000 random series of commands, 50,000 calls in a random order, coverage of bounds, the vectorised loops on
-# ARM, memory of commands on pools beyond their budget, ranks that fail, over Open MPI and MPICH, on hosts with a delay
-# and in jobs of Slurm, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for
+# ARM, memory of commands on pools beyond their budget, ranks that fail, over Open MPI and MPICH, and in
+# jobs of Slurm, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for
 # the sweeps under AddressSanitizer where its folder is there, as far as they are older than the sources.
 #   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
@@ -35,7 +35,7 @@ part() {
     arm) tests/long/arm.sh ;;
     memory_shapes) /usr/bin/python3 tests/memory/shapes.py $build/corestack ;;
     ranks_large) /usr/bin/python3 tests/memory/ranks.py "$sources/$build/corestack-mpi" "$sources/$build/bench-pool" ;;
-    ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_ranks test_rank_faults test_hosts test_slurm ;;
+    ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_ranks test_rank_faults test_slurm ;;
     weight_space) tests/long/weight_space.sh $build ;;
     *)
         echo "tests/long/run.sh: no part '$1'" >&2

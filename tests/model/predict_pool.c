@@ -3,8 +3,6 @@
  */
 #include "model_fixture.h"
 #include "pool/pool.h"
-#include <corestack/files.h>
-#include <corestack/guard.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -207,73 +205,6 @@ static void conditions_follow_one_another(void **state) {
     remove_pool(folder);
 }
 
-/* The bytes of a file, for free(). */
-static char *bytes_of(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char *bytes = malloc(1 << 16);
-    assert_non_null(bytes);
-    *size = fread(bytes, 1, 1 << 16, file);
-    assert_int_equal(fclose(file), 0);
-    return bytes;
-}
-
-/* With any allocation failing too: nothing is left then, and the old file stays. */
-static void files_are_those_of_the_writers(void **state) {
-    (void)state;
-    const char *folder = "test_predict_pool_file";
-    char wanted[256];
-    char path[256];
-    pool_path(wanted, sizeof wanted, folder, "wanted.npy");
-    pool_path(path, sizeof path, folder, "out.npy");
-    write_pool(folder, CLASSES);
-    flaky_heap heap = {.left = -1};
-    cst_context *context = NULL;
-    assert_int_equal(cst_context_create_with(&context, flaky_realloc, &heap), CST_OK);
-    assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
-    cst_model *model = model_of(context);
-    cst_pool *pool = NULL;
-    float *out = NULL;
-    int64_t rows = 0;
-    size_t size[2];
-    assert_int_equal(cst_pool_open(context, &pool, folder, NULL), CST_OK);
-    assert_int_equal(cst_model_predict_pool(context, model, pool, "corrupted", &out, &rows),
-                     CST_OK);
-    assert_int_equal(cst_write_predictions_conditions(context, wanted, out, CONDITIONS, MODEL_ROWS,
-                                                      MODEL_CLASSES),
-                     CST_OK);
-    cst_free(context, out);
-    cst_pool_free(context, pool);
-    long base = heap.live;
-    for (long n = 0;; n++) {
-        rows = 7;
-        assert_int_equal(cst_pool_open(context, &pool, folder, NULL), CST_OK);
-        heap.left = n;
-        cst_status status =
-            cst_model_predict_file(context, model, pool, "corrupted", NULL, path, &rows, NULL);
-        heap.left = -1;
-        cst_pool_free(context, pool);
-        assert_int_equal(heap.live, base);
-        if (status == CST_OK)
-            break;
-        assert_int_equal(status, CST_ERROR_MEMORY);
-        assert_int_equal(rows, 0);
-        assert_int_not_equal(access(path, F_OK), 0);
-    }
-    assert_int_equal(rows, CONDITIONS * MODEL_ROWS);
-    char *bytes[2] = {bytes_of(wanted, &size[0]), bytes_of(path, &size[1])};
-    assert_int_equal(size[0], size[1]);
-    assert_memory_equal(bytes[0], bytes[1], size[0]);
-    free(bytes[0]);
-    free(bytes[1]);
-    cst_model_free(context, model);
-    cst_context_free(context);
-    assert_int_equal(heap.live, 0);
-    assert_int_equal(unlink(wanted), 0);
-    assert_int_equal(unlink(path), 0);
-    remove_pool(folder);
-}
-
 static void class_names_must_agree_in_order(void **state) {
     cst_context *context = *state;
     const char *folder = "test_predict_pool_classes";
@@ -328,7 +259,6 @@ int suite_predict_pool(void) {
         cmocka_unit_test(members_are_matched_by_name),
         cmocka_unit_test(the_number_of_classes_must_agree),
         cmocka_unit_test(conditions_follow_one_another),
-        cmocka_unit_test(files_are_those_of_the_writers),
         cmocka_unit_test(class_names_must_agree_in_order),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };

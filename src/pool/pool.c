@@ -129,8 +129,8 @@ static cst_status list_files(cst_context *context, cst_pool *pool) {
     return CST_OK;
 }
 
-cst_status cst_pool_make_splits(cst_context *context, const cst_manifest *manifest,
-                                cst_pool_split **out) {
+static cst_status make_splits(cst_context *context, const cst_manifest *manifest,
+                              cst_pool_split **out) {
     size_t members = (size_t)manifest->member_count;
     cst_pool_split *splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *splits);
     *out = splits;
@@ -170,7 +170,7 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         cst_pool_free(context, pool);
         return status;
     }
-    status = cst_pool_make_splits(context, manifest, &pool->splits);
+    status = make_splits(context, manifest, &pool->splits);
     CST_TRY(cst_pool_index_classes(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);

@@ -82,10 +82,6 @@ size_t cst_pool_resident(const cst_pool *pool);
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config);
 
-/* States of the splits of a description, of which nothing is loaded. */
-cst_status cst_pool_make_splits(cst_context *context, const cst_manifest *manifest,
-                                cst_pool_split **out);
-
 /* Makes the names that the manifest holds by now the pool's. */
 cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool);
 

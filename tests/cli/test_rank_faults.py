@@ -67,7 +67,6 @@ class Failures(RankCase):
 
     # ---- ranks that do not do the same ----
 
-    @slow
     def test_other_options(self):
         self.ends(self.command((1, self.fit()), (2, self.fit("--seed", "2"))), [f"rank 1 on {HOST}", "command line", "--seed 2"])
 

@@ -199,13 +199,6 @@ void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_
     split->present[member] = NULL;
 }
 
-bool cst_pool_has_unfolded(const cst_pool_split *split) {
-    for (int64_t i = 0; split->folds && i < split->rows; i++)
-        if (split->folds[i] < 0)
-            return true;
-    return false;
-}
-
 size_t cst_pool_resident(const cst_pool *pool) {
     size_t bytes = 0;
     for (int32_t s = 0; s < pool->manifest->split_count; s++) {

@@ -153,9 +153,6 @@ static inline bool cst_pool_unfolded(const cst_pool_split *split, int64_t row) {
     return split->folds && split->folds[row % split->rows] < 0;
 }
 
-/* Whether there is one. */
-bool cst_pool_has_unfolded(const cst_pool_split *split);
-
 /* ---- folds, targets and weights ---- */
 
 /* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order, negative

@@ -1,5 +1,7 @@
 """Running the tool, and small pools made on the spot."""
 
+import atexit
+import functools
 import json
 import os
 import resource
@@ -90,6 +92,44 @@ def sample(rows, classes, seed, skill=2.0, labels=None):
     scores = rng.normal(size=(rows, classes))
     scores[np.arange(rows), labels] += skill
     return labels, softmax(scores)
+
+
+@functools.cache
+def small(example, members=5, every=6):
+    """The manifest of a pool made of some members of an example and of one in `every` rows or images. It is made once."""
+    home = os.path.join(SOURCES, "examples", example)
+    folder = tempfile.mkdtemp(prefix="corestack-small-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with open(os.path.join(home, "pool.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    models = manifest["models"]
+    manifest["models"] = models = models[:: max(1, len(models) // members)][:members]
+    files = [name for split in manifest["splits"].values() for name in split.values()]
+    files += [name for model in models for name in model["predictions"].values()]
+    for name in files:
+        thin(os.path.join(home, name), os.path.join(folder, name), every)
+    path = os.path.join(folder, "pool.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    return path
+
+
+def thin(source, path, every):
+    """Copies some rows of a file, or the boxes of some images."""
+    if source.endswith(".npy"):
+        np.save(path, np.load(source)[::every])
+    elif source.endswith(".npz"):
+        np.savez(path, np.load(source)["arr_0"][::every])
+    else:
+        with open(source, encoding="utf-8") as file:
+            content = json.load(file)
+        if isinstance(content, list):
+            content = [box for box in content if box["image_id"] % every == 0]
+        else:
+            content["images"] = [image for image in content["images"] if image["id"] % every == 0]
+            content["annotations"] = [box for box in content["annotations"] if box["image_id"] % every == 0]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
 
 
 class PoolCase(unittest.TestCase):

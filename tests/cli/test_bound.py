@@ -219,7 +219,7 @@ class Bound(PoolCase):
 
     def test_digits_in_five_seconds(self):
         model = self.path("digits.cst")
-        self.works("fit", DIGITS, "-o", model, "--set", "evaluate.nested=false")
+        self.works("fit", DIGITS, "-o", model, "--method", "greedy", "--set", "evaluate.nested=false")
         start = time.monotonic()
         document = self.works("bound", model, DIGITS, "--split", "test", "--delta", "0.05", "--json").json()
         if "CST_SHORT_TESTS" not in os.environ:

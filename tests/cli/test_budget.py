@@ -127,7 +127,7 @@ class AgainstBruteForce(BudgetCase):
         self.assertLess(oracle.loss(kept, folds), 1.01 * best, (kept, limits))
 
     def test_classification(self):
-        for seed, twins in ((1, False), (2, True), (3, True)):
+        for seed, twins in ((1, False), (2, True)):
             rng = np.random.default_rng(seed)
             labels, scores = random_members(rng, 500, 3, 7)
             latency = np.exp(rng.normal(size=7))
@@ -152,7 +152,7 @@ class AgainstBruteForce(BudgetCase):
         self.check(LogLinear(members, labels), 6, folds, costs, limits)
 
     def test_regression(self):
-        for seed in range(4):
+        for seed in range(2):
             rng = np.random.default_rng(seed)
             truth, parts = rng.normal(size=(400, 4)), rng.normal(size=(3, 400))
             y = truth.sum(1)

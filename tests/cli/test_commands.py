@@ -472,7 +472,7 @@ class SameBytes(PoolCase):
 
 class Example(PoolCase):
     def test_demo_pool(self):
-        document = self.works("fit", DIGITS, "-o", self.model, "--preset", "compact", "--json").json()
+        document = self.works("fit", DIGITS, "-o", self.model, "--preset", "compact", "--json", "--set", "evaluate.nested=false").json()
         self.assertEqual(document["models_in"], 16)
         self.assertLess(document["models_kept"], 10)
         self.assertEqual(document["folds"]["source"], "pool")

@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-from support import DIGITS, TOOL, PoolCase, run, sample
+from support import DIGITS, TOOL, PoolCase, run, sample, small
 
 FAST = "best-single,average,ridge,greedy+temperature,minimum-variance,log-linear,default"
 SCORES = ("top1", "ece", "nll", "brier")
@@ -674,7 +674,7 @@ class Refused(CompareCase):
 class Digits(unittest.TestCase):
     def test_leaderboard_of_the_example(self):
         result = run(
-            "compare", DIGITS, "--split", "test", "--methods", "best-single,average,greedy,default,compact",
+            "compare", small("digits", 8, 2), "--split", "test", "--methods", "best-single,average,greedy,default,compact",
             "-r", "500", "--json",
         )  # fmt: skip
         self.assertEqual(result.code, 0, result.err)

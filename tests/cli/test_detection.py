@@ -7,9 +7,9 @@ import os
 import shutil
 import unittest
 
-from support import SOURCES, PoolCase, run
+from support import SOURCES, PoolCase, run, small
 
-POOL = os.path.join(SOURCES, "examples", "detection", "pool.json")
+POOL = small("detection", 4, 2)
 CASES = os.path.join(SOURCES, "tests", "reference", "coco")
 FIGURES = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
 

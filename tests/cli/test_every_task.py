@@ -7,15 +7,25 @@ import shutil
 import tempfile
 import unittest
 
-from support import SOURCES, run, slow
+from support import SOURCES, run, slow, small
 
 TASKS = {"classification": "digits", "regression": "regression", "segmentation": "segmentation", "detection": "detection"}
 SCORES = {"classification": ("top1", "ece", "nll", "brier"), "regression": ("rmse", "mae", "r2", "nll"),
           "segmentation": ("miou", "dice", "ece", "nll"), "detection": ("AP", "AP50", "AR100")}
 
 
+# Segmentation takes long with the default of 50,000 pixels.
+FEW = ("--set", "segment.pixels=300")
+
+
 def manifest(task):
     return os.path.join(SOURCES, "examples", TASKS[task], "pool.json")
+
+
+def little(task):
+    """A pool of some members and rows of the example, and settings of a quick run on it."""
+    members, every = {"classification": (5, 6), "regression": (5, 1)}.get(task, (4, 2))
+    return small(TASKS[task], members, every), FEW if task == "segmentation" else ()
 
 
 class EveryTask(unittest.TestCase):
@@ -25,14 +35,14 @@ class EveryTask(unittest.TestCase):
         return result.json()
 
     def part(self, task, names, change=lambda model: None):
-        """A copy of an example pool with some of its members."""
-        with open(manifest(task), encoding="utf-8") as file:
+        """A copy of the little pool with some of its members."""
+        path, _ = little(task)
+        with open(path, encoding="utf-8") as file:
             pool = json.load(file)
         pool["models"] = [model for model in pool["models"] if names is None or model["name"] in names]
         folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
         self.addCleanup(folder.cleanup)
-        home = os.path.join(SOURCES, "examples", TASKS[task])
-        shutil.copytree(home, folder.name, dirs_exist_ok=True)
+        shutil.copytree(os.path.dirname(path), folder.name, dirs_exist_ok=True)
         for model in pool["models"]:
             change(model)
         path = os.path.join(folder.name, "pool.json")
@@ -89,14 +99,16 @@ class EveryTask(unittest.TestCase):
         # Of detections, folds of images follow the clusters of all members; these methods do without folds.
         methods = {"detection": "average,wbf,greedy"}
         for task in TASKS:
-            words = ("--split", "test", "-m", methods.get(task, "default,average,best-single"))
-            if task == "segmentation":
-                words += ("--set", "segment.pixels=2000")
-            found = self.done("sweep", manifest(task), *words, "--over", "pool.size=2,3", "--draws", 2)
+            pool, few = little(task)
+            words = ("--split", "test", "-m", methods.get(task, "default,average,best-single"), *few)
+            found = self.done("sweep", pool, *words, "--over", "pool.size=2,3", "--draws", 2)
             self.assertEqual(len(found["rows"]), 12)
+            compared = {}
             for row in found["rows"]:
-                compared = self.done("compare", self.part(task, row["members"]), *words, "-r", 0)
-                one, = (other for other in compared["rows"] if other["method"] == row["method"])
+                names = tuple(row["members"])
+                if names not in compared:
+                    compared[names] = self.done("compare", self.part(task, names), *words, "-r", 0)
+                one, = (other for other in compared[names]["rows"] if other["method"] == row["method"])
                 for score in SCORES[task] + ("models", "kappa_gram", "kappa_cka"):
                     self.assertEqual(row[score], one[score], f"{task}: {row['method']} {row['members']} {score}")
             for summary in found["summary"]:
@@ -108,8 +120,7 @@ class EveryTask(unittest.TestCase):
     def test_presets_differ_in_how_many_members_they_keep(self):
         with tempfile.TemporaryDirectory() as folder:
             for task in TASKS:
-                pool = self.part(task, None)
-                few = ("--set", "segment.pixels=1000") if task == "segmentation" else ()
+                pool, few = little(task)
                 call = ("fit", pool, "-o", os.path.join(folder, "m.cstack"), "--set", "evaluate.nested=false", *few)
                 found = {p: self.done(*call, "--preset", p) for p in ("default", "compact", "best")}
                 kept = {preset: document["models_kept"] for preset, document in found.items()}
@@ -129,7 +140,8 @@ class EveryTask(unittest.TestCase):
 
     def test_comparisons_have_the_presets_that_are_named(self):
         for task in TASKS:
-            call = ("compare", manifest(task), "--split", "test", "-r", 0, "-s", "segment.pixels=1000", "-s", "checks=off")
+            pool, few = little(task)
+            call = ("compare", pool, "--split", "test", "-r", 0, "-s", "checks=off", *few)
             names = [row["method"] for row in self.done(*call, "-m", "compact,best,default")["rows"]]
             self.assertEqual(names, ["compact", "best", "default"])
             if task == "regression":  # the quickest
@@ -140,8 +152,8 @@ class EveryTask(unittest.TestCase):
 
     def test_a_method_that_fails_is_left_out(self):
         for task in TASKS:
-            pool = self.part(task, None, lambda model: model.pop("flops", None))
-            found = self.done("compare", pool, "--split", "test", "-r", 0, "--set", "keep.max_flops=1e9")
+            pool, few = self.part(task, None, lambda model: model.pop("flops", None)), little(task)[1]
+            found = self.done("compare", pool, "--split", "test", "-r", 0, "--set", "keep.max_flops=1e9", *few)
             names = [row["method"] for row in found["rows"]]
             self.assertIn("average", names)
             self.assertNotIn("default", names)
@@ -187,7 +199,8 @@ class EveryTask(unittest.TestCase):
 
     def test_documents_have_the_same_parts(self):
         for task in TASKS:
-            found = self.done("compare", manifest(task), "--split", "test", "-m", "average,default", "-r", 100)
+            pool, few = little(task)
+            found = self.done("compare", pool, "--split", "test", "-m", "average,default", "-r", 20, *few)
             for key in ("task", "split", "scored", "models_in", "seed", "resamples", "reference", "definitions", "members", "rows",
                         "tests", "adjustment", "seconds", "notices"):
                 self.assertIn(key, found, task)

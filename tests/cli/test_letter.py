@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, TOOL, PoolCase, run, slow
+from support import SOURCES, TOOL, PoolCase, run, slow, small
 
 EXAMPLES = os.path.join(SOURCES, "examples")
 FAST = ("--set", "evaluate.nested=false", "--set", "checks=off")
@@ -36,9 +36,13 @@ class Whole(unittest.TestCase):
         self.assertEqual(LETTER.compare(TOOL, pool, **how)[2], [], (pool, how))
 
     def test_paper(self):
-        self.equal(os.path.join(EXAMPLES, "digits"))
+        self.equal(os.path.dirname(small("digits", 8, 1)))
 
     def test_paper_on_all_members_without_gate(self):
+        self.equal(os.path.dirname(small("digits", 8, 2)), gate="none", settings=["cka.threshold=0.97"])
+
+    @slow
+    def test_all_members_of_the_whole_example(self):
         self.equal(os.path.join(EXAMPLES, "digits"), gate="none", settings=["cka.threshold=0.97"])
 
     @slow

@@ -1,14 +1,13 @@
 """`fit --method`: any method of a comparison as a model, whose predictions are those of the comparison."""
 
-import os
 import unittest
 
 import numpy as np
-from support import SOURCES, PoolCase, run
+from support import PoolCase, run, small
 
-EXAMPLES = os.path.join(SOURCES, "examples")
-POOLS = {task: os.path.join(EXAMPLES, folder, "pool.json") for task, folder in (
-    ("classification", "digits"), ("regression", "concrete"), ("segmentation", "segmentation"), ("detection", "detection"))}
+POOLS = {"classification": small("digits"), "regression": small("concrete", 6, 3), "segmentation": small("segmentation", 3, 2),
+         "detection": small("detection", 4, 2)}
+FEW = {"segmentation": ("--set", "segment.pixels=300")}
 SCORES = {"segmentation": ("miou", "ece", "nll"), "detection": ("AP", "AP50", "AR100"),
           "classification": ("top1", "ece", "nll", "brier"), "regression": ("rmse", "mae", "r2", "nll")}
 METHODS = {
@@ -21,11 +20,12 @@ METHODS = {
 
 class EveryTask(PoolCase):
     def fitted(self, task, method, *more):
-        return self.works("fit", POOLS[task], "--method", method, "-o", self.model, "--json", *more).json()
+        return self.works("fit", POOLS[task], "--method", method, "-o", self.model, "--json", *FEW.get(task, ()), *more).json()
 
     def test_scores_are_those_of_the_comparison(self):
         for task, methods in METHODS.items():
-            compared = self.works("compare", POOLS[task], "--split", "test", "-m", ",".join(methods), "-r", 0, "--json").json()
+            words = ("--split", "test", "-m", ",".join(methods), "-r", 0, *FEW.get(task, ()))
+            compared = self.works("compare", POOLS[task], *words, "--json").json()
             for row in compared["rows"]:
                 found = self.fitted(task, row["method"], "--set", "evaluate.nested=false")
                 scored = self.works("evaluate", self.model, POOLS[task], "--split", "test", "--json").json()
@@ -34,8 +34,9 @@ class EveryTask(PoolCase):
                     self.assertAlmostEqual(scored[key], row[key], delta=1e-6, msg=f"{task}, {row['method']}: {key}")
 
     def test_report_counts_samples_or_cases(self):
-        for task, count in (("segmentation", "16 cases"), ("regression", "772 samples"), ("detection", "40 samples")):
-            text = self.works("fit", POOLS[task], "--method", "average", "-o", self.model, "-s", "evaluate.nested=false").out
+        for task, count in (("segmentation", "8 cases"), ("regression", "258 samples"), ("detection", "17 samples")):
+            text = self.works("fit", POOLS[task], "--method", "average", "-o", self.model, "-s", "evaluate.nested=false",
+                              *FEW.get(task, ())).out
             self.assertIn(f"; {count}, ", text)
 
     def test_predictions_are_those_of_the_comparison(self):
@@ -59,7 +60,7 @@ class EveryTask(PoolCase):
 
     def test_text_names_the_method(self):
         text = self.works("fit", POOLS["classification"], "--method", "greedy+vector", "-o", self.model).out
-        for part in ("method greedy+vector", "linear weights", "nested", "of 16: "):
+        for part in ("method greedy+vector", "linear weights", "nested", "of 5: "):
             self.assertIn(part, text)
 
 

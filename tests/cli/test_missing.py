@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 
-from support import DIGITS, SOURCES, PoolCase
+from support import SOURCES, PoolCase, small
 
 CONCRETE = os.path.join(SOURCES, "examples", "concrete")
-DIGITS_FOLDER = os.path.dirname(DIGITS)
+DIGITS_PART = small("digits", 8, 2)
 
 
 def crc32c(data):
@@ -372,9 +372,9 @@ class Measured(PoolCase):
         return total / len(names)
 
     def test_classification(self):
-        labels = np.load(os.path.join(DIGITS_FOLDER, "test_labels.npy"))
+        labels = np.load(os.path.join(os.path.dirname(DIGITS_PART), "test_labels.npy"))
         for learners in ((), ("--set", "meta.learners=vector+log-linear")):
-            solved, scaled = self.losses(DIGITS_FOLDER, lambda p: -np.log(p[np.arange(len(p)), labels]).mean(), *learners)
+            solved, scaled = self.losses(os.path.dirname(DIGITS_PART), lambda p: -np.log(p[np.arange(len(p)), labels]).mean(), *learners)
             self.assertLess(solved, scaled - 0.003, learners)
 
     def test_linear_pool_is_the_refit(self):

@@ -110,7 +110,7 @@ class Monitor(PoolCase):
     def test_state_of_another_model(self):
         state, other = self.path("digits.monitor"), self.path("other.cstack")
         self.report(DIGITS, "--state", state)
-        self.works("fit", DIGITS, "-o", other, "--preset", "compact", *FAST)
+        self.works("fit", DIGITS, "-o", other, "--method", "average", *FAST)
         self.fails("monitor", other, DIGITS, "--state", state, says=["another model"])
 
     def test_splits_and_threads(self):

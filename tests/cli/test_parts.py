@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from support import SOURCES, TOOL, PoolCase, run, slow
+from support import SOURCES, TOOL, PoolCase, run, slow, small
 from test_ranks import MPI_TOOL, RankCase
 
 NOT_NESTED = ("--set", "evaluate.nested=false")
@@ -93,7 +93,7 @@ class SameBytes(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def check(self, task, forms, *more):
-        source = os.path.join(SOURCES, "examples", task)
+        source = os.path.dirname(small(task, 5, 3))
         pool = into_parts(source, self.folder, forms)
         files = {}
         for name, where in (("one", os.path.join(source, "pool.json")), ("parts", pool)):

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from support import DIGITS, SOURCES, PoolCase, run
+from support import DIGITS, SOURCES, PoolCase, run, small
 
 EXAMPLES = os.path.join(SOURCES, "examples")
 TIMES = ("single_p50_us", "single_p99_us", "batch_p50_us", "batch_p99_us", "meta_throughput")
@@ -262,9 +262,9 @@ class EveryTask(unittest.TestCase):
         for pool, unit, key, names in (("regression", "samples", "rmse", "best-single,ridge"), ("detection", "images", "AP", "best-single,wbf,greedy"),
                                        ("segmentation", "cases", "miou", "best-single,average")):  # fmt: skip
             with self.subTest(pool), tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(EXAMPLES, pool, "pool.json")
+                path = small(pool, 4, 2)
                 model = os.path.join(folder, "m.cstack")
-                settings = ["--set", "segment.pixels=2000"] if pool == "segmentation" else []
+                settings = ["--set", "segment.pixels=300"] if pool == "segmentation" else []
 
                 def done(*words):
                     result = run(*words, "--json")
@@ -287,7 +287,7 @@ class EveryTask(unittest.TestCase):
         """Presets become models of every task."""
         for pool in ("regression", "detection"):
             with self.subTest(pool), tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(EXAMPLES, pool, "pool.json")
+                path = small(pool, 4, 2)
                 model = os.path.join(folder, "m.cstack")
                 self.assertEqual(run("fit", path, "-o", model, "--preset", "prototype", "--set", "evaluate.nested=false").code, 0)
                 result = run("profile", model, path, "--methods", "prototype", "--repeats", "3", "--json")

@@ -8,7 +8,7 @@ import os
 import numpy as np
 from scipy.optimize import minimize
 
-from support import DIGITS, SOURCES, PoolCase
+from support import SOURCES, PoolCase, small
 
 EXAMPLE = os.path.join(SOURCES, "examples", "regression")
 
@@ -94,7 +94,7 @@ class Example(PoolCase):
                    self.path("weights.npy"), self.path("a.npy"), self.path("b.npy"), "-o", self.model)
 
     def test_refused(self):
-        self.works("fit", DIGITS, "-o", self.model, "--set", "evaluate.nested=false")
+        self.works("fit", small("digits"), "-o", self.model, "--method", "average")
         out = self.path("out.npy")
         self.fails("predict", self.model, EXAMPLE, "-o", out, says=["classification", "regression"])
         self.fails("evaluate", self.model, EXAMPLE, says=["classification", "regression"])

@@ -196,12 +196,11 @@ class Segmentation(PoolCase):
                 member["predictions"]["oof"] = "bob_first.npy"
         self.segmentation["models"] += [dict(m, name=m["name"] + "2") for m in self.segmentation["models"]]
         self.write_pool(self.segmentation)
-        small = ("--memory", "64MiB", "--set", "segment.pixels=5000", "--set", "redundancy.measure=none")
+        small = ("--memory", "64MiB", "--set", "segment.pixels=1000", "--set", "redundancy.measure=none")
         large = ("--memory", "2GiB", *small[2:])
         models = [self.model_bytes(f"{i}.cstack", *more, "--threads", threads)
-                  for i, (more, threads) in enumerate([(small, 1), (small, 2), (large, 2)])]
+                  for i, (more, threads) in enumerate([(small, 1), (large, 2)])]
         self.assertEqual(models[0], models[1])
-        self.assertEqual(models[0], models[2])
         files = []
         for i, (memory, threads) in enumerate((("64MiB", 1), ("2GiB", 2))):
             out = self.path(f"out{i}.npy")
@@ -356,7 +355,7 @@ class Segmentation(PoolCase):
     def test_compare_is_nested_over_cases(self):
         methods = ("average", "best-single", "log-linear", "default")
         done = run("compare", self.pool, "--methods", ",".join(methods), "--set", "folds.count=3", "--set",
-                   "segment.decision=argmax", "-r", 300, "--json")
+                   "segment.decision=argmax", "-r", 50, "--json")
         self.assertEqual(done.code, 0, done.err)
         document = done.json()
         rows = {row["method"]: row for row in document["rows"]}
@@ -376,7 +375,7 @@ class Segmentation(PoolCase):
         self.close(held["rows"][0], scores(average, self.masks["test"]), 1e-6)
         self.assertEqual(held["scored"], "held-out")
         for extra in ((), ("--csv",), ("--markdown",)):
-            text = run("compare", self.pool, "--methods", "average,default", "--set", "folds.count=3", *extra)
+            text = run("compare", self.pool, "--methods", "average,default", "--split", "test", "-r", 0, *extra)
             self.assertEqual(text.code, 0, text.err)
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 

@@ -6,9 +6,7 @@ import time
 import unittest
 
 import numpy as np
-from support import DIGITS, SOURCES, PoolCase
-
-EXAMPLES = os.path.join(SOURCES, "examples")
+from support import PoolCase, slow, small
 
 
 class Model(PoolCase):
@@ -31,7 +29,7 @@ class Model(PoolCase):
         self.assertEqual(found["calibration"], None)
 
     def test_several_learners(self):
-        report = self.works("fit", DIGITS, "-o", self.model, "--set", "meta.learners=vector+log-linear,average+temperature",
+        report = self.works("fit", small("digits"), "-o", self.model, "--set", "meta.learners=vector+log-linear,average+temperature",
                             "--set", "evaluate.nested=false", "--json").json()
         found = self.shown()
         self.assertEqual({m["name"]: m["weight"] for m in found["members"]}, report["weights"])
@@ -133,6 +131,7 @@ class Hash(PoolCase):
             expect_new()
             del self.manifest["splits"]["oof"][key]
 
+    @slow
     def test_memory_budget(self):
         rng = np.random.default_rng(1)
         for name in ("ada", "bob", "cyd"):  # 36 MB: beyond what 64 MiB keeps in memory
@@ -156,14 +155,14 @@ class Hash(PoolCase):
         self.fails("show", self.model, self.pool, "--split", "tset", says=["did you mean 'test'"])
 
     def test_every_task(self):
-        for folder, extra in (("regression", []), ("segmentation", ["--set", "segment.pixels=2000"]), ("detection", [])):
-            pool = os.path.join(EXAMPLES, folder, "pool.json")
+        for folder, extra in (("regression", []), ("segmentation", ["--set", "segment.pixels=300"]), ("detection", [])):
+            pool = small(folder, 4, 2)
             self.works("fit", pool, "-o", self.model, "--set", "evaluate.nested=false", *extra)
             for split, same in (("oof", True), ("test", False)):
                 found = self.works("show", self.model, pool, "--split", split, "--json").json()
                 self.assertEqual(found["pool"]["fitted_on"], same, f"{folder}, {split}")
             copy = self.path(folder)
-            shutil.copytree(os.path.join(EXAMPLES, folder), copy)
+            shutil.copytree(os.path.dirname(pool), copy)
             self.assertTrue(self.works("show", self.model, copy, "--json").json()["pool"]["fitted_on"])
         self.fails("show", self.model, self.pool, says=["tasks must match"])
 

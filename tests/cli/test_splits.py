@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, PoolCase, run, sample
+from support import SOURCES, PoolCase, run, sample, small
 
 EXAMPLES = os.path.join(SOURCES, "examples")
 METHODS = ("--methods", "best-single,average,ridge,greedy,default")
@@ -216,25 +216,26 @@ class Holdout(SplitsCase):
 
     def test_maps_and_images_are_units(self):
         for task, unit in (("segmentation", "cases"), ("detection", "images")):
-            pool = os.path.join(EXAMPLES, task, "pool.json")
+            pool = small(task, 3, 2)
             document = self.works(
-                "compare", pool, "--methods", "best-single,average", "--holdout", "0.4", "--splits", "2", "--json"
+                "compare", pool, "--methods", "best-single,average", "--holdout", "0.4", "--splits", "2", "--json",
+                "-s", "segment.pixels=500"
             ).json()
             held = [one["held_out"] for one in document["repetitions"]]
             self.assertNotEqual(held[0], held[1])
             for one in document["repetitions"]:
                 self.assertEqual(one[unit], len(one["held_out"]))
             self.check_means(document, ("miou", "nll") if unit == "cases" else ("AP", "AP50"))
-        with open(os.path.join(EXAMPLES, "detection", "pool.json"), encoding="utf-8") as file:
+        with open(pool, encoding="utf-8") as file:
             path = json.load(file)["splits"]["oof"]["annotations"]
-        with open(os.path.join(EXAMPLES, "detection", path), encoding="utf-8") as file:
+        with open(os.path.join(os.path.dirname(pool), path), encoding="utf-8") as file:
             truth = json.load(file)
         for one in document["repetitions"]:
             inside = [box for box in truth["annotations"] if box["image_id"] in one["held_out"]]
             self.assertEqual(one["annotations"], len(inside))
 
     def test_detections_equal_files_of_the_two_parts(self):
-        folder = os.path.join(EXAMPLES, "detection")
+        folder = os.path.dirname(small("detection", 4, 2))
         options = ("--methods", "average,wbf,default", "-r", "0", "--json")
         document = self.works("compare", folder + "/pool.json", "--holdout", "0.4", *options).json()
         with open(folder + "/pool.json", encoding="utf-8") as file:
@@ -289,7 +290,7 @@ class Holdout(SplitsCase):
         self.manifest["splits"]["oof"]["groups"] = "groups.npy"
         self.write_manifest()
         self.assertIn("1 group cannot", self.fails(*compare, "--holdout", "0.2", "--set", "checks=false"))
-        maps = os.path.join(EXAMPLES, "segmentation", "pool.json")
+        maps = small("segmentation", 3, 2)
         self.assertIn("has one case", self.fails("compare", maps, "--methods", "average,ridge", "-r", "0", "--holdout", "0.99"))
 
     def test_conditions_are_refused(self):
@@ -387,16 +388,17 @@ class Latex(SplitsCase):
         low, high = document["rows"][0]["nll_ci"]
         self.assertIn(rf"\pm{(high - low) / 2:.4f}", tables(text)[0][1][1][3])
         for arguments in (
-            ("ablate", self.pool, "-r", "0"),
+            ("ablate", self.pool, "--split", "test", "-r", "0"),
             ("sweep", self.pool, "--over", "cka.threshold=0.8,0.9", "--methods", "paper"),
             ("sweep", self.pool, "--over", "pool.size=2,3", "--draws", "2", "--methods", "ridge"),
-            ("compare", os.path.join(EXAMPLES, "concrete", "pool.json"), "--methods", "average,ridge", "-r", "0"),
+            ("compare", small("concrete"), "--methods", "average,ridge", "-r", "0"),
         ):
             self.check_structure(self.works(*arguments, "--latex").out)
 
     def test_an_ablation_has_the_columns_of_the_paper(self):
-        rows = self.works("ablate", self.pool, "-r", "0", "--json").json()["rows"]
-        (_, cells), = tables(self.works("ablate", self.pool, "-r", "0", "--latex").out)
+        call = ("ablate", self.pool, "--split", "test", "-r", "0")
+        rows = self.works(*call, "--json").json()["rows"]
+        (_, cells), = tables(self.works(*call, "--latex").out)
         for key, head in (("kappa_gram", "kappa Gram"), ("kappa_cka", "kappa CKA")):
             column = cells[0].index(rf"\textbf{{{head}}} $\downarrow$")
             self.assertEqual([line[column] for line in cells[1:]], [f"${row[key]:.1f}$" for row in rows])
@@ -407,7 +409,7 @@ class Latex(SplitsCase):
             ("seed=0,1,2", (), "_se", "Mean and standard error over the seeds."),
             ("pool.size=2,3", ("--draws", "3"), "_sd", "Mean and standard deviation over the random subsets."),
         ):
-            arguments = ("sweep", self.pool, "--over", over, *more, "--methods", "ridge,default")
+            arguments = ("sweep", self.pool, "--split", "test", "--over", over, *more, "--methods", "ridge,default")
             summary = self.works(*arguments, "--json").json()["summary"]
             text = self.works(*arguments, "--latex").out
             self.check_structure(text)

@@ -10,9 +10,8 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, run, slow
+from support import SOURCES, run, slow, small
 
-BOOKS = os.path.join(SOURCES, "..", "shared", "pools", "books")
 ROWS = 240
 
 
@@ -352,16 +351,10 @@ class Wide(Tables):
         self.assertEqual(len(set(ids)), len(ids))
 
     def test_an_example_of_regression(self):
-        self.check_pool(os.path.join(SOURCES, "examples", "concrete"), "regression")
+        self.check_pool(os.path.dirname(small("concrete")), "regression")
 
-    @slow
     def test_an_example_of_classes(self):
-        self.check_pool(os.path.join(SOURCES, "examples", "digits"), "classification")
-
-    @slow
-    @unittest.skipUnless(os.path.isdir(BOOKS), "the pool of books is not here")
-    def test_a_strangers_pool(self):
-        self.check_pool(BOOKS, "regression")
+        self.check_pool(os.path.dirname(small("digits")), "classification")
 
     def binary(self, rows=ROWS):
         y = self.draw.integers(2, size=rows)

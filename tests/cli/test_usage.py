@@ -1,6 +1,7 @@
 """Usage: help, version, unknown words, streams; pages that must follow the tool."""
 
 import fcntl
+import functools
 import glob
 import json
 import os
@@ -18,6 +19,7 @@ COMMANDS = """fit predict online evaluate compare adapt monitor ablate sweep ins
 PARTS = {"soup": ["uniform", "greedy", "learned"], "swag": ["fit", "sample"]}
 
 
+@functools.cache
 def options_in(*words):
     """Long options in one page of help."""
     return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", run(*words, "--help").out, re.MULTILINE))
@@ -110,8 +112,10 @@ class Usage(PoolCase):
 
     def test_help_fits_the_terminal(self):
         """By its size, and by COLUMNS before it; an example is never broken, so that it can be copied."""
-        for size, columns, width in ((60, None, 60), (200, None, 100), (200, "72", 72), (60, "junk", 60), (0, None, 100)):
-            for words in self.pages():
+        few = (["--help"], ["options"], ["fit", "--help"])
+        for size, columns, width, pages in ((60, None, 60, self.pages()), (200, None, 100, few), (200, "72", 72, few),
+                                            (60, "junk", 60, few), (0, None, 100, few)):
+            for words in pages:
                 lines = on_terminal(words, size, columns).split("Example:")[0].splitlines()
                 self.assertLessEqual(max(map(len, lines)), width, (words, size, columns))
                 same = words_of(self.works(*words).out.split("Example:")[0])
@@ -123,7 +127,7 @@ class Usage(PoolCase):
                   ("evaluate", self.model, self.pool), ("bound", self.model, self.pool),
                   ("folds", "--labels", labels, "-o", self.path("f.npy")))
         for value in ("+5", " 5", "5 ", "0x5", "5e0", "5.0", "", "-0", "--5"):
-            for command in seeded:
+            for command in seeded if value in ("+5", "5.0") else seeded[:1]:
                 self.fails(*command, f"--seed={value}", says=["seed", f"'{value}'", "whole number from 0 to 9007199254740992"])
         self.fails("evaluate", self.model, self.pool, "-r", "+3", says=["--resamples", "'+3'", "whole number from 0"])
         self.fails("inspect", self.pool, "--threads", "99999999999999999999", says=["--threads", "from 0 to 1024"])

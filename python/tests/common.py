@@ -1,9 +1,12 @@
 """What the tests share: the example pool as arrays, and the command-line tool."""
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import logging
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -24,13 +27,27 @@ TOOL = os.environ.get("CORESTACK_TOOL", str(ROOT / "build" / "corestack"))
 needs_tool = unittest.skipUnless(os.access(TOOL, os.X_OK), f"{TOOL} is not built")
 
 
-def digits():
+def digits(folder=DIGITS):
     """(manifest, {member: oof}, {member: test}, labels, test labels, folds)"""
+    manifest = json.loads((folder / "pool.json").read_text())
+    oof = {m["name"]: np.load(folder / m["predictions"]["oof"]) for m in manifest["models"]}
+    test = {m["name"]: np.load(folder / m["predictions"]["test"]) for m in manifest["models"]}
+    folds = np.load(folder / "oof_folds.npy")
+    return manifest, oof, test, np.load(folder / "oof_labels.npy"), np.load(folder / "test_labels.npy"), folds
+
+
+@functools.cache
+def small_digits(members=5, every=6):
+    """The folder of a pool of some members of digits and of one in `every` rows. It is made once."""
+    folder = Path(tempfile.mkdtemp(prefix="corestack-small-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     manifest = json.loads((DIGITS / "pool.json").read_text())
-    oof = {m["name"]: np.load(DIGITS / m["predictions"]["oof"]) for m in manifest["models"]}
-    test = {m["name"]: np.load(DIGITS / m["predictions"]["test"]) for m in manifest["models"]}
-    folds = np.load(DIGITS / "oof_folds.npy")
-    return manifest, oof, test, np.load(DIGITS / "oof_labels.npy"), np.load(DIGITS / "test_labels.npy"), folds
+    manifest["models"] = manifest["models"][:: len(manifest["models"]) // members][:members]
+    (folder / "pool.json").write_text(json.dumps(manifest))
+    for files in (*manifest["splits"].values(), *(model["predictions"] for model in manifest["models"])):
+        for name in files.values():
+            np.save(folder / name, np.load(DIGITS / name)[::every])
+    return folder
 
 
 def run_tool(*arguments):

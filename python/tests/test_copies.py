@@ -36,6 +36,26 @@ class Copies(unittest.TestCase):
         self.assertEqual(found["input"], 14 * 2000 * 1000 * 2)
         self.assertLess(found["growth"], 0.2 * found["input"])
 
+    def test_large_arrays_are_read_where_they_lie(self):
+        # As float32 these are 75 MiB. What a fit keeps of its own must be less than any copy of them.
+        program = """
+import resource, sys, numpy as np, corestack
+rows, classes, members = 20000, 164, 6
+random = np.random.default_rng(0)
+y = random.integers(0, classes, rows)
+cube = np.full((members, rows, classes), 1e-3, np.float32)
+for k in range(members):
+    shown = np.where(random.random(rows) < 0.6 + 0.05 * k, y, random.integers(0, classes, rows))
+    cube[k, np.arange(rows), shown] = 1
+    cube[k] /= cube[k].sum(axis=1, keepdims=True)
+corestack.fit(cube[:, :512], y[:512], evaluate_nested=False)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+corestack.inspect(cube, y, memory="64MiB", threads=1)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+        out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+        self.assertLess(float(out), 60)
+
 
 if __name__ == "__main__":
     unittest.main()

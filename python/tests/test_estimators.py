@@ -1,7 +1,6 @@
-"""CoreStackClassifier: scikit-learn's own checks, and what they do not cover."""
+"""CoreStackClassifier, besides scikit-learn's own checks (test_sklearn_checks)."""
 from __future__ import annotations
 
-import functools
 import pickle
 import unittest
 import warnings
@@ -24,9 +23,8 @@ try:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
-    from sklearn.utils.estimator_checks import check_estimator
 
-    from corestack.sklearn import FEATURE_CHECKS, CoreStackClassifier, CoreStackRegressor
+    from corestack.sklearn import CoreStackClassifier, CoreStackRegressor
 except ImportError:
     raise unittest.SkipTest("scikit-learn is not installed")
 
@@ -34,29 +32,6 @@ try:
     import pandas as pd
 except ImportError:
     pd = None
-
-
-class Checks(unittest.TestCase):
-    def test_on_features(self):
-        estimator = CoreStackClassifier([("lr", LogisticRegression()), ("nb", GaussianNB())], cv=3, n_jobs=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", category=sklearn.exceptions.SkipTestWarning)
-            check_estimator(estimator)
-
-    def test_on_predictions(self):
-        ran = 0
-        for estimator, check in check_estimator(CoreStackClassifier(), generate_only=True):
-            function = check.func if isinstance(check, functools.partial) else check
-            if function.__name__ not in FEATURE_CHECKS:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    try:
-                        check(estimator)
-                        ran += 1
-                    except unittest.SkipTest:  # it needs what scikit-learn does not find here
-                        pass
-        self.assertGreater(ran, 15)
 
 
 class Divisions(unittest.TestCase):

@@ -15,12 +15,12 @@ class Segmentation(Folder):
 
     @classmethod
     def setUpClass(cls):
-        cls.stack = corestack.fit(cls.pool, segment_pixels=2000, **QUICK)
+        cls.stack = corestack.fit(cls.pool, segment_pixels=500, **QUICK)
 
     @needs_tool
     def test_as_the_command_line(self):
         model = self.path / "tool.cstack"
-        document = printed("fit", self.pool, "-o", model, "--set", "segment.pixels=2000", *FAST)
+        document = printed("fit", self.pool, "-o", model, "--set", "segment.pixels=500", *FAST)
         stack = self.stack
         self.assertEqual(stack.to_bytes(), model.read_bytes())
         document["model"] = None
@@ -53,9 +53,10 @@ class Segmentation(Folder):
 
     @needs_tool
     def test_inspect_and_compare(self):
-        self.assertEqual(without_times(dict(corestack.inspect(self.pool))), printed("inspect", self.pool))
-        report = corestack.compare(self.pool, methods=["average", "best-single"], resamples=20)
-        document = printed("compare", self.pool, "--methods", "average,best-single", "--resamples", 20)
+        few = ("--set", "segment.pixels=500")
+        self.assertEqual(without_times(dict(corestack.inspect(self.pool, segment_pixels=500))), printed("inspect", self.pool, *few))
+        report = corestack.compare(self.pool, methods=["average", "best-single"], resamples=20, segment_pixels=500)
+        document = printed("compare", self.pool, "--methods", "average,best-single", "--resamples", 20, *few)
         self.assertEqual(without_times(dict(report)), document)
 
     def test_scores_of_maps(self):

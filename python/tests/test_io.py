@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from common import ROOT, digits, needs_tool, run_tool, toy
+from common import ROOT, digits, needs_tool, run_tool, small_digits, toy
 
 import corestack
 from corestack import _library, io
@@ -182,7 +182,7 @@ class Pools(Case):
 
     @needs_tool
     def test_the_tool_gives_the_same(self):
-        _, oof, _, y, _, _ = digits()
+        _, oof, _, y, _, _ = digits(small_digits())
         io.write_safetensors(self.path, {**oof, "y": y})
         model = self.folder / "m.cstack"
         files = [f"{self.path}#{name}" for name in oof]

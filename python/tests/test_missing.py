@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 
 import corestack
-from common import QUICK, digits, toy
+from common import QUICK, digits, small_digits, toy
 
 
 class Missing(unittest.TestCase):
@@ -88,7 +88,7 @@ class Missing(unittest.TestCase):
         self.assertLess(abs(np.mean((low < y) & (y < high)) - 0.8), 0.12)
 
     def test_resolved_weights_beat_scaled_ones(self):
-        _, oof, test, y, truth, folds = digits()
+        _, oof, test, y, truth, folds = digits(small_digits(8, 2))
         stack = corestack.fit(oof, y, folds=folds, **QUICK)
         total = np.zeros(2)
         for name in stack.kept:

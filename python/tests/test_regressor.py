@@ -1,9 +1,8 @@
-"""CoreStackRegressor: scikit-learn's own checks, and what they do not cover."""
+"""CoreStackRegressor, besides scikit-learn's own checks (test_sklearn_checks)."""
 from __future__ import annotations
 
 import pickle
 import unittest
-import warnings
 
 import numpy as np
 import common  # noqa: F401
@@ -20,7 +19,6 @@ try:
     from sklearn.neighbors import KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
-    from sklearn.utils.estimator_checks import check_estimator
 
     from corestack.sklearn import CoreStackRegressor
 except ImportError:
@@ -32,21 +30,7 @@ except ImportError:
     pd = None
 
 
-class Checks(unittest.TestCase):
-    def every_check(self, estimator, skipped=0):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("always", category=sklearn.exceptions.SkipTestWarning)
-            check_estimator(estimator)
-        self.assertEqual(len(told), skipped, [str(w.message) for w in told])
-
-    def test_on_features(self):
-        base = [("lr", LinearRegression()), ("ridge", Ridge()), ("knn", KNeighborsRegressor(3))]
-        self.every_check(CoreStackRegressor(base, cv=3, n_jobs=1))
-
-    def test_on_predictions(self):
-        self.every_check(CoreStackRegressor(n_jobs=1), skipped=2)  # that of weights shuffles the rows, on which the folds depend
-
+class Weights(unittest.TestCase):
     def test_rows_of_weight_0_change_nothing(self):
         random = np.random.default_rng(3)
         y = random.normal(size=60)

@@ -266,8 +266,8 @@ class Classification(Folder):
             np.save(self.path / f"{name}.npy", p)
         files = [self.path / f"{name}.npy" for name in preds]
         listed = ["--labels", self.path / "y.npy", *files]
-        document = printed("ablate", *listed, "--resamples", 20, "--seed", 1)
-        self.assertEqual(without_times(dict(corestack.ablate(preds, y, resamples=20, seed=1))), document)
+        document = printed("ablate", *listed, "--resamples", 20, "--seed", 1, "--set", "folds.count=2")
+        self.assertEqual(without_times(dict(corestack.ablate(preds, y, resamples=20, seed=1, folds_count=2))), document)
         document = printed("sweep", *listed, "--over", "cka.threshold=0.7,0.9", "--methods", "prototype,paper")
         report = corestack.sweep(preds, y, over="cka.threshold", values=[0.7, 0.9], methods=["prototype", "paper"])
         self.assertEqual(without_times(dict(report)), document)

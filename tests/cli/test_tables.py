@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from support import SOURCES, run, slow, small
+from support import run, small
 
 ROWS = 240
 

@@ -16,6 +16,8 @@ import numpy as np
 TOOL = os.environ["CORESTACK_TOOL"]
 SOURCES = os.environ["CORESTACK_SOURCES"]
 DIGITS = os.path.join(SOURCES, "examples", "digits", "pool.json")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background job; what is started would ignore it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 TIMEOUT = 300  # seconds; under sanitizers a fit of the example takes a while
 
 
@@ -38,10 +40,8 @@ class Result:
 def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None, data=None):
     """Runs the tool. file_limit: largest file it may write, in bytes. data: what standard input, a pipe, has (else it is empty)."""
 
-    def prepare():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
-        if file_limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
     if file_limit is not None and "GCOV_ERROR_FILE" in os.environ:
         # Counts of coverage, cut off by the limit, would spoil those of other runs.
@@ -52,7 +52,7 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None,
         stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=TIMEOUT,
-        preexec_fn=prepare,
+        preexec_fn=limit if file_limit is not None else None,  # starting a process with one takes much longer
         env={**os.environ, **(env or {})},
         cwd=cwd,
         check=False,

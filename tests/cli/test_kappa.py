@@ -93,7 +93,7 @@ class Kappa(PoolCase):
         rows = self.works("sweep", self.pool, "--over", "pool.size=2,3", "--draws", "2", "-m", "average", "--json").json()["rows"]
         for row in rows:
             self.check(row["kappa_gram"], row["kappa_cka"], row["members"])
-        for row in self.works("ablate", self.pool, "-r", "0", "--set", "cka.threshold=1", "--json").json()["rows"]:
+        for row in self.works("ablate", self.pool, "-r", "0", "--set", "cka.threshold=1", "--set", "folds.count=2", "--json").json()["rows"]:
             if row["models"] == 3:
                 self.check(row["kappa_gram"], row["kappa_cka"], self.names)
 

@@ -181,7 +181,7 @@ class Profile(PoolCase):
         self.assertNotIn("top1", self.profiled("--methods", "average")["rows"][0])
 
     def test_without_rows_to_fit_on(self):
-        self.fit()
+        self.fit("--method", "average")
         files = [self.path(f"{name}.test.npy") for name in ("ada", "bob", "cyd")]
         del self.manifest["splits"]["oof"]
         for model in self.manifest["models"]:
@@ -194,7 +194,7 @@ class Profile(PoolCase):
         renamed = [self.path(f"{name}.npy") for name in ("ada", "bob", "cyd")]
         for old, new in zip(files, renamed):
             shutil.copy(old, new)
-        found = self.works("profile", self.model, *renamed, "--labels", self.path("test_labels.npy"), "--repeats", "5", "--json").json()
+        found = self.works("profile", self.model, *renamed, "--labels", self.path("test_labels.npy"), "--repeats", "5", "-m", "best-single,average", "--json").json()
         self.assertEqual((found["split"], found["rows"][2]["method"]), ("oof", "average"))
 
     def test_rows_of_the_fit(self):

@@ -6,6 +6,7 @@
  */
 #include "la/la.h"
 #include "learners/loglinear_pass.h"
+#include "short_tests.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -185,7 +186,9 @@ static void passes_are_those_written_out(void **state) {
     (void)state;
     cst_la_enter();
     assert_int_equal(cst_context_create(&context), CST_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    size_t last =
+        sizeof cases / sizeof *cases - (short_tests() ? 1 : 0); /* 1200 classes take long */
+    for (size_t i = 0; i < last; i++) {
         made m;
         cst_logtable table;
         make(&m, cases[i].members, cases[i].classes, cases[i].lead, cases[i].weighted);

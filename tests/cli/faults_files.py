@@ -76,7 +76,7 @@ class Outputs(PoolCase):
 
     def test_descriptors(self):
         """A path that means an open file is written to, at its place, and never replaced."""
-        self.fit("--preset", "prototype")
+        self.fit("--preset", "prototype", nested=True)
         model = self.read(self.model)
         log = self.path("log")
         os.symlink("/proc/self/fd/3", self.path("link"))
@@ -193,7 +193,7 @@ class Inputs(PoolCase):
     def test_little_address_space(self):
         """A limited address space: the usual result, or one line; OpenBLAS by itself would ask for room for ever. What comes
         does not depend on when threads of OpenBLAS start."""
-        self.fit("--threads", "2")
+        self.fit("--threads", "2", nested=True)
         wanted = self.read(self.model)
         codes, usual = [], {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
         for mebibytes in (150, 200, 260, 300, 400, 400, 400, 1000):
@@ -213,7 +213,7 @@ class Inputs(PoolCase):
 
     def test_few_descriptors(self):
         """An error that says so, or the usual result."""
-        self.fit("--preset", "prototype")
+        self.fit("--preset", "prototype", nested=True)
         wanted = self.read(self.model)
         good = 0
         for most in range(3, 16):

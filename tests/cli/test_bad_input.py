@@ -276,7 +276,7 @@ class Ids(PoolCase):
                 file.write(",".join([str(key), *(repr(float(v)) for v in row)]) + "\n")
 
     def fitted(self):
-        document = self.fit("--json").json()
+        document = self.fit("--json", nested=True).json()
         return document["oof"], document["kept"], self.read(self.model)
 
     def test_another_order(self):

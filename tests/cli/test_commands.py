@@ -20,7 +20,7 @@ def nll(probabilities, labels):
 
 class Fit(PoolCase):
     def test_report(self):
-        document = self.fit("--json", "--seed", "3").json()
+        document = self.fit("--json", "--seed", "3", nested=True).json()
         for key in FIT_KEYS:
             self.assertIn(key, document)
         self.assertEqual(document["command"], "fit")
@@ -77,7 +77,7 @@ class Fit(PoolCase):
         self.assertFalse(document["oof"]["nested"])
 
     def test_other_forms_of_a_pool(self):
-        from_manifest = self.fit("--json").json()
+        from_manifest = self.fit("--json", nested=True).json()
         files = [self.path(f"{name}.oof.npy") for name in ("ada", "bob", "cyd")]
         listed = self.works(
             "fit", "--labels", self.path("oof_labels.npy"), *files, "-o", self.model, "--json"
@@ -108,7 +108,7 @@ class Fit(PoolCase):
             self.model, "--json",
         ).json()
         self.assertAlmostEqual(
-            document["oof"]["nll"], self.fit("--json").json()["oof"]["nll"], places=4
+            document["oof"]["nll"], self.fit("--json", nested=True).json()["oof"]["nll"], places=4
         )
 
     def test_verbose_and_quiet_do_not_change_results(self):

@@ -175,11 +175,11 @@ class Missing(PoolCase):
         self.assertAlmostEqual(scored["nll"], self.works("evaluate", self.model, self.pool, "--json").json()["nll"], places=9)
 
     def test_fit_uses_what_is_there(self):
-        whole = self.fit("--json").json()
+        whole = self.fit("--json", nested=True).json()
         self.drop("ada", "oof", slice(0, 30))
         self.drop("bob", "oof", slice(20, 60))
         self.fit_fails("ada.oof.npy: row 0, column 0 is NaN", "--missing allow")
-        part = self.fit("--json", "--missing", "allow").json()
+        part = self.fit("--json", "--missing", "allow", nested=True).json()
         self.assertEqual(part["samples"], self.rows)
         self.assertTrue(any("2 of 3 members lack predictions ('bob' lacks 40 of 120 rows" in n for n in part["notices"]))
         self.assertLess(part["oof"]["nll"], 1.3 * whole["oof"]["nll"])

@@ -52,7 +52,7 @@ class Weights(PoolCase):
 
     def test_the_option_does_what_the_manifest_does(self):
         self.give("oof", self.weights)
-        self.fit("--quiet")
+        self.fit("--quiet", nested=True)
         first = self.read(self.model)
         self.works(
             "fit", *self.files(), "--labels", self.path("oof_labels.npy"), "--weights", self.path("oof_w.npy"),
@@ -82,7 +82,7 @@ class Weights(PoolCase):
         less = self.without_zeros("oof", self.weights, True)
         small = self.path("small.cstack")
         for preset in ("default", "prototype"):
-            one = self.fit("--preset", preset, "--json").json()
+            one = self.fit("--preset", preset, "--json", nested=True).json()
             two = self.works("fit", less, "--preset", preset, "-o", small, "--json").json()
             self.assertEqual(self.read(self.model), self.read(small))
             self.assertEqual(plain(one), plain(two))

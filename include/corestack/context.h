@@ -1,7 +1,6 @@
 /*
  * The context: allocator, logger, progress callback, thread count and last error. The library keeps
- * no other state. One context serves one thread at a time, and a call while another thread is
- * inside gives CST_ERROR_BUSY; any number of contexts may live side by side.
+ * no other state. One thread at a time may use a context; any number of contexts may exist.
  */
 #ifndef CORESTACK_CONTEXT_H
 #define CORESTACK_CONTEXT_H

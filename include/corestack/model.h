@@ -120,7 +120,7 @@ CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **ou
 
 /* Predicts like cst_model_predict, with the same bytes as result, for one or more samples on the
  * calling thread. Nothing is allocated, no lock is taken, and only the predictor and `out` are
- * written. One thread at a time: CST_ERROR_BUSY while another thread is inside. */
+ * written. One thread at a time may use a predictor. */
 CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                          int64_t rows, float *out);
 

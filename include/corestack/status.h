@@ -24,9 +24,7 @@ extern "C" {
     X(CST_ERROR_NUMERIC, 8, "a computation did not give a usable number")                          \
     X(CST_ERROR_CANCELLED, 9, "the progress callback asked to stop")                               \
     X(CST_ERROR_UNSUPPORTED, 10, "the request is understood but not supported")                    \
-    X(CST_ERROR_INTERNAL, 11, "an internal check failed")                                          \
-    X(CST_ERROR_BUSY, 12,                                                                          \
-      "another thread is inside a call with this context; give each thread its own context")
+    X(CST_ERROR_INTERNAL, 11, "an internal check failed")
 
 #define CST_STATUS_ENUM(name, value, text) name = (value),
 typedef enum cst_status {

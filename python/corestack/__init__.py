@@ -18,7 +18,6 @@ from ._adapter import Adapter, AdapterState
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
-    BusyError,
     CancelledError,
     Error,
     FileError,
@@ -69,7 +68,6 @@ __all__ = [
     "AdapterState",
     "ArgumentError",
     "ArrayTypeError",
-    "BusyError",
     "CancelledError",
     "CoreStackClassifier",
     "CoreStackRegressor",

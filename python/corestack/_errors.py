@@ -14,7 +14,6 @@ __all__ = [
     "CancelledError",
     "UnsupportedError",
     "InternalError",
-    "BusyError",
     "ArrayTypeError",
 ]
 
@@ -67,10 +66,6 @@ class InternalError(Error, RuntimeError):
     """An internal check failed."""
 
 
-class BusyError(Error, RuntimeError):
-    """Another thread is inside a call with the same context."""
-
-
 class ArrayTypeError(Error, TypeError):
     """An argument has a type that cannot hold predictions, labels or folds."""
 
@@ -87,5 +82,4 @@ BY_STATUS = {
     9: CancelledError,
     10: UnsupportedError,
     11: InternalError,
-    12: BusyError,
 }

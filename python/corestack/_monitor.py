@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
@@ -17,7 +18,8 @@ from ._types import Column, Memory, Names, Path, Predictions
 
 
 class Monitor:
-    """Test whether batches of rows without labels look like the rows of a fit, like `corestack monitor`.
+    """Test whether batches of rows without labels look like the rows of a fit, like `corestack monitor`. Calls from several threads
+    wait for each other.
 
     model: a stack of a classification or the path of its file. state: a file from which the test continues, if it is there,
     and where :meth:`save` writes it. alpha: probability of a false alarm over all batches (0.01); None: 0.01, or that of the
@@ -35,6 +37,7 @@ class Monitor:
         memory: Memory = None,
     ) -> None:
         self._session: Optional[Session] = None
+        self._lock = threading.RLock()  # a context serves one thread at a time
         self._stack = model if isinstance(model, Stack) else Stack.load(model)
         self._state = None if state is None else _values.path(state, "state")
         options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
@@ -94,23 +97,24 @@ class Monitor:
             self._stack._refuse_names(y)
             names = self._stack._named(preds, names)
             classes = self._stack.classes if classes is None else classes
-        kept = len(session._to_free)
-        try:
-            rows = [predicted_split(preds, one) for one in splits]
-            pool = open_pool(
-                session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes
-            )
-            alarm = ctypes.c_int()
-            for one in rows:
-                shown = _values.text_or_none(name, "name")
-                call = c.lib.cst_monitor_batch
-                session.check(call(session.context, self._monitor, pool, one.encode(), shown, ctypes.byref(alarm)))
-            return bool(alarm.value)
-        finally:
-            while len(session._to_free) > kept:
-                free, pointer = session._to_free.pop()
-                free(session.context, pointer)
-            session.arrays = None
+        with self._lock:
+            kept = len(session._to_free)
+            try:
+                rows = [predicted_split(preds, one) for one in splits]
+                pool = open_pool(
+                    session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes
+                )
+                alarm = ctypes.c_int()
+                for one in rows:
+                    shown = _values.text_or_none(name, "name")
+                    call = c.lib.cst_monitor_batch
+                    session.check(call(session.context, self._monitor, pool, one.encode(), shown, ctypes.byref(alarm)))
+                return bool(alarm.value)
+            finally:
+                while len(session._to_free) > kept:
+                    free, pointer = session._to_free.pop()
+                    free(session.context, pointer)
+                session.arrays = None
 
     @property
     def alarm(self) -> bool:
@@ -132,7 +136,8 @@ class Monitor:
         """Report of the batches added to this object (docs/json.md, "monitor")."""
         session = self._session
         assert session is not None
-        return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
+        with self._lock:
+            return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
 
     def save(self, path: Optional[Path] = None) -> None:
         """Write the state of the test, completely or not at all; path: None for that of `state`."""
@@ -141,7 +146,8 @@ class Monitor:
             raise ArgumentError("path: name a file, or make the monitor with a state")
         session = self._session
         assert session is not None
-        session.check(c.lib.cst_monitor_save(session.context, self._monitor, where))
+        with self._lock:
+            session.check(c.lib.cst_monitor_save(session.context, self._monitor, where))
 
 
 def monitor(

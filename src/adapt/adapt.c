@@ -20,7 +20,7 @@ enum { OWN_SETTINGS = 3 };
 static const double NEGLIGIBLE = 0.02;
 
 int64_t cst_model_adapted_rows(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && model->adapted ? model->adapted->rows : 0;
+    return model && model->adapted ? model->adapted->rows : 0;
 }
 
 /* ---- what rows may be learnt from ---- */
@@ -324,8 +324,6 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     const cst_adapt_options *o = options ? options : &defaults;
     if (!model || !pool || (o->labels && !o->rows) || (o->rows && o->row_count < 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,

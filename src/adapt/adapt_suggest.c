@@ -146,8 +146,6 @@ static cst_status suggest(cst_context *context, const cst_model *model, cst_pool
 cst_status cst_adapt_suggest(cst_context *context, const cst_model *model, cst_pool *pool,
                              const char *split, int64_t count, int64_t *rows) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || count < 1 || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt_suggest: model, pool, count >= 1 and rows are required");

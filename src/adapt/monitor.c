@@ -14,9 +14,8 @@ enum { NOTICES_MAX = 256 };
 static const double ALPHA = 0.01;
 
 void cst_monitor_free(cst_context *context, cst_monitor *monitor) {
-    if (!CST_ALIVE(monitor, MONITOR))
+    if (!monitor)
         return;
-    cst_mark_freed(&monitor->mark);
     for (int32_t i = 0; i < monitor->count; i++)
         cst_monitor_result_free(context, &monitor->results[i]);
     cst_free(context, monitor->results);
@@ -73,10 +72,8 @@ cst_status cst_monitor_make(cst_context *context, const cst_model *model,
     cst_monitor *monitor = cst_alloc(context, 1, sizeof *monitor);
     if (!monitor)
         return CST_ERROR_MEMORY;
-    *monitor = (cst_monitor){.mark = CST_MARK_MONITOR,
-                             .model = model,
-                             .alpha = alpha,
-                             .in_order = options && options->in_order};
+    *monitor =
+        (cst_monitor){.model = model, .alpha = alpha, .in_order = options && options->in_order};
     size_t classes = (size_t)model->classes;
     monitor->table_of = cst_alloc(context, classes, sizeof *monitor->table_of);
     monitor->group_of = cst_alloc(context, classes, sizeof *monitor->group_of);
@@ -97,7 +94,6 @@ cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_create: monitor and model are required");
@@ -323,8 +319,6 @@ cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor, cst_poo
     if (alarm)
         *alarm = 0;
     CST_ENTER(context);
-    CST_CHECK(context, monitor, MONITOR, "monitor");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!monitor || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_batch: monitor, pool and split are required");
@@ -336,13 +330,13 @@ cst_status cst_monitor_batch(cst_context *context, cst_monitor *monitor, cst_poo
 }
 
 int cst_monitor_alarm(const cst_monitor *monitor) {
-    return CST_ALIVE(monitor, MONITOR) && monitor->alarm ? 1 : 0;
+    return monitor && monitor->alarm ? 1 : 0;
 }
 
 double cst_monitor_evidence(const cst_monitor *monitor) {
-    return CST_ALIVE(monitor, MONITOR) ? cst_evidence_value(&monitor->evidence) : NAN;
+    return monitor ? cst_evidence_value(&monitor->evidence) : NAN;
 }
 
 int64_t cst_monitor_rows(const cst_monitor *monitor) {
-    return CST_ALIVE(monitor, MONITOR) ? monitor->evidence.rows : 0;
+    return monitor ? monitor->evidence.rows : 0;
 }

@@ -52,7 +52,6 @@ typedef struct cst_monitor_result {
 } cst_monitor_result;
 
 struct cst_monitor {
-    cst_mark mark;
     const cst_model *model;
     uint64_t model_hash;
     double alpha;

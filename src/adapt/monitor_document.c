@@ -104,7 +104,6 @@ cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, monitor, MONITOR, "monitor");
     if (!monitor || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_report: monitor and report are required");

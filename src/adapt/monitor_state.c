@@ -40,7 +40,6 @@ static void put_state(cst_buffer *w, const cst_monitor *m) {
 
 cst_status cst_monitor_save(cst_context *context, const cst_monitor *monitor, const char *path) {
     CST_ENTER(context);
-    CST_CHECK(context, monitor, MONITOR, "monitor");
     if (!monitor || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_save: monitor and path are required");
@@ -110,7 +109,6 @@ cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_m
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_load: monitor, model and path are required");

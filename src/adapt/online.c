@@ -155,7 +155,6 @@ cst_status cst_online_make(cst_context *context, const cst_model *model, const c
     cst_adapter *a = cst_alloc(context, 1, sizeof *a);
     if (!a)
         return CST_ERROR_MEMORY;
-    a->mark = CST_MARK_ADAPTER;
     a->model = model;
     a->members = members;
     a->classes = model->classes;
@@ -179,7 +178,6 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     int64_t pending = options ? options->pending : 0;
     double alpha = options && options->alpha != 0 ? options->alpha : ALPHA;
     if (!out || !model || members < 0 || (members > 0 && !names))
@@ -211,9 +209,8 @@ cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst
 }
 
 void cst_adapter_free(cst_context *context, cst_adapter *a) {
-    if (!CST_ALIVE(a, ADAPTER))
+    if (!a)
         return;
-    cst_mark_freed(&a->mark);
     cst_predictor_free(context, a->predictor);
     for (int32_t k = 0; a->names && k < a->members; k++)
         cst_free(context, a->names[k]);
@@ -341,7 +338,6 @@ cst_status cst_adapter_observe(cst_context *context, cst_adapter *adapter,
     if (ticket)
         *ticket = -1;
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter || !predictions || rows < 1 || !out || !ticket)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_observe: adapter, predictions, rows >= 1, an output and the "
@@ -496,7 +492,6 @@ static cst_status check_ticket(cst_context *context, const cst_adapter *adapter,
 cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t ticket,
                              int32_t label) {
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_label: context and adapter are required");
@@ -515,7 +510,6 @@ cst_status cst_adapter_label(cst_context *context, cst_adapter *adapter, int64_t
 cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t ticket, uint8_t *set,
                            int32_t *size) {
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter || !set)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_set: adapter and the set are required");
@@ -543,7 +537,6 @@ int32_t cst_online_best(const cst_adapter *a) {
 cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapter,
                                  cst_adapter_state *out) {
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_get_state: adapter and the result are required");
@@ -572,11 +565,11 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
 }
 
 int32_t cst_adapter_members(const cst_adapter *adapter) {
-    return CST_ALIVE(adapter, ADAPTER) ? adapter->members : 0;
+    return adapter ? adapter->members : 0;
 }
 
 const char *cst_adapter_member_name(const cst_adapter *adapter, int32_t member) {
-    if (!CST_ALIVE(adapter, ADAPTER) || member < 0 || member >= adapter->members)
+    if (!adapter || member < 0 || member >= adapter->members)
         return NULL;
     return adapter->names[member];
 }

@@ -38,7 +38,6 @@ typedef enum cst_online_scored { /* whose errors are counted */
 } cst_online_scored;
 
 struct cst_adapter {
-    cst_mark mark;
     const cst_model *model;
     uint64_t model_hash; /* of the bytes of its file */
     cst_predictor *predictor;

@@ -312,8 +312,6 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!adapter || !pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_online: adapter and pool are required");
     run r = {.adapter = adapter,

@@ -88,7 +88,6 @@ static void put_state(cst_buffer *w, const cst_adapter *a) {
 
 cst_status cst_adapter_save(cst_context *context, const cst_adapter *adapter, const char *path) {
     CST_ENTER(context);
-    CST_CHECK(context, adapter, ADAPTER, "adapter");
     if (!adapter || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_save: adapter and path are required");
@@ -224,7 +223,6 @@ cst_status cst_adapter_load(cst_context *context, cst_adapter **out, const cst_m
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_load: model, path and the result are required");

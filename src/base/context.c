@@ -1,6 +1,6 @@
 /*
- * The context: its lifetime, who is inside, settings, the last error. No global state, nothing
- * printed. Memory is memory.c's, what the caller is told notices.c's.
+ * The context: creation, nested calls, settings and the last error. Its allocations are in
+ * memory.c, notices and progress in notices.c.
  */
 #include "base/context.h"
 
@@ -13,10 +13,6 @@
 /* The least that work can be promised in, and what is assumed where the system does not say. */
 static const size_t MEMORY_MIN = (size_t)64 << 20;
 static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
-
-/* The context whose refusal this thread was told last, so that cst_last_error can say why without
- * touching what another thread writes. */
-static _Thread_local const cst_context *refused;
 
 static int core_count(void) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -42,7 +38,6 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     if (!context)
         return CST_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
-    context->mark = CST_MARK_CONTEXT;
     context->realloc_fn = realloc_fn;
     context->realloc_user = user;
     context->threads = core_count();
@@ -76,7 +71,7 @@ static void clear_files(cst_context *context, cst_run *run) {
 }
 
 void cst_context_free(cst_context *context) {
-    if (!CST_ALIVE(context, CONTEXT))
+    if (!context)
         return;
     cst_threads_free(context);
     cst_free(context, context->ranks.room);
@@ -90,25 +85,9 @@ void cst_context_free(cst_context *context) {
         context->outermost.inner = inner->inner;
         cst_free(context, inner);
     }
-    cst_mark_freed(&context->mark);
-    if (refused == context)
-        refused = NULL;
     cst_large_destroy(&context->large);
     (void)pthread_mutex_destroy(&context->seen_lock);
     context->realloc_fn(context->realloc_user, context, 0);
-}
-
-/* A table of files that another thread was about to change cannot be used: it is lost. */
-void cst_context_look(cst_context *root) {
-    if (!cst_large_look(&root->large))
-        return;
-    if (pthread_mutex_trylock(&root->seen_lock) == 0) {
-        (void)pthread_mutex_unlock(&root->seen_lock);
-        return;
-    }
-    (void)pthread_mutex_init(&root->seen_lock, NULL);
-    for (cst_run *run = &root->outermost; run; run = run->inner)
-        run->seen = (cst_seen){0};
 }
 
 /* A call from a callback begins: its state is its own. */
@@ -123,7 +102,7 @@ static cst_status begin_inner(cst_context *context) {
     cst_notices_clear(context); /* of one that was left by longjmp */
     clear_files(context, context->run);
     *context->run =
-        (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->owner.depth};
+        (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->depth};
     return CST_OK;
 }
 
@@ -133,40 +112,31 @@ static void forget_files(cst_context *context) {
         clear_files(context, &context->outermost);
 }
 
-/* A thread that is cancelled is so when its call is over: other threads work on what is on its
- * stack, and nobody would give the context back. */
-static void begin_owning(cst_context *context) {
-    if (context->owner.depth == 1)
+/* A thread is cancelled after its outermost call only: other threads work on what is on its stack.
+ */
+static void begin_call(cst_context *context) {
+    if (context->depth++ == 0)
         (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &context->cancelling);
 }
 
-static void end_owning(cst_context *context) {
+static void end_call(cst_context *context) {
     int before = context->cancelling;
-    bool over = context->owner.depth == 1;
-    cst_owner_give(&context->owner);
-    if (over)
+    if (--context->depth == 0)
         (void)pthread_setcancelstate(before, NULL);
 }
 
 cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     *entered = NULL;
-    if (!CST_ALIVE(context, CONTEXT))
+    if (!context)
         return CST_ERROR_ARGUMENT;
-    if (!cst_owner_take(&context->owner)) {
-        refused = context;
-        return CST_ERROR_BUSY;
-    }
-    begin_owning(context);
-    if (refused == context)
-        refused = NULL;
-    cst_context_look(context);
+    begin_call(context);
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
-    if (context->owner.depth == 1) {
+    if (context->depth == 1) {
         cst_stage_none(context);
         forget_files(context);
     }
     if (status != CST_OK)
-        end_owning(context);
+        end_call(context);
     else
         *entered = context;
     return status;
@@ -177,14 +147,14 @@ void cst_context_leave(cst_context **entered) {
     if (!context)
         return;
     cst_run *run = context->run;
-    if (run->outer && run->depth == context->owner.depth) {
+    if (run->outer && run->depth == context->depth) {
         cst_notices_clear(context);
         clear_files(context, run);
         context->run = run->outer;
     }
-    if (context->owner.depth == 1)
+    if (context->depth == 1)
         forget_files(context);
-    end_owning(context);
+    end_call(context);
 }
 
 cst_status cst_context_set_threads(cst_context *context, int threads) {
@@ -197,7 +167,7 @@ cst_status cst_context_set_threads(cst_context *context, int threads) {
 }
 
 int cst_context_threads(const cst_context *context) {
-    return CST_ALIVE(context, CONTEXT) ? context->threads : 0;
+    return context ? context->threads : 0;
 }
 
 cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
@@ -218,29 +188,25 @@ cst_status cst_context_set_one_run(cst_context *context, int on) {
 }
 
 size_t cst_context_memory(const cst_context *context) {
-    return CST_ALIVE(context, CONTEXT) ? context->memory : 0;
+    return context ? context->memory : 0;
 }
 
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
-    if (!CST_ALIVE(context, CONTEXT))
+    if (!context)
         return;
     context->log_fn = log;
     context->log_user = user;
 }
 
 void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user) {
-    if (!CST_ALIVE(context, CONTEXT))
+    if (!context)
         return;
     context->progress_fn = progress;
     context->progress_user = user;
 }
 
 const char *cst_last_error(const cst_context *context) {
-    if (!context)
-        return "no context";
-    if (!CST_ALIVE(context, CONTEXT))
-        return "the context was freed before this call, or is not a context";
-    return refused == context ? cst_status_text(CST_ERROR_BUSY) : context->error;
+    return context ? context->error : "no context";
 }
 
 const char *cst_version(void) {

@@ -19,7 +19,7 @@ enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 struct cst_run {
     struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
     struct cst_run *inner;       /* NULL until there is a call from a callback */
-    int depth;                   /* of the owner when the call entered */
+    int depth;                   /* of the context when the call entered */
     bool calling;                /* a callback of the caller's runs */
     int muted;                   /* depth of parallel loops run here: their notices are not kept */
     int stopped;                 /* the callback said so; read and written atomically */
@@ -38,7 +38,6 @@ struct cst_run {
 };
 
 struct cst_context {
-    cst_mark mark;
     cst_realloc_fn realloc_fn;
     void *realloc_user;
     cst_log_fn log_fn;
@@ -57,9 +56,9 @@ struct cst_context {
     cst_large large;           /* of the root */
     pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
     bool one_run;              /* what one call has seen, the next one knows */
-    cst_owner owner;
+    int depth;       /* public calls that are inside; more than 1 from callbacks */
     cst_ranks ranks; /* of the root; workers work alone */
-    int cancelling;  /* whether the owner's thread could be cancelled before the call */
+    int cancelling;  /* whether the caller's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 
@@ -71,10 +70,6 @@ static inline cst_context *cst_context_root(cst_context *context) {
 static inline cst_run *cst_context_told(cst_context *context) {
     return context->told ? context->told : context->run;
 }
-
-/* In a child that was forked inside a call, makes the locks of a root anew that other threads held.
- * For wherever the caller's thread enters the library or comes back to it. */
-void cst_context_look(cst_context *root);
 
 /* Forgets the stage that a call before this one ended in. */
 void cst_stage_none(cst_context *context);

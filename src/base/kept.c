@@ -32,7 +32,7 @@ bool cst_kept_add(cst_context *context, const struct stat *info, void *value, si
     cst_context *root = cst_context_root(context);
     cst_kept *kept = &cst_context_told(context)->kept;
     size_t most = root->memory / 4 < BYTES_MAX ? root->memory / 4 : BYTES_MAX;
-    if (root->owner.depth == 0) /* no call is at work, whose end would free it */
+    if (root->depth == 0) /* no call is at work, whose end would free it */
         return false;
     cst_kept_value *made = cst_alloc(context, 1, sizeof *made);
     if (!made)

@@ -5,7 +5,6 @@
 #include "base/large.h"
 
 #include "base/retry.h"
-#include "base/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,17 +35,8 @@ struct cst_mapping {
 enum { HEAD_BYTES = 4096 };
 
 void cst_large_init(cst_large *large) {
-    *large = (cst_large){.least = CST_LARGE_BYTES, .generation = cst_process_generation()};
+    *large = (cst_large){.least = CST_LARGE_BYTES};
     (void)pthread_mutex_init(&large->lock, NULL);
-}
-
-bool cst_large_look(cst_large *large) {
-    unsigned generation = cst_process_generation();
-    if (large->generation == generation)
-        return false;
-    large->generation = generation;
-    (void)pthread_mutex_init(&large->lock, NULL);
-    return true;
 }
 
 void cst_large_destroy(cst_large *large) {

@@ -19,21 +19,16 @@ typedef struct cst_mapping cst_mapping;
 /* Part of the root context. */
 typedef struct cst_large {
     pthread_mutex_t lock;
-    size_t least;        /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
-    size_t held;         /* bytes of large arrays in memory proper */
-    cst_mapping *maps;   /* those in files */
-    size_t mapped;       /* their bytes */
-    int64_t next_look;   /* when the resident size is read again, microseconds; atomic */
-    int64_t given;       /* when freed memory was last given back */
-    unsigned generation; /* of the process that made the lock */
+    size_t least;      /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
+    size_t held;       /* bytes of large arrays in memory proper */
+    cst_mapping *maps; /* those in files */
+    size_t mapped;     /* their bytes */
+    int64_t next_look; /* when the resident size is read again, microseconds; atomic */
+    int64_t given;     /* when freed memory was last given back */
 } cst_large;
 
 void cst_large_init(cst_large *large);
 void cst_large_destroy(cst_large *large);
-
-/* In a child that was forked inside a call, a lock that another thread held would never be free: it
- * is made anew. Whether this is such a child and was not yet known as one. */
-bool cst_large_look(cst_large *large);
 
 /* Counts `bytes` (of a large array) into memory if the sum stays at or below `limit`. */
 bool cst_large_hold(cst_large *large, size_t bytes, size_t limit);

@@ -117,7 +117,7 @@ void *cst_alloc_scattered(cst_context *context, size_t count, size_t size) {
 }
 
 void cst_free(cst_context *context, void *pointer) {
-    if (!pointer || !CST_ALIVE(context, CONTEXT))
+    if (!pointer || !context)
         return;
     block_head head = head_of(pointer);
     if (head.large && !head.raw) {

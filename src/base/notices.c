@@ -17,7 +17,6 @@ cst_run *cst_calling_begin(cst_context *context) {
 }
 
 void cst_calling_end(cst_context *context, cst_run *run) {
-    cst_context_look(cst_context_root(context)); /* the function may have forked */
     run->calling = false;
     context->run = run; /* also where a call from the function was left by longjmp */
 }

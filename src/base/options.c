@@ -61,7 +61,6 @@ static const preset_value PRESET_VALUES[] = {
 enum { VALUE_CHARS = 256 };
 
 struct cst_options {
-    cst_mark mark;
     char text[CST_OPT_COUNT][VALUE_CHARS];
     double number[CST_OPT_COUNT]; /* number, flag, choice or bits of a list */
     bool given[CST_OPT_COUNT];    /* set since the preset was applied */
@@ -200,7 +199,6 @@ static int find_key(const char *key) {
 cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
                            const char *value) {
     CST_ENTER(context);
-    CST_CHECK(context, options, OPTIONS, "options");
     if (!options || !key || !value)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_set: options, key and value are required");
@@ -235,7 +233,6 @@ cst_status cst_options_restore(cst_context *context, cst_options *options, const
 
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
     CST_ENTER(context);
-    CST_CHECK(context, options, OPTIONS, "options");
     if (!options || !preset)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_preset: options and preset are required");
@@ -268,7 +265,6 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return cst_why(context, CST_ERROR_MEMORY);
-    (*out)->mark = CST_MARK_OPTIONS;
     cst_status status = cst_options_preset(context, *out, "default");
     if (status != CST_OK) {
         cst_options_free(context, *out);
@@ -278,19 +274,18 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
 }
 
 void cst_options_free(cst_context *context, cst_options *options) {
-    if (!CST_ALIVE(options, OPTIONS))
+    if (!options)
         return;
-    cst_mark_freed(&options->mark);
     cst_free(context, options);
 }
 
 const char *cst_options_get(const cst_options *options, const char *key) {
-    int id = CST_ALIVE(options, OPTIONS) && key ? find_key(key) : -1;
+    int id = options && key ? find_key(key) : -1;
     return id < 0 ? NULL : options->text[id];
 }
 
 const char *cst_options_preset_name(const cst_options *options) {
-    return CST_ALIVE(options, OPTIONS) ? options->preset : NULL;
+    return options ? options->preset : NULL;
 }
 
 double cst_option_real(const cst_options *options, cst_option_id id) {

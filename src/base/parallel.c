@@ -47,9 +47,8 @@ typedef struct loop {
     cst_context **workers; /* a context for each thread */
     cst_task_fn task;
     void *user;
-    int64_t count; /* the task after the last */
-    bool counts;   /* the tasks are the progress of the stage */
-    unsigned generation;
+    int64_t count;  /* the task after the last */
+    bool counts;    /* the tasks are the progress of the stage */
     int64_t next;   /* the first task that nobody has taken; atomic */
     int64_t failed; /* the lowest failing task so far, later ones are skipped; atomic */
     cst_status failure;
@@ -75,10 +74,6 @@ static void take_tasks(void *user, int number) {
         cst_status result = cst_poll(worker);
         if (result == CST_OK)
             result = l->task(worker, l->user, i);
-        /* A callback forked and this is the child: the lock of the failure may be taken for good.
-         */
-        if (cst_process_generation() != l->generation)
-            return;
         if (l->counts)
             cst_count_one(worker);
         if (result != CST_OK)
@@ -94,16 +89,10 @@ static cst_status run_side_by_side(loop *l, int threads) {
         status = cst_context_child(&l->workers[t], context, t == 0);
     if (status == CST_OK) {
         l->failed = l->count;
-        l->generation = cst_process_generation();
         (void)pthread_mutex_init(&l->lock, NULL);
-        if (cst_threads_work(context, threads, take_tasks, l)) {
-            (void)pthread_mutex_destroy(&l->lock);
-            status = l->failure;
-        } else {
-            status = cst_fail(context, CST_ERROR_CANCELLED,
-                              "the process was forked during this call, and the child cannot "
-                              "continue it; end the child, or call again");
-        }
+        cst_threads_work(context, threads, take_tasks, l);
+        (void)pthread_mutex_destroy(&l->lock);
+        status = l->failure;
         cst_poll_done(context);
     }
     for (int t = 0; l->workers && t < threads; t++)

@@ -104,7 +104,7 @@ cst_status cst_seen_check(cst_context *context, const char *path, const struct s
     cst_seen *seen = &cst_context_told(context)->seen;
     cst_context *root = cst_context_root(context);
     bool same = true;
-    if (root->owner.depth == 0) /* no call is at work, which could have seen anything */
+    if (root->depth == 0) /* no call is at work, which could have seen anything */
         return CST_OK;
     (void)pthread_mutex_lock(&root->seen_lock);
     cst_status status = make_room(context, seen);

@@ -1,6 +1,6 @@
 /*
- * The threads of a context (threads.h). A loop wakes only the threads it wants, each by a condition
- * of its own, and waits only for those that have woken up. Paper: none.
+ * The thread pool of a context (threads.h). A loop wakes only the threads it wants, each by a
+ * condition of its own, and waits only for those that have woken up.
  */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "base/threads.h"
@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* A worker's stack, whatever `ulimit -s` and the environment say. Several times what the tasks
  * need, OpenBLAS and LAPACK included; sanitizers make frames larger. */
@@ -46,36 +47,10 @@ struct cst_threads {
     cst_thread_fn work;
     void *loop;
     fenv_t rounding;     /* the caller's modes of floating point */
-    unsigned generation; /* of the process that started the threads */
+    pid_t process;       /* that started the threads; a forked child does not have them */
     const char *refused; /* why there are no more threads; NULL: none was refused */
     double asked;        /* when that was, seconds */
 };
-
-/* ---- forks ---- */
-
-/* The one state of a process beside its contexts: a child gets a copy of the records of threads
- * that it does not have, and must be able to tell. The process id does not say so, since it may be
- * the same in another namespace. */
-static unsigned generation;
-static bool watched;
-
-static void after_fork(void) {
-    (void)__atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
-}
-
-/* Two threads that come here at once may both register it: counting twice does no harm. */
-static bool watch_forks(void) {
-    if (__atomic_load_n(&watched, __ATOMIC_ACQUIRE))
-        return true;
-    if (pthread_atfork(NULL, NULL, after_fork) != 0)
-        return false;
-    __atomic_store_n(&watched, true, __ATOMIC_RELEASE);
-    return true;
-}
-
-unsigned cst_process_generation(void) {
-    return __atomic_load_n(&generation, __ATOMIC_RELAXED);
-}
 
 /* ---- a thread ---- */
 
@@ -175,19 +150,18 @@ static void release_pool(cst_context *root, bool here) {
 
 static cst_threads *pool_of(cst_context *root) {
     cst_threads *pool = root->threads_of_loops;
-    /* Inside a loop, in a child that a callback forked, the records are still in use. */
-    if (pool && pool->generation != cst_process_generation() && !pool->looping) {
+    if (pool && pool->process != getpid()) {
         release_pool(root, false);
         pool = NULL;
     }
-    if (pool || !watch_forks())
+    if (pool)
         return pool;
     pool = allocate(root, sizeof *pool);
     if (!pool)
         return NULL;
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->idle, NULL);
-    pool->generation = cst_process_generation();
+    pool->process = getpid();
     root->threads_of_loops = pool;
     return pool;
 }
@@ -249,7 +223,7 @@ int cst_threads_ready(cst_context *context, int wanted, const char **why) {
     return pool->count + 1;
 }
 
-bool cst_threads_work(cst_context *context, int count, cst_thread_fn work, void *loop) {
+void cst_threads_work(cst_context *context, int count, cst_thread_fn work, void *loop) {
     cst_threads *pool = cst_context_root(context)->threads_of_loops;
     pool->work = work;
     pool->loop = loop;
@@ -263,22 +237,19 @@ bool cst_threads_work(cst_context *context, int count, cst_thread_fn work, void 
     (void)pthread_mutex_unlock(&pool->lock);
     work(loop, 0);
     pool->looping = false;
-    if (pool->generation != cst_process_generation())
-        return false;
     (void)pthread_mutex_lock(&pool->lock);
     for (int t = 1; t < count; t++)
         pool->workers[t - 1]->called = false;
     while (pool->working > 0)
         (void)pthread_cond_wait(&pool->idle, &pool->lock);
     (void)pthread_mutex_unlock(&pool->lock);
-    return true;
 }
 
 void cst_threads_free(cst_context *context) {
     cst_threads *pool = context->threads_of_loops;
     if (!pool)
         return;
-    bool here = pool->generation == cst_process_generation();
+    bool here = pool->process == getpid();
     int cancelling = 0;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* not while it waits */
     if (here) {

@@ -22,9 +22,8 @@ int cst_threads_ready(cst_context *context, int wanted, const char **why);
 
 /* Calls work(loop, t) for t = 0 on this thread and for t < count on others, `count` being at most
  * what cst_threads_ready gave, and returns when all calls have returned. A call for t > 0 is left
- * out when its thread has not woken up by the time the caller's own returns. False in a process
- * that was forked while the loop ran: the other threads are not there, nor is their work. */
-bool cst_threads_work(cst_context *context, int count, cst_thread_fn work, void *loop);
+ * out when its thread has not woken up by the time the caller's own returns. */
+void cst_threads_work(cst_context *context, int count, cst_thread_fn work, void *loop);
 
 /* Ends the threads of a context that is being freed. */
 void cst_threads_free(cst_context *context);
@@ -32,9 +31,5 @@ void cst_threads_free(cst_context *context);
 /* Starts a thread of the library, with a small stack and signals blocked. Returns 0 or an error
  * number. */
 int cst_thread_start(pthread_t *thread, void *(*run)(void *), void *user);
-
-/* A number that is another one in a forked child. Threads that were started under another number
- * are not in this process. */
-unsigned cst_process_generation(void);
 
 #endif

@@ -126,8 +126,6 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
 static cst_status bound(cst_context *context, const cst_model *model, cst_pool *pool,
                         const cst_bound_options *options, const cst_bound_batch *batch,
                         bool shifted, cst_report **report) {
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, options ? options->seed : 0);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -195,8 +195,6 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
                                         cst_pool *pool, const char *split, const char *path,
                                         int64_t *images, int64_t *detections) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_detections: model, pool, split and path are required");

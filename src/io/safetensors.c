@@ -25,7 +25,6 @@ static cst_status open_source(cst_context *context, cst_safetensors **out, cst_b
         cst_bytes_close(context, source);
         return CST_ERROR_MEMORY;
     }
-    file->mark = CST_MARK_TENSORS;
     file->source = source;
     cst_status status = cst_safetensors_read_header(context, file);
     CST_TRY(cst_safetensors_index(context, file));
@@ -58,9 +57,8 @@ cst_status cst_safetensors_open_memory(cst_context *context, cst_safetensors **o
 }
 
 void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
-    if (!context || !CST_ALIVE(file, TENSORS))
+    if (!context || !file)
         return;
-    cst_mark_freed(&file->mark);
     cst_bytes_close(context, file->source);
     cst_strings_free(context, file->names);
     cst_strings_free(context, file->metadata);
@@ -75,16 +73,15 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
 
 /* NULL beyond the last. */
 static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
-    return CST_ALIVE(file, TENSORS) && tensor >= 0 && tensor < file->count ? &file->tensors[tensor]
-                                                                           : NULL;
+    return file && tensor >= 0 && tensor < file->count ? &file->tensors[tensor] : NULL;
 }
 
 int64_t cst_safetensors_count(const cst_safetensors *file) {
-    return CST_ALIVE(file, TENSORS) ? file->count : 0;
+    return file ? file->count : 0;
 }
 
 int64_t cst_safetensors_find(const cst_safetensors *file, const char *name) {
-    return CST_ALIVE(file, TENSORS) && name ? cst_named_find(file->by_name, file->count, name) : -1;
+    return file && name ? cst_named_find(file->by_name, file->count, name) : -1;
 }
 
 const char *cst_safetensors_name(const cst_safetensors *file, int64_t tensor) {
@@ -123,11 +120,11 @@ int64_t cst_safetensors_offset(const cst_safetensors *file, int64_t tensor) {
 }
 
 int64_t cst_safetensors_metadata_count(const cst_safetensors *file) {
-    return CST_ALIVE(file, TENSORS) ? file->metadata->count / 2 : 0;
+    return file ? file->metadata->count / 2 : 0;
 }
 
 static const char *metadata_at(const cst_safetensors *file, int64_t index, int64_t which) {
-    if (!CST_ALIVE(file, TENSORS) || index < 0 || index >= file->metadata->count / 2)
+    if (!file || index < 0 || index >= file->metadata->count / 2)
         return NULL;
     return cst_strings_at(file->metadata, 2 * index + which);
 }
@@ -141,7 +138,7 @@ const char *cst_safetensors_metadata_value(const cst_safetensors *file, int64_t 
 }
 
 const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key) {
-    if (!CST_ALIVE(file, TENSORS) || !key)
+    if (!file || !key)
         return NULL;
     return metadata_at(file, cst_named_find(file->metadata_by_key, file->metadata->count / 2, key),
                        1);
@@ -175,7 +172,6 @@ static cst_status check_range(cst_context *context, const cst_safetensors *file,
 cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *file, int64_t tensor,
                                 int64_t first, int64_t count, void *out) {
     CST_ENTER(context);
-    CST_CHECK(context, file, TENSORS, "file");
     cst_status status = check_range(context, file, tensor, first, count, out, true);
     if (status != CST_OK || count == 0)
         return status;
@@ -256,7 +252,6 @@ static void decode_f32(const cst_npy *element, const unsigned char *raw, size_t 
 static cst_status read_numbers(cst_context *context, const cst_safetensors *file, int64_t tensor,
                                int64_t first, int64_t count, float *narrow, double *wide) {
     CST_ENTER(context);
-    CST_CHECK(context, file, TENSORS, "file");
     const void *out = narrow ? (const void *)narrow : wide;
     cst_npy element;
     cst_status status = check_range(context, file, tensor, first, count, out, false);
@@ -300,7 +295,6 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, file, TENSORS, "file");
     cst_status status = check_range(context, file, tensor, 0, 0, out, true);
     if (status != CST_OK)
         return status;

@@ -29,7 +29,6 @@ typedef struct cst_named {
 } cst_named;
 
 struct cst_safetensors {
-    cst_mark mark; /* CST_MARK_TENSORS; first, see base/guard.h */
     cst_bytes *source;
     uint64_t data_offset; /* bytes before the data */
     int64_t count;

@@ -81,8 +81,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
     size_t width = !whole->refits || columns > k ? columns : k; /* in proportion to the file */
     *out = (cst_room){.whole = whole};
     cst_model *model = &out->model;
-    *model = (cst_model){.mark = whole->mark,
-                         .task = whole->task,
+    *model = (cst_model){.task = whole->task,
                          .classes = whole->classes,
                          .class_names = whole->class_names,
                          .map = whole->map,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 int32_t cst_model_domains(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && model->domains ? model->domains->count : 0;
+    return model && model->domains ? model->domains->count : 0;
 }
 
 const char *cst_model_domain(const cst_model *model, int32_t domain) {

@@ -28,8 +28,7 @@ static cst_status report_make(cst_context *context, int64_t rows, int64_t condit
     *out = report;
     if (!report)
         return CST_ERROR_MEMORY;
-    *report = (cst_guard_report){
-        .mark = CST_MARK_GUARD, .rows = rows, .count = conditions * count, .cost = {NAN, NAN}};
+    *report = (cst_guard_report){.rows = rows, .count = conditions * count, .cost = {NAN, NAN}};
     report->batch = cst_alloc(context, (size_t)report->count, sizeof *report->batch);
     report->level = cst_alloc(context, (size_t)rows, sizeof *report->level);
     report->lambda = cst_alloc(context, (size_t)rows, sizeof *report->lambda);
@@ -348,7 +347,6 @@ cst_status cst_model_guard(cst_context *context, const cst_model *model,
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     guard = guard ? guard : &DEFAULT_GUARD;
     if (!model || rows < 0 || (rows > 0 && (!predictions || !out)) || guard->batch < 0 ||
         guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)

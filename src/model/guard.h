@@ -10,7 +10,6 @@
 #include <corestack/guard.h>
 
 struct cst_guard_report {
-    cst_mark mark;
     int64_t rows;
     int64_t count;          /* batches */
     cst_guard_batch *batch; /* [count] */

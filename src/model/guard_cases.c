@@ -38,8 +38,7 @@ static cst_status report_make(cst_context *context, int64_t rows, const cst_case
     *out = report;
     if (!report)
         return CST_ERROR_MEMORY;
-    *report = (cst_guard_report){
-        .mark = CST_MARK_GUARD, .rows = rows, .count = count, .cases = true, .cost = {NAN, NAN}};
+    *report = (cst_guard_report){.rows = rows, .count = count, .cases = true, .cost = {NAN, NAN}};
     report->batch = cst_alloc(context, (size_t)count, sizeof *report->batch);
     report->level = cst_alloc(context, (size_t)count, sizeof *report->level);
     report->lambda = cst_alloc(context, (size_t)count, sizeof *report->lambda);

@@ -7,11 +7,11 @@
 #include <math.h>
 
 int cst_model_has_guard(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && cst_guard_known(model);
+    return model && cst_guard_known(model);
 }
 
 int32_t cst_model_others(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) && model->novelty ? model->novelty->others : 0;
+    return model && model->novelty ? model->novelty->others : 0;
 }
 
 const char *cst_model_other_name(const cst_model *model, int32_t other) {
@@ -20,17 +20,16 @@ const char *cst_model_other_name(const cst_model *model, int32_t other) {
 }
 
 int64_t cst_guard_report_batches(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->count : 0;
+    return report ? report->count : 0;
 }
 
 int64_t cst_guard_report_fired(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->fired : 0;
+    return report ? report->fired : 0;
 }
 
 cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *report,
                                   int64_t batch, cst_guard_batch *out) {
     CST_ENTER(context);
-    CST_CHECK(context, report, GUARD, "report");
     if (!report || !out || batch < 0 || batch >= report->count)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_guard_report_batch: a report, one of its batches and an output are "
@@ -40,35 +39,33 @@ cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *
 }
 
 const char *cst_guard_report_case(const cst_guard_report *report, int64_t batch) {
-    return CST_ALIVE(report, GUARD) && report->name && batch >= 0 && batch < report->count
-               ? report->name[batch]
-               : NULL;
+    return report && report->name && batch >= 0 && batch < report->count ? report->name[batch]
+                                                                         : NULL;
 }
 
 int32_t cst_guard_report_members(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->members : 0;
+    return report ? report->members : 0;
 }
 
 int32_t cst_guard_report_others(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->others : 0;
+    return report ? report->others : 0;
 }
 
 double cst_guard_report_cost(const cst_guard_report *report, int which) {
-    return CST_ALIVE(report, GUARD) && which >= 0 && which < 2 ? report->cost[which] : NAN;
+    return report && which >= 0 && which < 2 ? report->cost[which] : NAN;
 }
 
 const double *cst_guard_report_levels(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->level : NULL;
+    return report ? report->level : NULL;
 }
 
 const double *cst_guard_report_lambdas(const cst_guard_report *report) {
-    return CST_ALIVE(report, GUARD) ? report->lambda : NULL;
+    return report ? report->lambda : NULL;
 }
 
 void cst_guard_report_free(cst_context *context, cst_guard_report *report) {
-    if (!CST_ALIVE(report, GUARD))
+    if (!report)
         return;
-    cst_mark_freed(&report->mark);
     for (int64_t b = 0; report->name && b < report->count; b++)
         cst_free(context, report->name[b]);
     cst_free(context, report->name);

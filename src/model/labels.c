@@ -33,8 +33,7 @@ static cst_status make(cst_context *context, const cst_model *model, cst_label_m
     *out = made;
     if (!made)
         return CST_ERROR_MEMORY;
-    *made =
-        (cst_label_report){.mark = CST_MARK_LABELS, .method = method, .classes = model->classes};
+    *made = (cst_label_report){.method = method, .classes = model->classes};
     made->batch = cst_alloc(context, (size_t)guard->count, sizeof *made->batch);
     made->shift = cst_alloc(context, (size_t)guard->count, sizeof *made->shift);
     made->fit = cst_alloc(context, classes, sizeof *made->fit);
@@ -99,8 +98,6 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, guard, GUARD, "guard report");
     if (!model || !out || rows < 1 || method < CST_LABEL_OFF || method > CST_LABEL_BBSE)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_label_shift: model, method, rows and predictions are required");
@@ -124,17 +121,16 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
 /* ---- what was found ---- */
 
 int64_t cst_label_report_batches(const cst_label_report *report) {
-    return CST_ALIVE(report, LABELS) ? report->count : 0;
+    return report ? report->count : 0;
 }
 
 int64_t cst_label_report_applied(const cst_label_report *report) {
-    return CST_ALIVE(report, LABELS) ? report->applied : 0;
+    return report ? report->applied : 0;
 }
 
 cst_status cst_label_report_batch(cst_context *context, const cst_label_report *report,
                                   int64_t batch, cst_label_batch *out) {
     CST_ENTER(context);
-    CST_CHECK(context, report, LABELS, "report");
     if (!report || !out || batch < 0 || batch >= report->count)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_label_report_batch: a report, one of its batches and an output are "
@@ -147,7 +143,6 @@ cst_status cst_label_report_share(cst_context *context, const cst_label_report *
                                   int64_t batch, int32_t class_index, double *share, double *low,
                                   double *high) {
     CST_ENTER(context);
-    CST_CHECK(context, report, LABELS, "report");
     if (!report || !share || !low || !high || batch < 0 || batch >= report->count ||
         class_index < 0 || class_index >= report->classes)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -160,14 +155,13 @@ cst_status cst_label_report_share(cst_context *context, const cst_label_report *
 }
 
 double cst_label_report_fit_share(const cst_label_report *report, int32_t class_index) {
-    bool there = CST_ALIVE(report, LABELS) && class_index >= 0 && class_index < report->classes;
+    bool there = report && class_index >= 0 && class_index < report->classes;
     return there ? (double)report->fit[class_index] : NAN;
 }
 
 void cst_label_report_free(cst_context *context, cst_label_report *report) {
-    if (!CST_ALIVE(report, LABELS))
+    if (!report)
         return;
-    cst_mark_freed(&report->mark);
     for (int64_t b = 0; b < report->count; b++)
         cst_label_shift_free(context, &report->shift[b]);
     cst_free(context, report->batch);

@@ -7,7 +7,6 @@
 #include "model/guard.h"
 
 struct cst_label_report {
-    cst_mark mark;
     cst_label_method method;
     int32_t classes;
     int64_t count; /* batches */

@@ -183,8 +183,6 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !out || !rows ||
         (guard &&
          (guard->batch < 0 || guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
@@ -202,8 +200,6 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     if (rows)
         *rows = 0;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: model, pool, split and outputs are required");

@@ -74,7 +74,6 @@ cst_status cst_model_predict_present(cst_context *context, const cst_model *mode
                                      const float *const *predictions, const uint8_t *present,
                                      int64_t rows, float *out) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_present: context and model are required");
@@ -88,7 +87,6 @@ cst_status cst_model_predict_domains(cst_context *context, const cst_model *mode
                                      const float *const *predictions, const uint8_t *present,
                                      const char *const *domains, int64_t rows, float *out) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_domains: context and model are required");
@@ -104,7 +102,6 @@ cst_status cst_model_predict_domains(cst_context *context, const cst_model *mode
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
                              const float *const *predictions, int64_t rows, float *out) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: context and model are required");
@@ -117,7 +114,6 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
 /* ---- without allocation: memory made once per thread ---- */
 
 struct cst_predictor {
-    cst_mark mark;
     cst_context *own; /* for error messages; nobody else's */
     double *blend;    /* [learners] */
     cst_view view;    /* of no rows: shapes only */
@@ -133,15 +129,13 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_predictor_create: context, predictor and model are required");
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
     if (made)
-        made->mark = CST_MARK_PREDICTOR;
-    CST_TRY(cst_context_child(&made->own, context, true));
+        CST_TRY(cst_context_child(&made->own, context, true));
     CST_TRY(cst_predict_blend(context, model, -1, &made->blend));
     if (status == CST_OK) {
         made->view =
@@ -166,9 +160,8 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
 }
 
 void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return;
-    cst_mark_freed(&predictor->mark);
     cst_predict_scratch_free(context, &predictor->scratch);
     cst_room_free(context, &predictor->room);
     cst_free(context, predictor->given);
@@ -203,7 +196,6 @@ static cst_status predict_prepared(cst_predictor *predictor, const char *call,
                                    const float *const *predictions, const uint8_t *present,
                                    int64_t rows, float *out) {
     cst_predict_job *job = &predictor->job;
-    CST_CHECK(predictor->own, job->model, MODEL, "model");
     cst_status status =
         check_arguments(predictor->own, call, job->model, predictions, present, rows, out);
     if (status != CST_OK)
@@ -215,11 +207,10 @@ static cst_status predict_prepared(cst_predictor *predictor, const char *call,
 }
 
 cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     const cst_model *model = predictor->job.model;
-    CST_CHECK(predictor->own, model, MODEL, "model");
     predictor->job.domain =
         domain && model->domains
             ? cst_domain_find(model->domains->names, model->domains->count, domain)
@@ -229,7 +220,7 @@ cst_status cst_predictor_set_domain(cst_predictor *predictor, const char *domain
 
 cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                  int64_t rows, float *out) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
     return predict_prepared(predictor, __func__, predictions, NULL, rows, out);
@@ -237,7 +228,7 @@ cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *p
 
 cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *const *predictions,
                                          const uint8_t *present, int64_t rows, float *out) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     return predict_prepared(predictor, __func__, predictions, present, rows, out);
@@ -246,11 +237,10 @@ cst_status cst_predictor_predict_present(cst_predictor *predictor, const float *
 /* ---- guarded ---- */
 
 cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     const cst_model *model = predictor->job.model;
-    CST_CHECK(predictor->own, model, MODEL, "model");
     if (window != 0 && (window < CST_NOVELTY_BATCH_MIN || window > CST_GUARD_WINDOW_MAX))
         return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
                         "cst_predictor_set_guard: the window is %lld rows; use %d to %d, or 0 to "
@@ -299,7 +289,7 @@ static cst_status check_others(cst_predictor *predictor, const float *const *oth
 cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *const *predictions,
                                          const float *const *others, int64_t rows, float *out,
                                          cst_guard_batch *found) {
-    if (!CST_ALIVE(predictor, PREDICTOR))
+    if (!predictor)
         return CST_ERROR_ARGUMENT;
     CST_ENTER(predictor->own);
     if (!predictor->guard)
@@ -323,5 +313,5 @@ cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {
-    return CST_ALIVE(predictor, PREDICTOR) ? cst_last_error(predictor->own) : "";
+    return predictor ? cst_last_error(predictor->own) : "";
 }

@@ -9,7 +9,6 @@ cst_status cst_model_restrict(cst_context *context, cst_model **out, const cst_m
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!out || !model || !present)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_restrict: model, who is present, and the result are required");

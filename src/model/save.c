@@ -8,7 +8,6 @@
 
 cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_save: model and path are required");
     uint8_t *bytes = NULL;
@@ -32,7 +31,6 @@ cst_status cst_model_save_memory(cst_context *context, const cst_model *model, v
     if (size)
         *size = 0;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model || !bytes || !size)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save_memory: model, bytes and size are required");

@@ -76,7 +76,6 @@ cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return CST_ERROR_MEMORY;
-    (*out)->mark = CST_MARK_MODEL;
     return CST_OK;
 }
 
@@ -96,9 +95,8 @@ static void free_fusion(cst_context *context, cst_fusion *fusion) {
 }
 
 void cst_model_free(cst_context *context, cst_model *model) {
-    if (!CST_ALIVE(model, MODEL))
+    if (!model)
         return;
-    cst_mark_freed(&model->mark);
     free_strings(context, model->class_names, (size_t)model->classes);
     free_strings(context, model->member_names, (size_t)model->members);
     cst_free(context, model->blend);
@@ -124,19 +122,19 @@ void cst_model_free(cst_context *context, cst_model *model) {
 }
 
 cst_task cst_model_task(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) ? model->task : CST_TASK_CLASSIFICATION;
+    return model ? model->task : CST_TASK_CLASSIFICATION;
 }
 
 int32_t cst_model_members(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) ? cst_model_inputs(model) : 0;
+    return model ? cst_model_inputs(model) : 0;
 }
 
 int32_t cst_model_classes(const cst_model *model) {
-    return CST_ALIVE(model, MODEL) ? model->classes : 0;
+    return model ? model->classes : 0;
 }
 
 const char *cst_model_member_name(const cst_model *model, int32_t member) {
-    return CST_ALIVE(model, MODEL) && member >= 0 && member < cst_model_inputs(model)
+    return model && member >= 0 && member < cst_model_inputs(model)
                ? cst_model_input_name(model, member)
                : NULL;
 }
@@ -177,13 +175,12 @@ double cst_model_member_weight(const cst_model *model, int32_t member) {
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {
-    return CST_ALIVE(model, MODEL) && model->class_names && c >= 0 && c < model->classes
-               ? model->class_names[c]
-               : NULL;
+    return model && model->class_names && c >= 0 && c < model->classes ? model->class_names[c]
+                                                                       : NULL;
 }
 
 const char *cst_model_setting(const cst_model *model, size_t index) {
-    return CST_ALIVE(model, MODEL) && index < model->settings ? model->setting[index] : NULL;
+    return model && index < model->settings ? model->setting[index] : NULL;
 }
 
 const char *cst_model_value(const cst_model *model, const char *key) {

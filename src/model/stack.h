@@ -118,7 +118,6 @@ typedef struct cst_values {
 } cst_values;
 
 struct cst_model {
-    cst_mark mark;
     cst_task task;
     int32_t classes;     /* of a regression: outputs */
     int32_t members;     /* kept ones, K_eff */

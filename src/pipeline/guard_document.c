@@ -35,8 +35,6 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
 cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,
                                 const cst_guard_report *found) {
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    CST_CHECK(context, found, GUARD, "guard report");
     if (!report || mode < CST_GUARD_OFF || mode > CST_GUARD_AUTO)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_set_guard: a report and a mode are required");

@@ -38,9 +38,6 @@ static void add_batch(cst_report *document, json_t *list, const cst_model *model
 cst_status cst_report_set_label_shift(cst_context *context, cst_report *document,
                                       const cst_model *model, const cst_label_report *report) {
     CST_ENTER(context);
-    CST_CHECK(context, document, REPORT, "report");
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, report, LABELS, "label shift report");
     if (!document || !model || !report || model->classes != report->classes)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_set_label_shift: a report, the model and what was found are "

@@ -674,7 +674,6 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count) {
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split || (!members && count > 0) || count < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load_members: pool, split and members are required");
@@ -721,7 +720,6 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_load: pool and split are required");
     int32_t count = pool->manifest->member_count;

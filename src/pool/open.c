@@ -446,7 +446,7 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
 }
 
 int cst_pool_takes_name(const cst_pool *pool, const char *name) {
-    const cst_manifest *manifest = CST_ALIVE(pool, POOL) ? pool->manifest : NULL;
+    const cst_manifest *manifest = pool ? pool->manifest : NULL;
     file_name parts;
     if (!manifest || !name || !manifest->by_names || !is_taken(name, &parts))
         return 0;

@@ -156,7 +156,6 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         cst_manifest_free(context, manifest);
         return CST_ERROR_MEMORY;
     }
-    pool->mark = CST_MARK_POOL;
     pool->manifest = manifest;
     pool->task = manifest->task;
     pool->classes = pool->task == CST_TASK_REGRESSION ? manifest->outputs : manifest->classes;
@@ -240,9 +239,8 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {
-    if (!CST_ALIVE(pool, POOL))
+    if (!pool)
         return;
-    cst_mark_freed(&pool->mark);
     for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
         cst_pool_split_clear(context, pool, &pool->splits[s]);
         cst_free(context, pool->splits[s].data);
@@ -262,7 +260,7 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
 /* ---- answers ---- */
 
 static int32_t find_split(const cst_pool *pool, const char *name) {
-    return CST_ALIVE(pool, POOL) && name ? cst_manifest_find_split(pool->manifest, name) : -1;
+    return pool && name ? cst_manifest_find_split(pool->manifest, name) : -1;
 }
 
 /* The state of a loaded split, or NULL. */
@@ -273,7 +271,7 @@ static const cst_pool_split *find_loaded(const cst_pool *pool, const char *name)
 }
 
 static const cst_manifest_member *find_member(const cst_pool *pool, int32_t member) {
-    return CST_ALIVE(pool, POOL) && member >= 0 && member < pool->manifest->member_count
+    return pool && member >= 0 && member < pool->manifest->member_count
                ? &pool->manifest->members[member]
                : NULL;
 }
@@ -287,27 +285,27 @@ static const cst_manifest_condition *find_condition(const cst_pool *pool, const 
 }
 
 const char *cst_pool_file(const cst_pool *pool, size_t index) {
-    return CST_ALIVE(pool, POOL) && index < pool->file_count ? pool->files[index] : NULL;
+    return pool && index < pool->file_count ? pool->files[index] : NULL;
 }
 
 cst_task cst_pool_task(const cst_pool *pool) {
-    return CST_ALIVE(pool, POOL) ? pool->task : CST_TASK_CLASSIFICATION;
+    return pool ? pool->task : CST_TASK_CLASSIFICATION;
 }
 
 int32_t cst_pool_members(const cst_pool *pool) {
-    return CST_ALIVE(pool, POOL) ? pool->manifest->member_count : 0;
+    return pool ? pool->manifest->member_count : 0;
 }
 
 int32_t cst_pool_member_index(const cst_pool *pool, const char *name) {
-    return CST_ALIVE(pool, POOL) && name ? cst_manifest_find_member(pool->manifest, name) : -1;
+    return pool && name ? cst_manifest_find_member(pool->manifest, name) : -1;
 }
 
 int32_t cst_pool_classes(const cst_pool *pool) {
-    return CST_ALIVE(pool, POOL) ? pool->classes : 0;
+    return pool ? pool->classes : 0;
 }
 
 const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
-    char *const *names = CST_ALIVE(pool, POOL) ? names_of(pool) : NULL;
+    char *const *names = pool ? names_of(pool) : NULL;
     return names && c >= 0 && c < pool->classes ? names[c] : NULL;
 }
 
@@ -350,7 +348,7 @@ cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t membe
 }
 
 int32_t cst_pool_splits(const cst_pool *pool) {
-    return CST_ALIVE(pool, POOL) ? pool->manifest->split_count : 0;
+    return pool ? pool->manifest->split_count : 0;
 }
 
 const char *cst_pool_split_name(const cst_pool *pool, int32_t index) {
@@ -403,7 +401,7 @@ const char *cst_pool_domain(const cst_pool *pool, const char *split) {
 }
 
 const int64_t *cst_pool_training_counts(const cst_pool *pool) {
-    return CST_ALIVE(pool, POOL) ? pool->manifest->training_counts : NULL;
+    return pool ? pool->manifest->training_counts : NULL;
 }
 
 const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool) {
@@ -589,7 +587,6 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
     const float *rows = NULL;
     cst_view view = {0};
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split || (count > 0 && !out))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_read: pool, split and rows are required");

@@ -40,7 +40,6 @@ typedef struct cst_pool_split {
 } cst_pool_split;
 
 struct cst_pool {
-    cst_mark mark;
     cst_manifest *manifest;
     cst_task task;
     int32_t classes; /* of a regression: outputs */

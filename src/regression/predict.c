@@ -25,7 +25,6 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
                                     const float *const *predictions, int64_t rows, float *mean,
                                     float *variance) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model || (rows > 0 && !variance))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_values: model, means and variances are required");
@@ -46,8 +45,6 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     if (variance)
         *variance = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !mean || !variance || !rows)
         return cst_fail(
             context, CST_ERROR_ARGUMENT,
@@ -86,7 +83,6 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
                                const float *mean, const float *variance, int64_t rows, float *lower,
                                float *upper) {
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
     if (!model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_intervals: model, means, variances and both ends are required");

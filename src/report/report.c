@@ -31,7 +31,6 @@ cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_rep
     cst_report *report = cst_alloc(context, 1, sizeof *report);
     if (!report)
         return CST_ERROR_MEMORY;
-    report->mark = CST_MARK_REPORT;
     report->kind = kind;
     report->root = json_object();
     cst_report_string(report, report->root, "command", KINDS[kind]);
@@ -45,9 +44,8 @@ cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_rep
 }
 
 void cst_report_free(cst_context *context, cst_report *report) {
-    if (!CST_ALIVE(report, REPORT))
+    if (!report)
         return;
-    cst_mark_freed(&report->mark);
     json_decref(report->root);
     cst_free(context, report);
 }
@@ -260,7 +258,6 @@ static cst_status check_setter(cst_context *context, const cst_report *report, c
  * document that is there. */
 #define SET_KEY(context, report, key, put)                                                         \
     do {                                                                                           \
-        CST_CHECK(context, report, REPORT, "report");                                              \
         cst_status status = check_setter(context, report, key);                                    \
         if (status != CST_OK)                                                                      \
             return status;                                                                         \
@@ -358,7 +355,6 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: report and text are required");

@@ -34,7 +34,6 @@ typedef enum cst_report_kind {
 } cst_report_kind;
 
 struct cst_report {
-    cst_mark mark;
     cst_report_kind kind;
     json_t *root;
     bool failed; /* a helper below could not store its value; cst_report_finish says so */

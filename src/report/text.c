@@ -20,11 +20,10 @@ static cst_text_renderer *const RENDERERS[] = {
 };
 
 /* The start of every public call here. */
-#define START(context, report, out)                                                                \
+#define START(context, out)                                                                        \
     if (out)                                                                                       \
         *(out) = NULL;                                                                             \
-    CST_ENTER(context);                                                                            \
-    CST_CHECK(context, report, REPORT, "report")
+    CST_ENTER(context)
 
 /* The page's text, or its failure. */
 static cst_status finish(cst_page *page, char **out) {
@@ -47,13 +46,13 @@ static cst_status render_text(cst_context *context, const cst_report *report, in
 }
 
 cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
-    START(context, report, out);
+    START(context, out);
     return render_text(context, report, color, false, out);
 }
 
 cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,
                                 char **out) {
-    START(context, report, out);
+    START(context, out);
     return render_text(context, report, color, true, out);
 }
 
@@ -78,16 +77,16 @@ static cst_status render_rows(cst_context *context, const cst_report *report,
 }
 
 cst_status cst_report_csv(cst_context *context, const cst_report *report, char **out) {
-    START(context, report, out);
+    START(context, out);
     return render_rows(context, report, cst_rows_csv, out);
 }
 
 cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
-    START(context, report, out);
+    START(context, out);
     return render_rows(context, report, cst_rows_markdown, out);
 }
 
 cst_status cst_report_latex(cst_context *context, const cst_report *report, char **out) {
-    START(context, report, out);
+    START(context, out);
     return render_rows(context, report, cst_rows_latex, out);
 }

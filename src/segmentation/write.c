@@ -284,8 +284,6 @@ cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_mode
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
         (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
         return cst_fail(context, CST_ERROR_ARGUMENT,

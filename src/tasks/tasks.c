@@ -69,8 +69,6 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
-    CST_CHECK(context, options, OPTIONS, "options");
     if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
     cst_options *defaults = NULL;
@@ -107,8 +105,6 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
-    CST_CHECK(context, options, OPTIONS, "options");
     if (!pool || !split || !method)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_fit_method: pool, split and method are required");
@@ -132,8 +128,6 @@ cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!model || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_show: context, model and report are required");
@@ -147,8 +141,6 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
-    CST_CHECK(context, options, OPTIONS, "options");
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_inspect: pool, split and report are required");
@@ -165,7 +157,6 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!pool || !split || !report)
@@ -190,8 +181,6 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     if (!split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: model, pool, split and report are required");
@@ -205,8 +194,6 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, o.seed);
     CST_RESAMPLES(context, o.resamples);
     if (!model || !pool || !report)
@@ -271,8 +258,6 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, model, MODEL, "model");
-    CST_CHECK(context, pool, POOL, "pool");
     cst_status status = check_profile(context, &o);
     if (status != CST_OK)
         return status;
@@ -314,7 +299,6 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     cst_status status =
         check_comparison(context, "cst_compare", pool, true, &options, &own, report);
     CST_TRY(check_shift(context, pool,
@@ -330,7 +314,6 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     cst_status status =
         check_comparison(context, "cst_ablate", pool, false, &options, &own, report);
     CST_TRY(check_alone(context, "cst_ablate", &own));
@@ -344,7 +327,6 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
     if (report)
         *report = NULL;
     CST_ENTER(context);
-    CST_CHECK(context, pool, POOL, "pool");
     cst_status status = check_comparison(context, "cst_sweep", pool, true, &options, &own, report);
     CST_TRY(check_alone(context, "cst_sweep", &own));
     if (status == CST_OK && !sweep)

@@ -98,7 +98,6 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
     cst_checkpoints *c = cst_alloc(context, 1, sizeof *c);
     if (!c)
         return cst_why(context, CST_ERROR_MEMORY);
-    c->mark = CST_MARK_CHECKPOINTS;
     cst_status status = open_all(context, c, paths, count);
     CST_TRY(cst_checkpoints_say(context, c));
     if (status != CST_OK) {
@@ -110,9 +109,8 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
 }
 
 void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints) {
-    if (!context || !CST_ALIVE(checkpoints, CHECKPOINTS))
+    if (!context || !checkpoints)
         return;
-    cst_mark_freed(&checkpoints->mark);
     for (int32_t k = 0; k < checkpoints->count; k++)
         cst_safetensors_close(context, checkpoints->files[k]);
     cst_free(context, checkpoints->files);
@@ -122,7 +120,7 @@ void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints) {
 }
 
 int32_t cst_checkpoints_count(const cst_checkpoints *checkpoints) {
-    return CST_ALIVE(checkpoints, CHECKPOINTS) ? checkpoints->count : 0;
+    return checkpoints ? checkpoints->count : 0;
 }
 
 const char *cst_checkpoints_path(const cst_checkpoints *checkpoints, int32_t file) {
@@ -132,7 +130,7 @@ const char *cst_checkpoints_path(const cst_checkpoints *checkpoints, int32_t fil
 }
 
 int64_t cst_checkpoints_tensors(const cst_checkpoints *checkpoints) {
-    return CST_ALIVE(checkpoints, CHECKPOINTS) ? checkpoints->mixed_count : 0;
+    return checkpoints ? checkpoints->mixed_count : 0;
 }
 
 const char *cst_checkpoints_tensor_name(const cst_checkpoints *checkpoints, int64_t tensor) {
@@ -150,9 +148,9 @@ int64_t cst_checkpoints_tensor_elements(const cst_checkpoints *checkpoints, int6
 }
 
 int64_t cst_checkpoints_parameters(const cst_checkpoints *checkpoints) {
-    return CST_ALIVE(checkpoints, CHECKPOINTS) ? checkpoints->parameters : 0;
+    return checkpoints ? checkpoints->parameters : 0;
 }
 
 int64_t cst_checkpoints_copied(const cst_checkpoints *checkpoints) {
-    return CST_ALIVE(checkpoints, CHECKPOINTS) ? checkpoints->total - checkpoints->mixed_count : 0;
+    return checkpoints ? checkpoints->total - checkpoints->mixed_count : 0;
 }

@@ -12,7 +12,6 @@
 #include <corestack/weights.h>
 
 struct cst_checkpoints {
-    cst_mark mark; /* CST_MARK_CHECKPOINTS; first, see base/guard.h */
     int32_t count;
     cst_safetensors **files; /* [count] */
     int64_t total;           /* tensors of each file, in the order of their names' bytes */

@@ -380,7 +380,6 @@ cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoints *chec
                                const double *weights, cst_mix_scope scope, const char *path,
                                uint64_t hash[2]) {
     CST_ENTER(context);
-    CST_CHECK(context, checkpoints, CHECKPOINTS, "checkpoints");
     if (!checkpoints || !path || (scope != CST_MIX_MODEL && scope != CST_MIX_TENSOR))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "mixing checkpoints: checkpoints, scope and path are required");

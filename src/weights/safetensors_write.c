@@ -24,7 +24,6 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
     cst_safetensors_writer *writer = cst_alloc(context, 1, sizeof *writer);
     if (!writer)
         return cst_why(context, CST_ERROR_MEMORY);
-    writer->mark = CST_MARK_TENSOR_WRITER;
     writer->order = order;
     writer->path = cst_strdup(context, path);
     cst_status status = writer->path ? CST_OK : CST_ERROR_MEMORY;
@@ -40,9 +39,8 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
 }
 
 void cst_safetensors_writer_abandon(cst_context *context, cst_safetensors_writer *writer) {
-    if (!context || !CST_ALIVE(writer, TENSOR_WRITER))
+    if (!context || !writer)
         return;
-    cst_mark_freed(&writer->mark);
     cst_output_abort(context, writer->output);
     cst_strings_free(context, writer->names);
     cst_strings_free(context, writer->metadata);
@@ -125,7 +123,6 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
                                       const char *name, cst_dtype dtype, const int64_t *shape,
                                       int32_t axes) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
     cst_status status = check_text(context, writer, name, "tensor");
     if (status != CST_OK)
@@ -156,7 +153,6 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
 cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors_writer *writer,
                                            const char *key, const char *value) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     cst_status status = check_text(context, writer, key, "metadata");
     CST_TRY(check_text(context, writer, value, "metadata"));
     CST_TRY(cst_strings_add(context, writer->metadata, key, strlen(key)));
@@ -173,7 +169,6 @@ static cst_status write_bytes(cst_context *context, cst_safetensors_writer *writ
 
 cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_writer *writer) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     unsigned char *header = NULL;
     size_t size = 0;
     if (!writer || writer->started)
@@ -189,8 +184,7 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
 }
 
 int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t place) {
-    if (!CST_ALIVE(writer, TENSOR_WRITER) || !writer->started || place < 0 ||
-        place >= writer->count)
+    if (!writer || !writer->started || place < 0 || place >= writer->count)
         return -1;
     return writer->places[place];
 }
@@ -245,7 +239,6 @@ static cst_status check_turn(cst_context *context, cst_safetensors_writer *write
 cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writer *writer,
                                       int64_t tensor, const void *data, int64_t count) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
     if (!writer || count < 0 || (!data && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -271,7 +264,6 @@ cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writ
 static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writer, int64_t tensor,
                               const float *narrow, const double *wide, int64_t count) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     unsigned char raw[PIECE * sizeof(double)];
     char quoted[CST_QUOTE_CHARS];
     if (!writer || count < 0 || (!narrow && !wide && count > 0))
@@ -348,7 +340,6 @@ cst_status cst_safetensors_writer_put_at(cst_context *context, cst_safetensors_w
 
 cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_writer *writer) {
     CST_ENTER(context);
-    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
     if (!writer)
         return cst_fail(context, CST_ERROR_ARGUMENT,

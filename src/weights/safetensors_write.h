@@ -19,7 +19,6 @@ typedef struct cst_declared {
 } cst_declared;
 
 struct cst_safetensors_writer {
-    cst_mark mark; /* CST_MARK_TENSOR_WRITER; first, see base/guard.h */
     char *path;
     cst_output_file *output;
     cst_tensor_order order;

@@ -12,7 +12,7 @@ cst_status cst_soup_fail(cst_context *context, cst_status status, const char *me
     CST_ENTER(context);
     if (!message)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_soup_fail: a message is required");
-    if (status < CST_ERROR_ARGUMENT || status > CST_ERROR_BUSY)
+    if (status < CST_ERROR_ARGUMENT || status > CST_ERROR_INTERNAL)
         status = CST_ERROR_INTERNAL;
     return cst_fail(context, status, "%s", message);
 }

@@ -9,7 +9,7 @@
 
 typedef struct cst_soup_work cst_soup_work;
 
-/* Makes the folder where it is missing, locks it (CST_ERROR_BUSY is no answer here: a folder that
+/* Makes the folder where it is missing, locks it (a folder that
  * another process has is CST_ERROR_INPUT, as is one with files in it that no soup made), removes
  * what a stopped run left of its candidate, and starts the log anew. */
 cst_status cst_soup_work_open(cst_context *context, cst_soup_work **out, const char *folder);

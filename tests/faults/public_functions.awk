@@ -1,7 +1,6 @@
-# Reads the public headers and writes a C table of every CST_API function, for tests that must know them all: its name,
-# the kinds of its parameters, and a call of it with NULL and 0 in every place but the context and, one at a time, a handle.
-# Kinds: c context, p pool, m model, r report, o options, q predictor, t safetensors file, w its writer, * other pointers,
-# k checkpoints, n whole numbers, d doubles, e enumerations and what else; a call with a handle is made for each parameter of these kinds but c.
+# Reads the public headers and writes a C table of every CST_API function: its name, the kinds of its parameters, and a call
+# of it with NULL and 0 in every place but the context.
+# Kinds: c context, * other pointers, n whole numbers, d doubles, e enumerations and structs.
 
 # Headers without comments, as one text.
 FNR == 1 { count = split(FILENAME, folders, "/"); includes = includes "#include <corestack/" folders[count] ">\n" }
@@ -25,25 +24,16 @@ FNR == 1 { count = split(FILENAME, folders, "/"); includes = includes "#include 
 
 function kind_of(parameter) {
     if (parameter ~ /^cst_context \*[a-z_]*$/ || parameter ~ /^const cst_context \*[a-z_]*$/) return "c"
-    if (parameter ~ /^(const )?cst_pool \*[a-z_]*$/) return "p"
-    if (parameter ~ /^(const )?cst_model \*[a-z_]*$/) return "m"
-    if (parameter ~ /^(const )?cst_report \*[a-z_]*$/) return "r"
-    if (parameter ~ /^(const )?cst_options \*[a-z_]*$/) return "o"
-    if (parameter ~ /^(const )?cst_predictor \*[a-z_]*$/) return "q"
-    if (parameter ~ /^(const )?cst_safetensors \*[a-z_]*$/) return "t"
-    if (parameter ~ /^(const )?cst_safetensors_writer \*[a-z_]*$/) return "w"
-    if (parameter ~ /^(const )?cst_checkpoints \*[a-z_]*$/) return "k"
     if (parameter ~ /\*/ || parameter ~ /_fn [a-z_]+$/) return "*"
     if (parameter ~ /^(int|int32_t|int64_t|uint64_t|size_t|unsigned) /) return "n"
     if (parameter ~ /^double /) return "d"
     return "e"
 }
 
-# The call with `handle` in place number `at` (0: nowhere).
-function call(name, kinds, at,    i, k, list) {
+function call(name, kinds,    i, k, list) {
     for (i = 1; i <= length(kinds); i++) {
         k = substr(kinds, i, 1)
-        list = list (i > 1 ? ", " : "") (k == "c" ? "context" : i == at ? "handle" : k ~ /[pmroqtwk*]/ ? "NULL" : "0")
+        list = list (i > 1 ? ", " : "") (k == "c" ? "context" : k == "*" ? "NULL" : "0")
     }
     return name "(" list ")"
 }
@@ -72,14 +62,8 @@ END {
                 kinds = kinds kind_of(parameter)
             }
         }
-        printf "static cst_status call_%s(cst_context *context, void *handle, int place) {\n", name
-        printf "    (void)context;\n    (void)handle;\n    switch (place) {\n"
-        for (j = 1; j <= length(kinds); j++)
-            if (substr(kinds, j, 1) ~ /[pmroqtwk]/)
-                printf "    case %d:\n        %s%s;\n%s", j - 1, result == "cst_status" ? "return " : "(void)",
-                    call(name, kinds, j), result == "cst_status" ? "" : "        break;\n"
-        printf "    default:\n        %s%s;\n%s    }\n", result == "cst_status" ? "return " : "(void)",
-            call(name, kinds, 0), result == "cst_status" ? "" : "        break;\n"
+        printf "static cst_status call_%s(cst_context *context) {\n    (void)context;\n", name
+        printf "    %s%s;\n", result == "cst_status" ? "return " : "(void)", call(name, kinds)
         if (result != "cst_status") print "    return CST_OK;"
         print "}"
         table = table sprintf("    {\"%s\", \"%s\", %s, call_%s},\n", name, kinds,

@@ -1,7 +1,6 @@
 /*
- * Every public function, from a table that the build makes out of the headers
- * (tests/faults/public_functions.awk): what holds for all of them is tested for all of them, new
- * ones too.
+ * Every public function, in a table that the build generates from the headers
+ * (tests/faults/public_functions.awk), so that a rule for all functions is tested on new ones too.
  */
 #ifndef PUBLIC_FUNCTIONS_H
 #define PUBLIC_FUNCTIONS_H
@@ -14,9 +13,8 @@ typedef struct public_function {
     const char *name;
     const char *kinds; /* one letter a parameter: public_functions.awk */
     bool has_status;
-    /* NULL and 0 everywhere, but the context, and `handle` in the place'th parameter. CST_OK where
-     * the function gives no status. */
-    cst_status (*call)(cst_context *context, void *handle, int place);
+    /* With NULL and 0 for all but the context; CST_OK if the function has no status. */
+    cst_status (*call)(cst_context *context);
 } public_function;
 
 #include "public_functions_table.h"

@@ -7,6 +7,7 @@
 #include "la/la.h"
 #include "la/wide.h"
 #include "learners/loglinear.h"
+#include "metrics/weighted.h"
 #include "model/stack.h"
 #include "pipeline/stages.h"
 #include "redundancy/redundancy.h"
@@ -121,9 +122,14 @@ static void bench_bootstrap(cst_context *context, const input *in) {
     cst_metric_intervals *intervals = malloc((size_t)in->members * sizeof *intervals);
     need(intervals != NULL, "memory");
     double start = cst_seconds();
-    need(cst_bootstrap_methods(context, in->data, in->members, in->rows, in->classes, in->labels, 0,
-                               5000, 0, intervals) == CST_OK,
-         "bootstrap");
+    const cst_bootstrap_input bootstrap = {.probabilities = in->data,
+                                           .methods = in->members,
+                                           .rows = in->rows,
+                                           .classes = in->classes,
+                                           .labels = in->labels,
+                                           .resamples = 5000,
+                                           .scores = CST_BOOTSTRAP_BASIC};
+    need(cst_bootstrap_weighted(context, &bootstrap, intervals, NULL) == CST_OK, "bootstrap");
     printf("\"bootstrap\": %.6f, \"nll_low\": %.9g", cst_seconds() - start, intervals[0].nll.low);
     free(intervals);
 }

@@ -199,6 +199,7 @@ part() {
     case $1 in
     tree)
         check "tree: files in the repository" scripts/check_tree.sh
+        check "tree: public functions have a user" scripts/check_api.sh
         check "tree: experiments/claims.md is of the figures" experiments/claims/run.py --check
         ;;
     includes) check "includes: include graph" scripts/check_includes.sh ;;

@@ -50,9 +50,6 @@ CST_API cst_status cst_adapt(cst_context *context, const cst_model *model, cst_p
 CST_API cst_status cst_adapt_suggest(cst_context *context, const cst_model *model, cst_pool *pool,
                                      const char *split, int64_t count, int64_t *rows);
 
-/* Returns the number of labelled rows that a model was adapted to; 0 for one that was not. */
-CST_API int64_t cst_model_adapted_rows(const cst_model *model);
-
 #ifdef __cplusplus
 }
 #endif

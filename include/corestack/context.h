@@ -47,7 +47,7 @@ typedef void *(*cst_realloc_fn)(void *user, void *pointer, size_t bytes);
 CST_API cst_status cst_context_create(cst_context **out);
 
 /* Creates a context like cst_context_create that allocates with `realloc_fn` (NULL: the C
- * allocator), which is called with `user`. */
+ * allocator), which is called with `user`. For programs with an allocator of their own. */
 CST_API cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
                                            void *user);
 
@@ -58,17 +58,11 @@ CST_API void cst_context_free(cst_context *context);
  * CST_ERROR_ARGUMENT for any other number. */
 CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
 
-/* Returns the number of threads in use, at least 1. */
-CST_API int cst_context_threads(const cst_context *context);
-
 /* Sets the number of bytes that a call may keep resident: at least 64 MiB, or 0 for a quarter of
  * the machine's memory (the default). CST_ERROR_ARGUMENT for less. Predictions that do not fit stay
  * on disk and are read in blocks; other large arrays go to unlinked files in $TMPDIR (or /tmp).
  * Results do not depend on the limit. Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
-
-/* Returns the memory limit in bytes. */
-CST_API size_t cst_context_memory(const cst_context *context);
 
 /* Extends the check for changing files to all calls of a context. A call that opens a file more
  * than once fails with CST_ERROR_IO if the file was replaced or written to in between. With `on` =

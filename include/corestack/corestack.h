@@ -26,7 +26,6 @@
 #include <corestack/safetensors.h>
 #include <corestack/segmentation.h>
 #include <corestack/soup.h>
-#include <corestack/statistics.h>
 #include <corestack/status.h>
 #include <corestack/weights.h>
 

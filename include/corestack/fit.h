@@ -44,27 +44,17 @@ CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char 
 CST_API cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool,
                             const char *split, cst_report **report);
 
-/* Scores probabilities [rows][classes] against labels [rows]; see cst_metrics_evaluate for the
- * scores and errors. resamples > 0 adds 95% bootstrap intervals (cst_bootstrap_metrics); seed: at
- * most 2^53. *report belongs to the caller. */
-CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
-                                int32_t classes, const int32_t *labels, int32_t resamples,
-                                uint64_t seed, cst_report **report);
-
-/* Scores a member of a loaded split with labels, like cst_evaluate. The predictions may be in
- * memory or on disk; for a split with conditions, the rows of all conditions are scored together.
+/* Scores a member of a loaded split with labels. resamples > 0 adds 95% bootstrap intervals; seed:
+ * at most 2^53. For a split with conditions, the rows of all conditions are scored together.
  * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool,
                                        const char *split, int32_t member, int32_t resamples,
                                        uint64_t seed, cst_report **report);
 
-/* Scores a model on a split, which is loaded if necessary; a split with several conditions is
- * scored on each. A non-zero `baselines` adds simple baselines fitted on split "oof". The report
- * says if the split contains rows that the model was fitted on; for classification, the split of
- * the fit is read for this check if the pool has it. *report belongs to the caller. */
-CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
-                                      const char *split, int baselines, int32_t resamples,
-                                      uint64_t seed, cst_report **report);
+/* Default limits for long-tailed data: head classes have more training samples than the first,
+ * tail classes fewer than the second, mid classes are the others. */
+#define CST_HEAD_ABOVE 100
+#define CST_TAIL_BELOW 20
 
 /* Options of cst_evaluate_stack. Zero-initialise, then set the fields that should differ from the
  * default. */
@@ -84,9 +74,11 @@ typedef struct cst_evaluate_options {
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
 } cst_evaluate_options;
 
-/* Scores a model on one or more splits, like cst_evaluate_model. options: NULL for all zero.
- * Options beyond a single split are for classification; other tasks give CST_ERROR_UNSUPPORTED.
- * *report belongs to the caller. */
+/* Scores a model on one or more splits, which are loaded if necessary; a split with several
+ * conditions is scored on each. The report says if a split contains rows that the model was fitted
+ * on; for classification, the split of the fit is read for this check if the pool has it. options:
+ * NULL for all zero. Options beyond a single split are for classification; other tasks give
+ * CST_ERROR_UNSUPPORTED. *report belongs to the caller. */
 CST_API cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
                                       const cst_evaluate_options *options, cst_report **report);
 

@@ -38,13 +38,6 @@ CST_API cst_status cst_folds_quantile(cst_context *context, const double *target
                                       const int64_t *groups, int64_t rows, int32_t folds,
                                       uint64_t seed, int32_t *out);
 
-/* Checks a fold vector [rows], which must be numbered 0..L-1. CST_ERROR_INPUT for a negative fold,
- * a missing number in 0..L-1, or fewer than two folds. Gives notices for classes that are missing
- * from some fold, and for classes that are in one fold only, which a fit without that fold cannot
- * learn. labels: [rows], or NULL to check the numbering only. */
-CST_API cst_status cst_folds_check(cst_context *context, const int32_t *folds,
-                                   const int32_t *labels, int64_t rows);
-
 #ifdef __cplusplus
 }
 #endif

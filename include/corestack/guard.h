@@ -73,16 +73,6 @@ CST_API cst_status cst_model_predict_guarded(cst_context *context, const cst_mod
                                              const cst_guard *guard, float **out, int64_t *rows,
                                              cst_guard_report **report);
 
-/* Guards a prediction of arrays, after cst_model_predict or one of its kind. predictions [members]
- * of [rows][classes] and present: as for cst_model_predict_present. others: NULL, or [others] of
- * [rows][classes], NULL for those that are not there. out: [rows][classes], the prediction, changed
- * in rows where the guard acts. report: as above. CST_ERROR_INPUT for numbers of `others` that are
- * no probabilities. */
-CST_API cst_status cst_model_guard(cst_context *context, const cst_model *model,
-                                   const float *const *predictions, const uint8_t *present,
-                                   const float *const *others, int64_t rows, const cst_guard *guard,
-                                   float *out, cst_guard_report **report);
-
 /* ---- a stream, without allocation ---- */
 
 #define CST_GUARD_WINDOW_MAX 65536
@@ -93,48 +83,15 @@ CST_API cst_status cst_model_guard(cst_context *context, const cst_model *model,
 CST_API cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window);
 
 /* Predicts like cst_predictor_predict, row after row: each is mixed as the guard does in a batch of
- * the last `window` rows up to it, so a result depends on the rows before. others: as for
- * cst_model_guard. found: NULL, or what the window looks like after the last row (`first` counts
- * all rows of the predictor): when `fired` turns 1, it is time to run the other members. Rows are
- * taken in only when all of the call are right. Allocates nothing. */
+ * the last `window` rows up to it, so a result depends on the rows before. others: NULL,
+ * or [others] of [rows][classes], NULL for those that are not there. found: NULL, or what the
+ * window looks like after the last row (`first` counts all rows of the predictor): when `fired`
+ * turns 1, it is time to run the other members. Rows are taken in only when all of the call are
+ * right. Allocates nothing. */
 CST_API cst_status cst_predictor_predict_guarded(cst_predictor *predictor,
                                                  const float *const *predictions,
                                                  const float *const *others, int64_t rows,
                                                  float *out, cst_guard_batch *found);
-
-/* Returns the number of batches; 0 for NULL. */
-CST_API int64_t cst_guard_report_batches(const cst_guard_report *report);
-
-/* Returns the number of batches that look unlike the rows of the fit. */
-CST_API int64_t cst_guard_report_fired(const cst_guard_report *report);
-
-/* Writes what was found in batch `batch` (0..batches-1) to *out. */
-CST_API cst_status cst_guard_report_batch(cst_context *context, const cst_guard_report *report,
-                                          int64_t batch, cst_guard_batch *out);
-
-/* Returns the name (or number) of the case that is batch `batch`, of a segmentation's split; else
- * NULL. Borrowed. */
-CST_API const char *cst_guard_report_case(const cst_guard_report *report, int64_t batch);
-
-/* Returns how many members the average was of; 0 if it took no part. */
-CST_API int32_t cst_guard_report_members(const cst_guard_report *report);
-
-/* Returns how many of these members the model leaves out: what the guard asked for. */
-CST_API int32_t cst_guard_report_others(const cst_guard_report *report);
-
-/* Returns what one prediction of those costs, in FLOPs (which 0) or milliseconds (1), as the
- * manifest gives it; NaN if it does not. */
-CST_API double cst_guard_report_cost(const cst_guard_report *report, int which);
-
-/* Returns the level of each row [rows], in (0, 1]: rows like those of the fit have levels that are
- * spread evenly, rows unlike them small ones; NaN in a batch of more than 8,192 rows of which a
- * sample is like the fit. Of a segmentation [batches]: the chance of a case so unlike those of the
- * fit. Borrowed. */
-CST_API const double *cst_guard_report_levels(const cst_guard_report *report);
-
-/* Returns the weight of the average in each row [rows], of a segmentation in each case [batches], 0
- * to 1; what it would be in mode warn. Borrowed. */
-CST_API const double *cst_guard_report_lambdas(const cst_guard_report *report);
 
 /* Sets the key "guard" of a report of the command "predict" to what was found; found: NULL where
  * nothing was tested. docs/json.md. */

@@ -45,7 +45,7 @@ typedef struct cst_label_report cst_label_report;
 /* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
  * and divided by their sum; others keep their bytes. guard: the report of
- * cst_model_predict_guarded or cst_model_guard on these rows, whose batches are taken; batches in
+ * cst_model_predict_guarded on these rows, whose batches are taken; batches in
  * which the guard fired are left alone. report: may be NULL; *report belongs to the caller
  * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
  * nothing for it (older files, fits on fewer than 200 rows), and BBSE with more than 2,048 classes
@@ -53,28 +53,6 @@ typedef struct cst_label_report cst_label_report;
 CST_API cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                          cst_label_method method, const cst_guard_report *guard,
                                          int64_t rows, float *out, cst_label_report **report);
-
-/* Returns the number of batches; 0 for NULL. */
-CST_API int64_t cst_label_report_batches(const cst_label_report *report);
-
-/* Returns the number of batches that were corrected. */
-CST_API int64_t cst_label_report_applied(const cst_label_report *report);
-
-/* Writes what was found in batch `batch` (0..batches-1) to *out. */
-CST_API cst_status cst_label_report_batch(cst_context *context, const cst_label_report *report,
-                                          int64_t batch, cst_label_batch *out);
-
-/* Writes the estimated share of a class in a batch, and its 95% interval (NaN where there is none).
- * Shares of EM are drawn towards those of the fit by as many rows as there are classes. */
-CST_API cst_status cst_label_report_share(cst_context *context, const cst_label_report *report,
-                                          int64_t batch, int32_t class_index, double *share,
-                                          double *low, double *high);
-
-/* Returns the share of a class in the fit; NaN beyond. */
-CST_API double cst_label_report_fit_share(const cst_label_report *report, int32_t class_index);
-
-/* Returns why a batch was corrected or not, in words; "" for an unknown verdict. Static. */
-CST_API const char *cst_label_verdict_text(cst_label_verdict verdict);
 
 /* Sets the key "label_shift" of a report of the command "predict" to what was found.
  * docs/json.md. */

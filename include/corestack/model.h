@@ -71,42 +71,6 @@ CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 
-/* ---- without some of the members ---- */
-
-/* Predicts like cst_model_predict when some members are absent. present: [members], 0 for an absent
- * member, whose predictions[k] is not read and may be NULL; NULL: all are present. The weights of
- * the others are computed again for this set of members from what the fit stored about its loss:
- * the same as a fit without the absent members for linear learners with the same penalty, and close
- * to it for the log-linear pool. A gate is left out. For models without this information (older
- * files) weights are only scaled, with a notice. CST_ERROR_INPUT if every member is absent. */
-CST_API cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
-                                             const float *const *predictions,
-                                             const uint8_t *present, int64_t rows, float *out);
-
-/* Creates the model of the members with present[k] != 0 ([members], at least one), in their order,
- * with the weights that cst_model_predict_present uses. For a regression, its noise is larger by
- * what the absent members explained on the rows of the fit. A scaled model has no variances. *out
- * belongs to the caller (cst_model_free). */
-CST_API cst_status cst_model_restrict(cst_context *context, cst_model **out, const cst_model *model,
-                                      const uint8_t *present);
-
-/* ---- domains ---- */
-
-/* Returns the number of domains that the model has a scale and biases of; 0 if it has none. */
-CST_API int32_t cst_model_domains(const cst_model *model);
-
-/* Returns the name of domain `domain` (0..domains-1), in the order of their bytes; NULL beyond.
- * Borrowed. */
-CST_API const char *cst_model_domain(const cst_model *model, int32_t domain);
-
-/* Predicts like cst_model_predict_present, with the scale and biases of each row's domain. domains:
- * [rows] names; a row of a domain that the model does not know, or without one (NULL or ""), gets
- * the common ones, and a notice counts these rows. domains: NULL for no row of a known domain. */
-CST_API cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
-                                             const float *const *predictions,
-                                             const uint8_t *present, const char *const *domains,
-                                             int64_t rows, float *out);
-
 /* ---- prediction without allocation, for a service ---- */
 
 /* The memory that one thread needs to predict with one model. */
@@ -124,9 +88,14 @@ CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **ou
 CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                          int64_t rows, float *out);
 
-/* Predicts like cst_model_predict_present, with the same guarantees as cst_predictor_predict. The
- * weights for one set of members are computed when it first occurs (a few microseconds for a dozen
- * members) and kept until another set occurs. */
+/* Predicts when some members are absent, with the same guarantees as cst_predictor_predict.
+ * present: [members], 0 for an absent member, whose predictions[k] is not read and may be NULL;
+ * NULL: all are present. The weights of the others are computed again for this set of members from
+ * what the fit stored about its loss: the same as a fit without the absent members for linear
+ * learners with the same penalty, and close to it for the log-linear pool. A gate is left out. For
+ * models without this information (older files) weights are only scaled. CST_ERROR_INPUT if every
+ * member is absent. The weights for one set of members are computed when it first occurs (a few
+ * microseconds for a dozen members) and kept until another set occurs. */
 CST_API cst_status cst_predictor_predict_present(cst_predictor *predictor,
                                                  const float *const *predictions,
                                                  const uint8_t *present, int64_t rows, float *out);

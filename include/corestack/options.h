@@ -61,9 +61,6 @@ CST_API cst_status cst_options_set(cst_context *context, cst_options *options, c
  * the option is set or the set is freed. */
 CST_API const char *cst_options_get(const cst_options *options, const char *key);
 
-/* Returns the name of the preset that was applied last. Static. */
-CST_API const char *cst_options_preset_name(const cst_options *options);
-
 #ifdef __cplusplus
 }
 #endif

@@ -65,7 +65,7 @@ typedef struct cst_pool_config {
     const char *const *class_names; /* names of the classes (of a regression: outputs) in their
                                        order if there is no manifest, ending with NULL; NULL: those
                                        of labels that are text, or of the first CSV header */
-    int missing;                    /* non-zero: members may lack predictions (cst_pool_present) */
+    int missing;                    /* non-zero: members may lack predictions: cst_pool_read */
     const char *domains;            /* file of the domain of each row, or NULL */
     int unlabelled;                 /* non-zero: rows of a classification may lack their label (-1
                                        in an array, an empty cell in a table): cst_pool_labels has
@@ -103,22 +103,6 @@ CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, size_t count,
                                        const cst_pool_config *config);
 
-/* Creates a classification pool with one split from memory. predictions[k]: [rows][classes]
- * float32, C order, copied. names: [members], unique. labels: [rows] in 0..classes-1, or NULL. *out
- * belongs to the caller (cst_pool_free). */
-CST_API cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
-                                        const float *const *predictions, const char *const *names,
-                                        int32_t members, int64_t rows, int32_t classes,
-                                        const int32_t *labels, cst_output output);
-
-/* Creates a regression pool with one split from memory. predictions[k]: [rows][outputs], finite,
- * copied. names: [members], unique. targets: [rows][outputs] or NULL. *out belongs to the caller
- * (cst_pool_free). */
-CST_API cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
-                                        const float *const *predictions, const char *const *names,
-                                        int32_t members, int64_t rows, int32_t outputs,
-                                        const double *targets);
-
 /* Data type of the elements of an array, in native byte order. */
 typedef enum cst_number {
     CST_NUMBER_FLOAT32 = 0,
@@ -155,8 +139,8 @@ typedef struct cst_pool_arrays {
     const double *targets;      /* [rows][outputs] of a regression, or NULL */
     const int64_t *folds;       /* [rows], at least 0, renumbered in increasing order; or NULL */
     const int64_t *groups;      /* [rows], any numbers, or NULL */
-    const double *weights;      /* [rows] row weights as cst_pool_weights describes them, or NULL */
-    int missing;                /* non-zero: members may lack predictions (cst_pool_present) */
+    const double *weights;      /* [rows] row weights (docs/method.md#row-weights), or NULL */
+    int missing;                /* non-zero: members may lack predictions: cst_pool_read */
     const char *const *domains; /* [rows] name of each row's domain, copied; NULL (or "") for a row
                                    without one; or NULL */
 } cst_pool_arrays;
@@ -185,11 +169,6 @@ CST_API cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
  * are numbered by first appearance. */
 CST_API cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split);
 
-/* Loads some members of a split only, like cst_pool_load. members: [count] positions in the pool.
- * The others stay as they are, and their files need not exist. */
-CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
-                                         const int32_t *members, int32_t count);
-
 /* Frees a pool; NULL is accepted. */
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
@@ -214,7 +193,7 @@ CST_API int32_t cst_pool_members(const cst_pool *pool);
 /* Returns the position of a member by name, or -1. */
 CST_API int32_t cst_pool_member_index(const cst_pool *pool, const char *name);
 
-/* Returns the number of classes; for regression, of outputs. */
+/* Returns the number of classes; for regression, of outputs. For programs that read a pool. */
 CST_API int32_t cst_pool_classes(const cst_pool *pool);
 
 /* Returns the name of class (or output) `c`, or NULL if the pool has no names. Borrowed. */
@@ -223,51 +202,11 @@ CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
 /* Returns the name of member `member`; NULL beyond the last. Borrowed. */
 CST_API const char *cst_pool_member_name(const cst_pool *pool, int32_t member);
 
-/* Returns the family of a member as given in the manifest, or NULL. Borrowed. */
-CST_API const char *cst_pool_member_family(const cst_pool *pool, int32_t member);
-
-/* Returns the FLOPs of one prediction by a member, as given in the manifest; NaN if not given. */
-CST_API double cst_pool_member_flops(const cst_pool *pool, int32_t member);
-
-/* Returns the number of parameters of a member, as given in the manifest; NaN if not given. */
-CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
-
-/* Returns the latency of one prediction by a member in milliseconds, as given in the manifest; NaN
- * if not given. */
-CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
-
-/* Returns the peak memory that a prediction by a member needs, in bytes, as given in the manifest;
- * NaN if not given. */
-CST_API double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member);
-
-/* Ensembles whose parts may be members of a pool, as the manifest tags them. */
-typedef enum cst_ensemble_kind {
-    CST_ENSEMBLE_NONE = 0,
-    CST_ENSEMBLE_DEEP = 1,       /* "deep-ensemble": one architecture, several seeds */
-    CST_ENSEMBLE_SNAPSHOT = 2,   /* "snapshot": checkpoints of one run */
-    CST_ENSEMBLE_MC_DROPOUT = 3, /* "mc-dropout": stochastic passes of one network */
-    CST_ENSEMBLE_SWAG = 4,       /* "swag": samples around averaged weights */
-    CST_ENSEMBLE_SOUP = 5        /* "soup": averaged weights */
-} cst_ensemble_kind;
-
-typedef struct cst_member_ensemble {
-    cst_ensemble_kind kind;
-    const char *of; /* the group's name, borrowed; NULL without a tag */
-    int32_t passes; /* forward passes behind the member's predictions; 1 without a tag and of a
-                       soup, which is one network whatever the manifest says */
-} cst_member_ensemble;
-
-/* Returns the ensemble that a member belongs to according to the manifest. */
-CST_API cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member);
-
 /* Returns the number of splits. */
 CST_API int32_t cst_pool_splits(const cst_pool *pool);
 
 /* Returns the name of split `index`; NULL beyond the last. Borrowed. */
 CST_API const char *cst_pool_split_name(const cst_pool *pool, int32_t index);
-
-/* Returns non-zero for a split of out-of-distribution inputs, which has no labels. */
-CST_API int cst_pool_is_ood(const cst_pool *pool, const char *split);
 
 /* Returns non-zero if the pool names a file (or holds data) of this member for the split. */
 CST_API int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *split);
@@ -275,62 +214,24 @@ CST_API int cst_pool_member_has_split(const cst_pool *pool, int32_t member, cons
 /* Returns the number of conditions (corruptions) of a split; 0 if it has none. */
 CST_API int32_t cst_pool_conditions(const cst_pool *pool, const char *split);
 
-/* Returns the family of a condition, e.g. "noise"; NULL if not given. Borrowed. */
-CST_API const char *cst_pool_condition_shift(const cst_pool *pool, const char *split,
-                                             int32_t condition);
-
-/* Returns the kind of a condition, e.g. "gaussian_noise"; NULL if not given. Borrowed. */
-CST_API const char *cst_pool_condition_kind(const cst_pool *pool, const char *split,
-                                            int32_t condition);
-
-/* Returns the severity of a condition; NaN if not given. */
-CST_API double cst_pool_condition_severity(const cst_pool *pool, const char *split,
-                                           int32_t condition);
-
 /* Returns the split with the same samples without conditions, for comparison with a split with
  * conditions, as given in the manifest; NULL if not given. Borrowed. */
 CST_API const char *cst_pool_clean_split(const cst_pool *pool, const char *split);
-
-/* Returns the domain of a split, e.g. "sketches", as given in the manifest; NULL if not given.
- * Borrowed. */
-CST_API const char *cst_pool_domain(const cst_pool *pool, const char *split);
-
-/* Returns the domain of a row of a loaded split, 0..rows-1: that of its column of domains, else
- * that of the split; NULL if the row has none. Borrowed. */
-CST_API const char *cst_pool_row_domain(const cst_pool *pool, const char *split, int64_t row);
-
-/* Returns the number of training samples of each class [classes], as given in the manifest; NULL if
- * not given. Borrowed. */
-CST_API const int64_t *cst_pool_training_counts(const cst_pool *pool);
 
 /* Returns non-zero if the pool has a split of this name. */
 CST_API int cst_pool_has_split(const cst_pool *pool, const char *split);
 
 /* Returns the number of rows of a loaded split (per condition, if it has conditions); -1 if it is
- * not loaded. */
+ * not loaded. For programs that read a pool. */
 CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
 
 /* Returns the labels [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
 CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
 
 /* Returns the targets [rows][outputs] of a loaded split of a regression (repeated for each
- * condition, if it has conditions); NULL if not loaded or not given. Borrowed. */
+ * condition, if it has conditions); NULL if not loaded or not given. Borrowed. For programs that
+ * read a pool. */
 CST_API const double *cst_pool_targets(const cst_pool *pool, const char *split);
-
-/* Returns the folds [rows] of a loaded split, numbered from 0; NULL if not loaded or not given.
- * Borrowed. */
-CST_API const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
-
-/* Returns the group ids [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
-CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
-
-/* Returns the row weights [rows] of a loaded split as given; NULL if not loaded or not given.
- * Borrowed. Weights are finite and non-negative, at least one is positive, and their scale does not
- * matter. Rows of weight 0 are left out of fits, evaluations and comparisons: the result has the
- * same bytes as without them. Other rows count in losses and scores in proportion to their weight
- * (docs/method.md#row-weights). Predictions are made for every row. Classification and
- * regression only. */
-CST_API const double *cst_pool_weights(const cst_pool *pool, const char *split);
 
 /* Returns the sample id of a row of a loaded split, integers in decimal; NULL if there are no ids.
  * Borrowed. */
@@ -338,25 +239,22 @@ CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t
 
 /* Returns the float32 probabilities of a member on a loaded split, [rows][classes], or
  * [conditions][rows][classes]; NULL if not loaded, or if they stay on disk because they exceed
- * their share of the memory limit (cst_context_set_memory). Borrowed. */
+ * their share of the memory limit (cst_context_set_memory). Borrowed. For programs that read a
+ * pool.
+ */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
-
-/* Returns which rows a member predicted, [rows] or [conditions][rows], 1 or 0 each, of a loaded
- * split of a pool opened with `missing`; NULL if it predicted all of them.
- *
- * With `missing`, a row of a member may be NaN in every column, and a file with ids may lack some
- * of them; in a prediction, members may lack their file for the split. In place of an absent row,
- * cst_pool_predictions and cst_pool_read have what the other members suggest: a regression of the
- * member's log-probabilities (values for a regression) on theirs, computed without labels. Fits use
- * these rows; rows that no member predicted, and rows with a negative fold, are left out of fits
- * and evaluations. Predictions use the members that are present on a row, as
- * cst_model_predict_present does. Rows may be absent in classification and regression, files in
- * every task. Borrowed. */
-CST_API const uint8_t *cst_pool_present(const cst_pool *pool, const char *split, int32_t member);
 
 /* Copies rows first..first+count-1 of a member's predictions, in memory or on disk, to out
  * [count][classes]. With conditions, rows are numbered through all conditions: those of condition 0
- * first, then those of 1, ... */
+ * first, then those of 1, ...
+ *
+ * In a pool opened with `missing`, a row of a member may be NaN in every column, and a file with
+ * ids may lack some of them; in a prediction, members may lack their file for the split. An absent
+ * row reads as what the other members suggest: a regression of the member's log-probabilities
+ * (values for a regression) on theirs, computed without labels. Fits use these rows; rows that no
+ * member predicted, and rows with a negative fold, are left out of fits and evaluations.
+ * Predictions use the members that are present on a row, as cst_predictor_predict_present does.
+ * Rows may be absent in classification and regression, files in every task. */
 CST_API cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
                                  int32_t member, int64_t first, int64_t count, float *out);
 

@@ -43,12 +43,11 @@ typedef struct cst_profile_options {
 
 /* Measures a model, and other methods fitted on split "oof" of the pool, on predictions of a split:
  * the time of calls with one sample and with a batch, and the memory and size of the meta-layer.
- * Sums the costs of the members as the pool gives them (cst_pool_member_flops, _latency_ms,
- * _memory_bytes): latency and throughput from end to end, FLOPs and peak memory; null where a
- * member lacks a cost, with a notice. The report has one row per method, the model first, and next
- * to them the figures of the paper's table. Everything but times is the same in every run. options:
- * NULL for the defaults. CST_ERROR_MISMATCH if pool and model do not fit. *report belongs to the
- * caller.
+ * Sums the costs of the members as the pool gives them: latency and throughput from end to end,
+ * FLOPs and peak memory; null where a member lacks a cost, with a notice. The report has one row
+ * per method, the model first, and next to them the figures of the paper's table. Everything but
+ * times is the same in every run. options: NULL for the defaults. CST_ERROR_MISMATCH if pool and
+ * model do not fit. *report belongs to the caller.
  */
 CST_API cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
                                const cst_profile_options *options, cst_report **report);

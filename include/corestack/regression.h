@@ -1,13 +1,12 @@
 /*
- * Regression: scores of predicted values, their variances and intervals against targets, bootstrap
- * intervals of the scores, and prediction with variance by a fitted model.
+ * Regression: scores of predicted values, their variances and intervals against targets, and
+ * prediction with variance by a fitted model.
  * docs/method.md#s2-and-s3-gate-and-penalties and docs/regression.md#scores.
  */
 #ifndef CORESTACK_REGRESSION_H
 #define CORESTACK_REGRESSION_H
 
 #include <corestack/context.h>
-#include <corestack/metrics.h>
 #include <corestack/model.h>
 #include <corestack/pool.h>
 
@@ -55,37 +54,12 @@ CST_API cst_status cst_value_metrics_evaluate(cst_context *context,
                                               const double *targets, cst_value_metrics *average,
                                               cst_value_metrics *each);
 
-/* 95% percentile intervals, as cst_metric_intervals, of scores that are means over the outputs. */
-typedef struct cst_value_intervals {
-    int32_t resamples;
-    cst_interval rmse;
-    cst_interval mae;
-    cst_interval r2;
-    cst_interval nll; /* NaN where a method has no variances */
-} cst_value_intervals;
-
-/* Computes 95% bootstrap percentile intervals (Efron 1979) of every method and of its paired
- * difference from method `reference`, on the same resamples as cst_bootstrap_compare. predicted:
- * [methods], with the same rows and outputs. intervals, differences: [methods], or NULL if not
- * wanted (`reference` is used for differences only). */
-CST_API cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values *predicted,
-                                       int32_t methods, const double *targets, int32_t resamples,
-                                       uint64_t seed, int32_t reference,
-                                       cst_value_intervals *intervals,
-                                       cst_value_intervals *differences);
-
-/* Computes one number per sample for paired tests: the mean over the outputs of the squared error
- * divided by the variance of the target (the squared error itself for an output with constant
- * target). out: [rows]. */
-CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
-                                    const double *targets, double *out);
-
 /* ---- prediction ---- */
 
 /* Predicts with a regression model like cst_model_predict, with the variance of each value: noise
  * plus parameter uncertainty. mean, variance: [rows][outputs], provided by the caller.
  * CST_ERROR_INPUT for a model of another task and, with row and output, for a variance that is too
- * large for float32. */
+ * large for float32. For programs that hold the members' values in memory. */
 CST_API cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
                                             const float *const *predictions, int64_t rows,
                                             float *mean, float *variance);

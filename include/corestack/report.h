@@ -39,9 +39,6 @@ CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *repo
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
 
-/* Sets the key "notices" of the report to the list of notices of this context so far. */
-CST_API cst_status cst_report_set_notices(cst_context *context, cst_report *report);
-
 /* Renders the rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with
  * baselines, as CSV: a header, unrounded numbers, intervals as NAME_low and NAME_high, without the
  * weights. CST_ERROR_ARGUMENT for a report without rows. *out belongs to the caller (cst_free). */

@@ -54,10 +54,6 @@ CST_API const char *cst_dtype_name(cst_dtype dtype);
 /* Returns the number of bits of an element; 0 for a value that is not in the list. */
 CST_API int32_t cst_dtype_bits(cst_dtype dtype);
 
-/* Returns 1 if elements can be read as float32 and float64 (all dtypes except C64 and floats of 4,
- * 6 and 8 bits), else 0. */
-CST_API int cst_dtype_is_number(cst_dtype dtype);
-
 /* ---- reading ---- */
 
 /* An open file. Immutable but for cst_safetensors_map: any number of threads may read one, each
@@ -93,14 +89,8 @@ CST_API cst_dtype cst_safetensors_dtype(const cst_safetensors *file, int64_t ten
 CST_API const int64_t *cst_safetensors_shape(const cst_safetensors *file, int64_t tensor,
                                              int32_t *axes);
 
-/* Returns the number of elements of a tensor, 1 for a scalar; -1 beyond the last tensor. */
-CST_API int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
-
 /* Returns the number of data bytes of a tensor; -1 beyond the last tensor. */
 CST_API int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor);
-
-/* Returns the byte of the file at which the data of a tensor begin; -1 beyond the last tensor. */
-CST_API int64_t cst_safetensors_offset(const cst_safetensors *file, int64_t tensor);
 
 /* Returns the number of entries of "__metadata__". */
 CST_API int64_t cst_safetensors_metadata_count(const cst_safetensors *file);
@@ -112,9 +102,6 @@ CST_API const char *cst_safetensors_metadata_key(const cst_safetensors *file, in
 /* Returns the value of metadata entry `index`; NULL beyond the last. Borrowed. */
 CST_API const char *cst_safetensors_metadata_value(const cst_safetensors *file, int64_t index);
 
-/* Returns the metadata value of a key; NULL if there is none. Borrowed. */
-CST_API const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
-
 /* Copies bytes first..first+count-1 of a tensor, little-endian as in the file, to out [count].
  * CST_ERROR_FORMAT for a BOOL byte other than 0 and 1; CST_ERROR_IO if the file has become shorter.
  */
@@ -123,14 +110,14 @@ CST_API cst_status cst_safetensors_read(cst_context *context, const cst_safetens
 
 /* Reads elements first..first+count-1 of a tensor, C order, as float32 to out [count]. F16, BF16,
  * F32 and integers up to 2^24 are exact; other values are rounded to nearest, and F64 values beyond
- * float32 become infinite. CST_ERROR_UNSUPPORTED if cst_dtype_is_number is 0. */
+ * float32 become infinite. CST_ERROR_UNSUPPORTED for C64 and floats of 4, 6 and 8 bits. */
 CST_API cst_status cst_safetensors_read_f32(cst_context *context, const cst_safetensors *file,
                                             int64_t tensor, int64_t first, int64_t count,
                                             float *out);
 
 /* Reads elements first..first+count-1 of a tensor, C order, as float64 to out [count]. Floats and
- * integers up to 2^53 are exact; larger integers are rounded to nearest. CST_ERROR_UNSUPPORTED if
- * cst_dtype_is_number is 0. */
+ * integers up to 2^53 are exact; larger integers are rounded to nearest. CST_ERROR_UNSUPPORTED for
+ * C64 and floats of 4, 6 and 8 bits. */
 CST_API cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors *file,
                                             int64_t tensor, int64_t first, int64_t count,
                                             double *out);

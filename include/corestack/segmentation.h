@@ -40,13 +40,6 @@ typedef struct cst_segmentation_scores {
  * for any other name. Static. */
 CST_API const char *cst_segmentation_definition(const char *name);
 
-/* Computes scores from a confusion matrix of counts [classes][classes], row: label, column:
- * prediction. Scores that need more than the counts are NaN. iou, dice, accuracy: [classes], NaN
- * for a class that does not occur, or NULL if not wanted. CST_ERROR_INPUT for a negative count. */
-CST_API cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *confusion,
-                                                   int32_t classes, cst_segmentation_scores *out,
-                                                   double *iou, double *dice, double *accuracy);
-
 /* Scores predicted label maps [images][height][width] against labels of the same shape (IoU:
  * Jaccard 1912; Dice: Dice 1945; Boundary IoU: Cheng et al. 2021). ignore: label of pixels that are
  * not scored. boundary: width of the band in pixels if at least 1, else as a fraction of the image

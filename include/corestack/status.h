@@ -33,7 +33,7 @@ typedef enum cst_status {
 #undef CST_STATUS_ENUM
 
 /* Returns the identifier of a status, e.g. "CST_ERROR_INPUT"; "unknown status" for a value that is
- * not in the list. Static. */
+ * not in the list. Static. For programs that log errors. */
 CST_API const char *cst_status_name(cst_status status);
 
 /* Returns the meaning of a status in words; never NULL. Static. */

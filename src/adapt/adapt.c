@@ -19,10 +19,6 @@ enum { OWN_SETTINGS = 3 };
  * this over rows and classes. */
 static const double NEGLIGIBLE = 0.02;
 
-int64_t cst_model_adapted_rows(const cst_model *model) {
-    return model && model->adapted ? model->adapted->rows : 0;
-}
-
 /* ---- what rows may be learnt from ---- */
 
 static cst_status check_rows(cst_context *context, const char *split, const cst_adapt_rows *rows) {

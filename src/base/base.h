@@ -278,4 +278,10 @@ CST_PRIVATE_API double cst_rng_normal(cst_rng *rng);  /* mean 0, variance 1 */
 int64_t cst_rng_below(cst_rng *rng, int64_t bound);   /* 0..bound-1 without bias; bound >= 1 */
 void cst_rng_shuffle(cst_rng *rng, int64_t *items, int64_t count);
 
+/* Returns the number of threads in use, at least 1. */
+CST_PRIVATE_API int cst_context_threads(const cst_context *context);
+
+/* Returns the memory limit in bytes. */
+size_t cst_context_memory(const cst_context *context);
+
 #endif

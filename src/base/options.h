@@ -239,4 +239,7 @@ int cst_option_choice(const cst_options *options, cst_option_id id);
 /* Bit c is set when choice c is in a list's value. */
 unsigned cst_option_set_of(const cst_options *options, cst_option_id id);
 
+/* Returns the name of the preset that was applied last. Static. */
+const char *cst_options_preset_name(const cst_options *options);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "model/stack.h"
+#include "pool/pool.h"
 #include "pool/view.h"
 
 #include <corestack/pool.h>

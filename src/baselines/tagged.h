@@ -6,6 +6,8 @@
 #ifndef CST_BASELINES_TAGGED_H
 #define CST_BASELINES_TAGGED_H
 
+#include "pool/pool.h"
+
 #include <corestack/pool.h>
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #include "evaluation/repeat.h"
 #include "la/la.h"
 
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 
 #include <math.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static cst_status adjust(cst_context *context, const comparison *c, const cst_pa
         for (int32_t m = 0; m < c->count; m++)
             if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
                 p[count++] = tests[m * CST_PAIR_TESTS_MAX + t].p;
-        status = count > 0 ? cst_bonferroni(context, p, count, p) : CST_OK;
+        cst_bonferroni(p, count);
         count = 0;
         for (int32_t m = 0; m < c->count; m++)
             if (tests[m * CST_PAIR_TESTS_MAX + t].metric)

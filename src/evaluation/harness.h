@@ -7,7 +7,8 @@
 
 #include "evaluation/task.h"
 
-#include <corestack/statistics.h>
+#include "metrics/percentile.h"
+#include "metrics/statistics.h"
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
  * a failure. options: borrowed. */

@@ -8,6 +8,7 @@
 #define CST_EVALUATION_TASK_H
 
 #include "evaluation/method.h"
+#include "metrics/percentile.h"
 #include "report/report.h"
 #include "report/task_scores.h"
 

@@ -18,6 +18,16 @@ enum {
     CST_MANIFEST_FILES_MAX = 1 << 22 /* splits times members */
 };
 
+/* Ensembles whose parts may be members of a pool, as the manifest tags them. */
+typedef enum cst_ensemble_kind {
+    CST_ENSEMBLE_NONE = 0,
+    CST_ENSEMBLE_DEEP = 1,       /* "deep-ensemble": one architecture, several seeds */
+    CST_ENSEMBLE_SNAPSHOT = 2,   /* "snapshot": checkpoints of one run */
+    CST_ENSEMBLE_MC_DROPOUT = 3, /* "mc-dropout": stochastic passes of one network */
+    CST_ENSEMBLE_SWAG = 4,       /* "swag": samples around averaged weights */
+    CST_ENSEMBLE_SOUP = 5        /* "soup": averaged weights */
+} cst_ensemble_kind;
+
 typedef struct cst_manifest_condition {
     char *shift;     /* family of the corruption, or NULL */
     char *kind;      /* or NULL */

@@ -114,11 +114,6 @@ int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor) {
     return t ? (int64_t)(t->end - t->begin) : -1;
 }
 
-int64_t cst_safetensors_offset(const cst_safetensors *file, int64_t tensor) {
-    const cst_tensor *t = tensor_at(file, tensor);
-    return t ? (int64_t)(file->data_offset + t->begin) : -1;
-}
-
 int64_t cst_safetensors_metadata_count(const cst_safetensors *file) {
     return file ? file->metadata->count / 2 : 0;
 }

@@ -393,9 +393,6 @@ static cst_status check(cst_context *context, const bootstrap *job, const interv
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
                         job->resamples, job->methods, CST_RESAMPLES_MAX, METHODS_MAX);
-    if (!job->probabilities || (!part->intervals && !part->differences))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a bootstrap needs probabilities and intervals");
     if (part->differences && (part->reference < 0 || part->reference >= job->methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the reference is method %d of %d: use 0 to %d", part->reference,
@@ -406,31 +403,8 @@ static cst_status check(cst_context *context, const bootstrap *job, const interv
     return CST_OK;
 }
 
-cst_status cst_bootstrap_compare(cst_context *context, const float *const *probabilities,
-                                 int32_t methods, int64_t rows, int32_t classes,
-                                 const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
-                                 cst_bootstrap_scores scores, int32_t reference,
-                                 cst_metric_intervals *out, cst_metric_intervals *differences) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, classes, sizeof(float));
-    const cst_bootstrap_input input = {.probabilities = probabilities,
-                                       .methods = methods,
-                                       .rows = rows,
-                                       .classes = classes,
-                                       .labels = labels,
-                                       .bins = bins,
-                                       .resamples = resamples,
-                                       .seed = seed,
-                                       .scores = scores,
-                                       .reference = reference};
-    return cst_why(context, cst_bootstrap_weighted(context, &input, out, differences));
-}
-
 cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
                                   cst_metric_intervals *out, cst_metric_intervals *differences) {
-    if (!input->probabilities)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a bootstrap needs a context and the methods' probabilities");
     bootstrap job = {.probabilities = input->probabilities,
                      .labels = input->labels,
                      .weights = input->weights,
@@ -440,10 +414,6 @@ cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_inpu
                      .resamples = input->resamples,
                      .seed = input->seed,
                      .scores = input->scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
-    if (input->scores != CST_BOOTSTRAP_BASIC && input->scores != CST_BOOTSTRAP_ALL)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is not a valid choice of scores: use 0 (basic) or 1 (all)",
-                        (int)input->scores);
     interval_job part = {&job, differences ? input->reference : 0, out, differences};
     cst_status status = cst_bins_check(context, input->bins, &job.bins);
     CST_TRY(check(context, &job, &part));
@@ -455,39 +425,4 @@ cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_inpu
     CST_TRY(intervals(context, &part));
     bootstrap_free(context, &job);
     return status;
-}
-
-cst_status cst_bootstrap_methods(cst_context *context, const float *const *probabilities,
-                                 int32_t methods, int64_t rows, int32_t classes,
-                                 const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
-                                 cst_metric_intervals *out) {
-    CST_ENTER(context);
-    return cst_bootstrap_compare(context, probabilities, methods, rows, classes, labels, bins,
-                                 resamples, seed, CST_BOOTSTRAP_BASIC, 0, out, NULL);
-}
-
-cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities, int64_t rows,
-                                 int32_t classes, const int32_t *labels, int bins,
-                                 int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
-    CST_ENTER(context);
-    return cst_bootstrap_methods(context, &probabilities, 1, rows, classes, labels, bins, resamples,
-                                 seed, out);
-}
-
-cst_status cst_bootstrap_difference(cst_context *context, const float *a, const float *b,
-                                    int64_t rows, int32_t classes, const int32_t *labels, int bins,
-                                    int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, classes, sizeof(float));
-    if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_bootstrap_difference: the intervals are required");
-    const float *pair[] = {a, b};
-    cst_metric_intervals differences[2];
-    cst_status status =
-        cst_bootstrap_compare(context, pair, 2, rows, classes, labels, bins, resamples, seed,
-                              CST_BOOTSTRAP_BASIC, 1, NULL, differences);
-    if (status == CST_OK)
-        *out = differences[0];
-    return cst_why(context, status);
 }

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 
 #include <float.h>
 #include <math.h>
@@ -164,14 +164,6 @@ double cst_student_t_two_sided(double t, double df) {
 }
 
 /* ---- normal ---- */
-
-double cst_normal_upper(double z) {
-    return 0.5 * erfc(z * SQRT_HALF);
-}
-
-double cst_normal_lower(double z) {
-    return 0.5 * erfc(-z * SQRT_HALF);
-}
 
 /* log P(Z >= z), z >= 0; beyond 30 by the asymptotic series, since erfc soon underflows. */
 static double log_normal_upper(double z) {

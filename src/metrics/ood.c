@@ -48,20 +48,8 @@ static cst_status score_block(cst_context *context, void *user, int64_t block) {
 
 cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
                           int32_t classes, cst_ood_score score, double *out) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, classes, sizeof(*probabilities));
-    if (!probabilities || !out || rows < 1 || classes < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "out-of-distribution scores need probabilities of at least one row and "
-                        "class: got %lld rows of %d classes",
-                        (long long)rows, classes);
-    if (score != CST_OOD_MAX_PROBABILITY && score != CST_OOD_PREDICTIVE_ENTROPY)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is not a valid out-of-distribution score: use 0 (largest probability) "
-                        "or 1 (entropy)",
-                        (int)score);
     score_job job = {probabilities, rows, classes, score, out};
-    return cst_why(context, cst_parallel_for(context, cst_block_count(rows), score_block, &job));
+    return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
 }
 
 /* ---- separation ---- */
@@ -185,24 +173,4 @@ cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t 
     }
     cst_free(context, scores);
     return status;
-}
-
-cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64_t in_samples,
-                            const double *out_scores, int64_t out_samples, cst_ood_metrics *out) {
-    CST_ENTER(context);
-    CST_FITS(context, in_samples, 1, sizeof(*in_scores));
-    CST_FITS(context, out_samples, 1, sizeof(*out_scores));
-    if (!in_scores || !out_scores || !out || in_samples < 1 || out_samples < 1 ||
-        in_samples > INT64_MAX - out_samples)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "at least one score in distribution and one out of distribution are "
-                        "needed: got %lld and %lld",
-                        (long long)in_samples, (long long)out_samples);
-    cst_ranked *sorted = NULL;
-    cst_status status =
-        cst_ood_order(context, in_scores, in_samples, out_scores, out_samples, &sorted);
-    if (status == CST_OK)
-        cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, out);
-    cst_free(context, sorted);
-    return cst_why(context, status);
 }

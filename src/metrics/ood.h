@@ -5,10 +5,30 @@
 #ifndef CST_METRICS_OOD_H
 #define CST_METRICS_OOD_H
 
+#include "metrics/percentile.h"
 #include "metrics/ranks.h"
 #include "pool/view.h"
 
-#include <corestack/metrics.h>
+/* Scores that are higher the more a sample looks out of distribution. */
+typedef enum cst_ood_score {
+    CST_OOD_MAX_PROBABILITY = 0,   /* minus the largest probability */
+    CST_OOD_PREDICTIVE_ENTROPY = 1 /* -sum p log p, nats */
+} cst_ood_score;
+
+/* How well a score separates. Higher scores stand for out of distribution. The area under the ROC
+ * curve is the same whichever of the two is called positive; the others say in their name which
+ * is. */
+typedef struct cst_ood_metrics {
+    int64_t in_samples;
+    int64_t out_samples;
+    double auroc_out_positive; /* in [0, 1], 0.5 by chance; equal scores count one half */
+    double aupr_out_positive;  /* average precision; by chance the share of out-samples */
+    double fpr95_out_positive; /* share of in-samples taken for out where 95% of those are found */
+    double aupr_in_positive;   /* average precision; by chance the share of in-samples */
+    double fpr95_in_positive;  /* share of out-samples taken for in where 95% of those are accepted:
+                                  the other common convention */
+    double detection_error;    /* least mean of the two error rates over all thresholds */
+} cst_ood_metrics;
 
 /* Scores of the samples in and out of distribution, ascending; those with index below in_samples
  * are in. *sorted is the caller's also after a failure. CST_ERROR_INPUT for what is not finite. */
@@ -48,5 +68,11 @@ typedef struct cst_ood_member_scores {
  * predicted. */
 cst_status cst_ood_members(cst_context *context, const cst_view *view, const double *weights,
                            const float *stack, const cst_ood_member_scores *out);
+
+/* Computes an out-of-distribution score for each row of probabilities [rows][classes]. out: [rows].
+ * Maximum probability: Hendrycks and Gimpel 2017. CST_ERROR_INPUT for a row that is not a
+ * distribution, as in cst_metrics_evaluate. */
+cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
+                          int32_t classes, cst_ood_score score, double *out);
 
 #endif

@@ -6,7 +6,12 @@
 
 #include "base/base.h"
 
-#include <corestack/metrics.h>
+/* A 95% percentile interval around the value on all samples. */
+typedef struct cst_interval {
+    double value;
+    double low;
+    double high;
+} cst_interval;
 
 /* The percentile at `level` in [0, 1] of values [count], which are put in another order: linear
  * between order statistics, as NumPy's default. */

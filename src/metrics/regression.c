@@ -245,11 +245,6 @@ cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_
 
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                             const double *targets, double *out) {
-    CST_ENTER(context);
-    if (!predicted || !targets || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_value_errors: predictions, targets and errors are required");
-    CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     cst_status status = cst_values_check(context, predicted, targets);
     if (status != CST_OK)
         return status;

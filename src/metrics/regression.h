@@ -18,4 +18,10 @@ double cst_gaussian_nll(double error, double variance);
 /* R^2 from the two sums of squares. */
 double cst_r2_of(double squared_error, double squared_deviation);
 
+/* Computes one number per sample for paired tests: the mean over the outputs of the squared error
+ * divided by the variance of the target (the squared error itself for an output with constant
+ * target). out: [rows]. */
+cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
+                            const double *targets, double *out);
+
 #endif

@@ -222,20 +222,6 @@ static cst_status check(cst_context *context, const value_bootstrap *job) {
     return CST_OK;
 }
 
-cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values *predicted,
-                               int32_t methods, const double *targets, int32_t resamples,
-                               uint64_t seed, int32_t reference, cst_value_intervals *intervals,
-                               cst_value_intervals *differences) {
-    CST_ENTER(context);
-    const cst_value_bootstrap_input input = {.predicted = predicted,
-                                             .methods = methods,
-                                             .targets = targets,
-                                             .resamples = resamples,
-                                             .seed = seed,
-                                             .reference = reference};
-    return cst_why(context, cst_value_bootstrap_weighted(context, &input, intervals, differences));
-}
-
 cst_status cst_value_bootstrap_weighted(cst_context *context,
                                         const cst_value_bootstrap_input *input,
                                         cst_value_intervals *intervals,
@@ -243,10 +229,6 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
     const cst_predicted_values *predicted = input->predicted;
     int32_t methods = input->methods;
     int32_t resamples = input->resamples;
-    if (!predicted || !input->targets || (!intervals && !differences))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_value_bootstrap: predictions, targets and intervals are required");
-    CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     if (differences && (input->reference < 0 || input->reference >= methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the reference is method %d of %d: use 0 to %d", (int)input->reference,

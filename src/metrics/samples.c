@@ -228,17 +228,6 @@ void cst_samples_free(cst_context *context, cst_samples *samples) {
     *samples = (cst_samples){0};
 }
 
-cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities, int64_t rows,
-                                  int32_t classes, const int32_t *labels, double *nll,
-                                  double *brier, double *confidence, unsigned char *correct) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, classes, sizeof(*probabilities));
-    cst_samples samples = {
-        .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
-    return cst_why(context,
-                   cst_samples_fill(context, probabilities, rows, classes, labels, &samples));
-}
-
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
                             int64_t rows, int32_t classes, const int32_t *labels,
                             const char *needs) {

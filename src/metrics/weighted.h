@@ -1,11 +1,11 @@
 /*
- * Scores of rows that count by weights: the public functions are these with weights NULL. After
- * prediction. docs/json.md#evaluate; docs/method.md#row-weights.
+ * Scores with row weights, and their bootstrap intervals. docs/json.md#evaluate;
+ * docs/method.md#row-weights.
  */
 #ifndef CST_METRICS_WEIGHTED_H
 #define CST_METRICS_WEIGHTED_H
 
-#include "base/base.h"
+#include "metrics/percentile.h"
 
 #include <corestack/metrics.h>
 #include <corestack/regression.h>
@@ -21,7 +21,28 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     int bins, cst_reliability_bin *out);
 
-/* What a bootstrap is of: the parameters of cst_bootstrap_compare, and weights. */
+/* An interval for each score of cst_metrics. */
+typedef struct cst_metric_intervals {
+    int32_t resamples;
+    cst_interval top1;
+    cst_interval nll;
+    cst_interval brier;
+    cst_interval ece;
+    /* All NaN where only CST_BOOTSTRAP_BASIC was asked for. */
+    cst_interval ece_mass;
+    cst_interval ece_classwise;
+    cst_interval ece_debiased;
+    cst_interval corp;
+} cst_metric_intervals;
+
+/* Which scores a bootstrap computes. ALL takes several times as long as BASIC; its ece_classwise
+ * also grows with the number of classes. */
+typedef enum cst_bootstrap_scores {
+    CST_BOOTSTRAP_BASIC = 0, /* top1, nll, brier, ece */
+    CST_BOOTSTRAP_ALL = 1    /* every field */
+} cst_bootstrap_scores;
+
+/* What a bootstrap is of. */
 typedef struct cst_bootstrap_input {
     const float *const *probabilities; /* [methods] -> [rows][classes] */
     int32_t methods;
@@ -36,8 +57,11 @@ typedef struct cst_bootstrap_input {
     int32_t reference; /* not read without differences */
 } cst_bootstrap_input;
 
-/* Rows are drawn alike, and each brings its weight along. intervals, differences: [methods], either
- * of them NULL if not wanted. */
+/* 95% bootstrap intervals by the percentile method (Efron 1979; Efron and Tibshirani 1993) of every
+ * method, and of its paired difference from method `reference`: percentiles 2.5 and 97.5 over 1 to
+ * 10,000,000 resamples of the rows, linear between order statistics. A drawn row brings its weight
+ * along. Resample r of a seed draws the same rows whatever the method, the scores, the number of
+ * threads and the number of resamples. intervals, differences: [methods], or NULL if not wanted. */
 cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
                                   cst_metric_intervals *intervals,
                                   cst_metric_intervals *differences);
@@ -48,7 +72,16 @@ cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each);
 
-/* As cst_bootstrap_input, of cst_value_bootstrap. */
+/* 95% percentile intervals, as cst_metric_intervals, of scores that are means over the outputs. */
+typedef struct cst_value_intervals {
+    int32_t resamples;
+    cst_interval rmse;
+    cst_interval mae;
+    cst_interval r2;
+    cst_interval nll; /* NaN where a method has no variances */
+} cst_value_intervals;
+
+/* The same of predicted values. */
 typedef struct cst_value_bootstrap_input {
     const cst_predicted_values *predicted; /* [methods] */
     int32_t methods;

@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-int32_t cst_model_domains(const cst_model *model) {
-    return model && model->domains ? model->domains->count : 0;
-}
-
-const char *cst_model_domain(const cst_model *model, int32_t domain) {
-    return domain >= 0 && domain < cst_model_domains(model) ? model->domains->names[domain] : NULL;
-}
-
 /* Says which rows get none of the model's scales and biases of domains. split: NULL for arrays. */
 void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
                             const cst_view *view) {

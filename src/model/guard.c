@@ -194,17 +194,15 @@ bool cst_guard_is_input(const cst_model *model, int32_t other) {
 
 /* ---- what is said ---- */
 
-/* "split 's': 3 of 8 batches have rows" or "the rows are", where there is one batch. */
+/* "split 's': 3 of 8 batches have rows", or of one batch "split 's': the rows are". */
 static void say_where(const char *split, const cst_guard_report *report, char *text, size_t size) {
-    char where[160] = "";
-    if (split)
-        (void)cst_snprintf(where, sizeof where, "split '%s': ", split);
     if (report->count > 1)
-        (void)cst_snprintf(text, size, "%s%lld of %lld %s", where, (long long)report->fired,
-                           (long long)report->count,
+        (void)cst_snprintf(text, size, "split '%s': %lld of %lld %s", split,
+                           (long long)report->fired, (long long)report->count,
                            report->cases ? "cases are" : "batches have rows");
     else
-        (void)cst_snprintf(text, size, "%sthe %s", where, report->cases ? "case is" : "rows are");
+        (void)cst_snprintf(text, size, "split '%s': the %s", split,
+                           report->cases ? "case is" : "rows are");
 }
 
 /* Means over the batches that fired, by their rows. */
@@ -284,90 +282,4 @@ void cst_guard_tell(cst_context *context, const cst_model *model, const char *sp
                    "%s unlike those of the fit%s, so the average of all members may do better "
                    "there; the guard lets it take part in mode auto",
                    where, how);
-}
-
-/* ---- arrays ---- */
-
-static cst_status check_others(cst_context *context, const cst_model *model,
-                               const float *const *others, int64_t rows) {
-    for (int32_t k = 0; others && k < model->novelty->others; k++)
-        for (int64_t i = 0; others[k] && i < rows; i++) {
-            cst_row_check found = cst_check_row(others[k] + i * model->classes, model->classes);
-            if (found.outside || !(fabs(found.sum - 1) <= 1e-3))
-                return cst_fail(
-                    context, CST_ERROR_INPUT,
-                    "member '%s', row %lld: these are no probabilities (their sum is %g)",
-                    model->novelty->other_names[k], (long long)i, found.sum);
-        }
-    return CST_OK;
-}
-
-static cst_status guard_arrays(cst_context *context, const cst_model *model,
-                               const float *const *predictions, const uint8_t *present,
-                               const float *const *others, int64_t rows, const cst_guard *guard,
-                               float *out, cst_guard_report **report) {
-    int32_t inputs = cst_model_members(model);
-    size_t most = (size_t)inputs + (size_t)model->novelty->others;
-    const float **data = cst_alloc(context, most, sizeof *data);
-    if (!data)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < inputs; k++)
-        data[k] = !present || present[k] ? predictions[k] : NULL;
-    cst_view view = {.rows = rows, .classes = model->classes, .members = inputs, .data = data};
-    cst_status status =
-        model->task == CST_TASK_SEGMENTATION
-            ? cst_guard_test_cases(context, model, &view, NULL, guard->batch, report)
-            : cst_guard_test(context, model, &view, out, 1, guard->batch, report);
-    if (status == CST_OK && guard->mode == CST_GUARD_AUTO && !model->adapted &&
-        (*report)->fired > 0) {
-        for (int32_t k = 0; others && k < model->novelty->others; k++) {
-            if (cst_guard_is_input(model, k))
-                continue;
-            data[inputs + k] = others[k];
-            (*report)->others += others[k] != NULL;
-        }
-        view.members = (int32_t)most;
-        for (size_t k = 0; k < most; k++)
-            (*report)->members += data[k] != NULL;
-        status = (*report)->cases ? cst_guard_mix_cases(context, *report, &view, 0, rows, out)
-                                  : cst_guard_mix(context, model, *report, &view, out);
-    }
-    if (status == CST_OK)
-        cst_guard_tell(context, model, NULL, guard->mode, *report);
-    cst_free(context, data);
-    return status;
-}
-
-static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
-
-cst_status cst_model_guard(cst_context *context, const cst_model *model,
-                           const float *const *predictions, const uint8_t *present,
-                           const float *const *others, int64_t rows, const cst_guard *guard,
-                           float *out, cst_guard_report **report) {
-    if (report)
-        *report = NULL;
-    CST_ENTER(context);
-    guard = guard ? guard : &DEFAULT_GUARD;
-    if (!model || rows < 0 || (rows > 0 && (!predictions || !out)) || guard->batch < 0 ||
-        guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_guard: model, predictions, rows >= 0, a mode, a batch >= 0 and "
-                        "an output are required");
-    if (!cst_size_fits(rows, model->classes, sizeof *out))
-        return cst_fail_size(context, __func__, rows, model->classes);
-    for (int32_t k = 0; rows > 0 && k < cst_model_members(model); k++)
-        if (!predictions[k] && (!present || present[k]))
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_model_guard: the predictions of member %d, '%s', are missing",
-                            (int)k, cst_model_member_name(model, k));
-    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || rows == 0)
-        return CST_OK;
-    cst_guard_report *made = NULL;
-    cst_status status = check_others(context, model, others, rows);
-    CST_TRY(guard_arrays(context, model, predictions, present, others, rows, guard, out, &made));
-    if (status == CST_OK && report)
-        *report = made;
-    else
-        cst_guard_report_free(context, made);
-    return cst_why(context, status);
 }

@@ -43,11 +43,8 @@ cst_status cst_guard_mix(cst_context *context, const cst_model *model, cst_guard
 /* Whether the model stores what batches of its task are compared with. */
 bool cst_guard_known(const cst_model *model);
 
-/* Tests the cases of a segmentation (guard_cases.c): those of a split, or (NULL) each `batch` rows
- * of the view, 0: all. */
-cst_status cst_guard_test_cases(cst_context *context, const cst_model *model, const cst_view *view,
-                                const cst_cases *cases, int64_t batch, cst_guard_report **out);
-/* The same for a split that is loaded as `view`. *out: NULL where nothing was tested. */
+/* Tests the cases of a segmentation's split that is loaded as `view` (guard_cases.c). *out: NULL if
+ * nothing was tested. */
 cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,
                                const char *split, const cst_view *view, const cst_guard *guard,
                                cst_guard_report **out);
@@ -72,7 +69,7 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
 /* Whether a member that the fit left out came back in an adaptation. */
 bool cst_guard_is_input(const cst_model *model, int32_t other);
 
-/* Says what was found in a split, or in arrays (NULL). */
+/* Gives notices of what was found in a split. */
 void cst_guard_tell(cst_context *context, const cst_model *model, const char *split,
                     cst_guard_mode mode, const cst_guard_report *report);
 

@@ -31,9 +31,8 @@ static cst_status name_cases(cst_context *context, const cst_cases *cases,
 }
 
 static cst_status report_make(cst_context *context, int64_t rows, const cst_cases *cases,
-                              int64_t batch, cst_guard_report **out) {
-    int64_t size = batch > 0 && batch < rows ? batch : rows;
-    int64_t count = cases ? cases->count : rows > 0 ? (rows + size - 1) / size : 0;
+                              cst_guard_report **out) {
+    int64_t count = cases->count;
     cst_guard_report *report = cst_alloc(context, 1, sizeof *report);
     *out = report;
     if (!report)
@@ -45,17 +44,15 @@ static cst_status report_make(cst_context *context, int64_t rows, const cst_case
     if (!report->batch || !report->level || !report->lambda)
         return CST_ERROR_MEMORY;
     for (int64_t b = 0; b < count; b++) {
-        int64_t first = cases ? cases->first[b] : b * size;
-        int64_t end = cases ? cases->first[b + 1] : first + size < rows ? first + size : rows;
-        report->batch[b] = (cst_guard_batch){.first = first,
-                                             .rows = end - first,
+        report->batch[b] = (cst_guard_batch){.first = cases->first[b],
+                                             .rows = cases->first[b + 1] - cases->first[b],
                                              .tested = 1,
                                              .z = NAN,
                                              .accuracy = NAN,
                                              .flatten = 1,
                                              .sharpen = 1};
     }
-    return cases ? name_cases(context, cases, report) : CST_OK;
+    return name_cases(context, cases, report);
 }
 
 typedef struct test_job {
@@ -78,9 +75,9 @@ static cst_status test_case(cst_context *worker, void *user, int64_t task) {
     return status;
 }
 
-cst_status cst_guard_test_cases(cst_context *context, const cst_model *model, const cst_view *view,
-                                const cst_cases *cases, int64_t batch, cst_guard_report **out) {
-    cst_status status = report_make(context, view->rows, cases, batch, out);
+static cst_status test_cases(cst_context *context, const cst_model *model, const cst_view *view,
+                             const cst_cases *cases, cst_guard_report **out) {
+    cst_status status = report_make(context, view->rows, cases, out);
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
     test_job job = {.model = model, .view = &kept, .report = *out};
@@ -113,7 +110,7 @@ cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, con
                    (int)CST_CASES_MIN);
     if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || view->rows == 0)
         return CST_OK;
-    return cst_guard_test_cases(context, model, view, cst_pool_cases(pool, split), 0, out);
+    return test_cases(context, model, view, cst_pool_cases(pool, split), out);
 }
 
 /* ---- the average ---- */

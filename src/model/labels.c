@@ -120,45 +120,6 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
 
 /* ---- what was found ---- */
 
-int64_t cst_label_report_batches(const cst_label_report *report) {
-    return report ? report->count : 0;
-}
-
-int64_t cst_label_report_applied(const cst_label_report *report) {
-    return report ? report->applied : 0;
-}
-
-cst_status cst_label_report_batch(cst_context *context, const cst_label_report *report,
-                                  int64_t batch, cst_label_batch *out) {
-    CST_ENTER(context);
-    if (!report || !out || batch < 0 || batch >= report->count)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_label_report_batch: a report, one of its batches and an output are "
-                        "required");
-    *out = report->batch[batch];
-    return CST_OK;
-}
-
-cst_status cst_label_report_share(cst_context *context, const cst_label_report *report,
-                                  int64_t batch, int32_t class_index, double *share, double *low,
-                                  double *high) {
-    CST_ENTER(context);
-    if (!report || !share || !low || !high || batch < 0 || batch >= report->count ||
-        class_index < 0 || class_index >= report->classes)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_label_report_share: a report, one of its batches, a class and outputs "
-                        "are required");
-    *share = report->shift[batch].share[class_index];
-    *low = report->shift[batch].low[class_index];
-    *high = report->shift[batch].high[class_index];
-    return CST_OK;
-}
-
-double cst_label_report_fit_share(const cst_label_report *report, int32_t class_index) {
-    bool there = report && class_index >= 0 && class_index < report->classes;
-    return there ? (double)report->fit[class_index] : NAN;
-}
-
 void cst_label_report_free(cst_context *context, cst_label_report *report) {
     if (!report)
         return;

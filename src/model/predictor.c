@@ -1,6 +1,6 @@
 /*
- * Prediction of arrays that a caller hands over: at once, and by a predictor whose memory is made
- * once. The last stage, and the only one that a service runs.
+ * Prediction of arrays: in one call, or by a predictor whose memory is allocated once, which is
+ * what a service runs.
  */
 #include "model/predict.h"
 
@@ -40,65 +40,6 @@ static bool is_whole(const cst_model *model, const uint8_t *present) {
     return whole;
 }
 
-static cst_status predict_present(cst_context *context, const cst_model *model,
-                                  const float *const *predictions, const uint8_t *present,
-                                  const cst_domains *domains, int64_t rows, float *out) {
-    cst_view view = {.rows = rows,
-                     .classes = model->classes,
-                     .members = cst_model_inputs(model),
-                     .domains = domains,
-                     .data = predictions};
-    if (rows > 0)
-        cst_model_domains_tell(context, model, NULL, &view);
-    if (is_whole(model, present))
-        return cst_predict_with(context, model, -1, &view, true, true, out);
-    cst_room room;
-    const float **given = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *given);
-    cst_status status = cst_room_make(context, model, &room);
-    if (!given)
-        status = CST_ERROR_MEMORY;
-    CST_TRY(cst_room_fill(context, &room, present));
-    if (status == CST_OK) {
-        pick_present(&room, predictions, given);
-        cst_room_tell(context, &room);
-        view.members = cst_model_inputs(&room.model);
-        view.data = given;
-        status = cst_predict_with(context, &room.model, -1, &view, true, true, out);
-    }
-    cst_room_free(context, &room);
-    cst_free(context, given);
-    return status;
-}
-
-cst_status cst_model_predict_present(cst_context *context, const cst_model *model,
-                                     const float *const *predictions, const uint8_t *present,
-                                     int64_t rows, float *out) {
-    CST_ENTER(context);
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_present: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
-    if (status != CST_OK)
-        return status;
-    return cst_why(context, predict_present(context, model, predictions, present, NULL, rows, out));
-}
-
-cst_status cst_model_predict_domains(cst_context *context, const cst_model *model,
-                                     const float *const *predictions, const uint8_t *present,
-                                     const char *const *domains, int64_t rows, float *out) {
-    CST_ENTER(context);
-    if (!model)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_domains: context and model are required");
-    cst_domains *made = NULL;
-    cst_status status = check_arguments(context, __func__, model, predictions, present, rows, out);
-    if (status == CST_OK && domains && rows > 0)
-        status = cst_domains_make(context, domains, rows, "domains", &made);
-    CST_TRY(predict_present(context, model, predictions, present, made, rows, out));
-    cst_domains_free(context, made);
-    return cst_why(context, status);
-}
-
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
                              const float *const *predictions, int64_t rows, float *out) {
     CST_ENTER(context);
@@ -108,7 +49,13 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
     if (status != CST_OK)
         return status;
-    return cst_why(context, predict_present(context, model, predictions, NULL, NULL, rows, out));
+    cst_view view = {.rows = rows,
+                     .classes = model->classes,
+                     .members = cst_model_inputs(model),
+                     .data = predictions};
+    if (rows > 0)
+        cst_model_domains_tell(context, model, NULL, &view);
+    return cst_why(context, cst_predict_with(context, model, -1, &view, true, true, out));
 }
 
 /* ---- without allocation: memory made once per thread ---- */
@@ -222,7 +169,7 @@ cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *p
                                  int64_t rows, float *out) {
     if (!predictor)
         return CST_ERROR_ARGUMENT;
-    CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
+    CST_ENTER(predictor->own);
     return predict_prepared(predictor, __func__, predictions, NULL, rows, out);
 }
 

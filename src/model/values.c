@@ -5,7 +5,7 @@
  */
 #include "model/values.h"
 
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include "novelty/parts.h"
 
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 #include <math.h>
 #include <stdlib.h>
 

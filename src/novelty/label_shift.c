@@ -5,7 +5,7 @@
 #include "novelty/label_shift.h"
 
 #include "la/la.h"
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 
 #include <math.h>
 #include <string.h>

@@ -123,4 +123,7 @@ cst_status cst_label_em(cst_context *context, const cst_confusion *confusion, co
 cst_status cst_label_bbse(cst_context *context, const cst_confusion *confusion, const float *p,
                           int64_t rows, int parity, double *share, double *variance);
 
+/* Returns why a batch was corrected or not, in words; "" for an unknown verdict. Static. */
+const char *cst_label_verdict_text(cst_label_verdict verdict);
+
 #endif

@@ -49,6 +49,6 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
     json_t *list = cst_report_list(report, object, "batches");
     bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
     for (int64_t b = 0; found && b < found->count; b++)
-        add_batch(report, list, &found->batch[b], cst_guard_report_case(found, b), conditions);
+        add_batch(report, list, &found->batch[b], found->name ? found->name[b] : NULL, conditions);
     return cst_report_finish(context, report);
 }

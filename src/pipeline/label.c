@@ -4,6 +4,7 @@
 #include "pipeline/label.h"
 
 #include "base/buffer.h"
+#include "base/options.h"
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
 #include "pipeline/reference.h"

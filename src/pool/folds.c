@@ -417,10 +417,6 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
 
 cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
                            int64_t rows) {
-    CST_ENTER(context);
-    CST_FITS(context, rows, 1, sizeof(*folds));
-    if (!folds)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_folds_check: folds are required");
     int32_t count = cst_folds_count(folds, rows);
     cst_status status = check_numbering(context, folds, rows, count);
     if (status != CST_OK || !labels)

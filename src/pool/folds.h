@@ -27,4 +27,11 @@ cst_status cst_target_stretches(cst_context *context, const double *targets, int
 /* Stretches that groups are spread over evenly; single rows are in finer ones. */
 enum { CST_GROUP_STRETCHES = 10 };
 
+/* Checks a fold vector [rows], which must be numbered 0..L-1. CST_ERROR_INPUT for a negative fold,
+ * a missing number in 0..L-1, or fewer than two folds. Gives notices for classes that are missing
+ * from some fold, and for classes that are in one fold only, which a fit without that fold cannot
+ * learn. labels: [rows], or NULL to check the numbering only. */
+cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
+                           int64_t rows);
+
 #endif

@@ -673,10 +673,6 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
 
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count) {
-    CST_ENTER(context);
-    if (!pool || !split || (!members && count > 0) || count < 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_load_members: pool, split and members are required");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     if (index < 0)
         return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
@@ -691,14 +687,8 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     cst_status status = missing && asked ? CST_OK : CST_ERROR_MEMORY;
     int32_t missing_count = 0;
     int32_t loaded = 0;
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
-        if (members[i] < 0 || members[i] >= all)
-            status =
-                cst_fail(context, CST_ERROR_ARGUMENT,
-                         "cst_pool_load_members: member %d of %d does not exist", members[i], all);
-        else
-            asked[members[i]] = true;
-    }
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
+        asked[members[i]] = true;
     for (int32_t k = 0; status == CST_OK && k < all; k++) {
         loaded += state->data[k] != NULL;
         bool there = !pool->missing || pool->manifest->members[k].paths[index];
@@ -715,7 +705,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     }
     cst_free(context, missing);
     cst_free(context, asked);
-    return cst_why(context, status);
+    return status;
 }
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {

@@ -467,56 +467,27 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
 
 /* ---- float32 in C order ---- */
 
-/* Copies predictions[k], float32 in C order, into a pool that `a` describes otherwise. */
-static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
-                              const float *const *predictions, cst_pool_arrays a) {
-    if (!out || !a.split || !predictions || !a.names || a.members < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: split, predictions and names of at least one member are required",
-                        call);
-    cst_array *arrays = cst_alloc(context, (size_t)a.members, sizeof *arrays);
-    if (!arrays)
-        return cst_why(context, CST_ERROR_MEMORY);
-    for (int32_t k = 0; k < a.members; k++)
-        arrays[k] = (cst_array){.data = predictions[k],
-                                .row_step = (int64_t)sizeof(float) * a.classes,
-                                .column_step = (int64_t)sizeof(float)};
-    a.predictions = arrays;
-    cst_status status = from_arrays(context, out, call, &a, true);
-    cst_free(context, arrays);
-    return cst_why(context, status);
-}
-
 cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
                                 const float *const *predictions, const char *const *names,
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    return from_memory(context, out, "cst_pool_from_memory", predictions,
-                       (cst_pool_arrays){.split = split,
-                                         .output = output,
-                                         .members = members,
-                                         .rows = rows,
-                                         .classes = classes,
-                                         .names = names,
-                                         .labels = labels});
-}
-
-cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
-                                const float *const *predictions, const char *const *names,
-                                int32_t members, int64_t rows, int32_t outputs,
-                                const double *targets) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    return from_memory(context, out, "cst_pool_from_values", predictions,
-                       (cst_pool_arrays){.split = split,
-                                         .task = CST_TASK_REGRESSION,
-                                         .members = members,
-                                         .rows = rows,
-                                         .classes = outputs,
-                                         .names = names,
-                                         .targets = targets});
+    cst_array *arrays = cst_alloc(context, (size_t)members, sizeof *arrays);
+    *out = NULL;
+    if (!arrays)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < members; k++)
+        arrays[k] = (cst_array){.data = predictions[k],
+                                .row_step = (int64_t)sizeof(float) * classes,
+                                .column_step = (int64_t)sizeof(float)};
+    const cst_pool_arrays given = {.split = split,
+                                   .output = output,
+                                   .members = members,
+                                   .rows = rows,
+                                   .classes = classes,
+                                   .predictions = arrays,
+                                   .names = names,
+                                   .labels = labels};
+    cst_status status = from_arrays(context, out, "cst_pool_from_memory", &given, true);
+    cst_free(context, arrays);
+    return status;
 }

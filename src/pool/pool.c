@@ -437,14 +437,6 @@ const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
     return s ? s->groups : NULL;
 }
 
-const char *cst_pool_row_domain(const cst_pool *pool, const char *split, int64_t row) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    const cst_domains *domains = s ? s->domains : NULL;
-    return domains && row >= 0 && row < domains->rows && domains->of[row] >= 0
-               ? domains->names[domains->of[row]]
-               : NULL;
-}
-
 const double *cst_pool_weights(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->weights : NULL;
@@ -460,11 +452,6 @@ const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32
     if (!s || !find_member(pool, member) || cst_store_find(s->store, s->data[member]) >= 0)
         return NULL;
     return s->data[member];
-}
-
-const uint8_t *cst_pool_present(const cst_pool *pool, const char *split, int32_t member) {
-    const cst_pool_split *s = find_loaded(pool, split);
-    return s && find_member(pool, member) ? s->present[member] : NULL;
 }
 
 /* ---- views ---- */

@@ -5,7 +5,7 @@
 #ifndef CST_POOL_H
 #define CST_POOL_H
 
-#include "io/reference_errors.h"
+#include "io/manifest.h"
 #include "pool/view.h"
 #include <corestack/pool.h>
 
@@ -54,5 +54,80 @@ const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool);
 /* In columns.c: gives the classes the order that a model has them in, where their names are only
  * those of a header, and nothing is loaded yet. names: [classes]; other names change nothing. */
 cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const char *const *names);
+
+/* Creates a classification pool with one split from memory. predictions[k]: [rows][classes]
+ * float32, C order, copied. names: [members], unique. labels: [rows] in 0..classes-1, or NULL. *out
+ * belongs to the caller (cst_pool_free). */
+cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t classes,
+                                const int32_t *labels, cst_output output);
+
+/* Loads some members of a split only, like cst_pool_load. members: [count] positions in the pool.
+ * The others stay as they are, and their files need not exist. */
+cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count);
+
+/* Returns the family of a member as given in the manifest, or NULL. Borrowed. */
+const char *cst_pool_member_family(const cst_pool *pool, int32_t member);
+
+/* Returns the FLOPs of one prediction by a member, as given in the manifest; NaN if not given. */
+double cst_pool_member_flops(const cst_pool *pool, int32_t member);
+
+/* Returns the number of parameters of a member, as given in the manifest; NaN if not given. */
+double cst_pool_member_params(const cst_pool *pool, int32_t member);
+
+/* Returns the latency of one prediction by a member in milliseconds, as given in the manifest; NaN
+ * if not given. */
+double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
+
+/* Returns the peak memory that a prediction by a member needs, in bytes, as given in the manifest;
+ * NaN if not given. */
+double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member);
+
+typedef struct cst_member_ensemble {
+    cst_ensemble_kind kind;
+    const char *of; /* the group's name, borrowed; NULL without a tag */
+    int32_t passes; /* forward passes behind the member's predictions; 1 without a tag and of a
+                       soup, which is one network whatever the manifest says */
+} cst_member_ensemble;
+
+/* Returns the ensemble that a member belongs to according to the manifest. */
+cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member);
+
+/* Returns non-zero for a split of out-of-distribution inputs, which has no labels. */
+int cst_pool_is_ood(const cst_pool *pool, const char *split);
+
+/* Returns the family of a condition, e.g. "noise"; NULL if not given. Borrowed. */
+const char *cst_pool_condition_shift(const cst_pool *pool, const char *split, int32_t condition);
+
+/* Returns the kind of a condition, e.g. "gaussian_noise"; NULL if not given. Borrowed. */
+const char *cst_pool_condition_kind(const cst_pool *pool, const char *split, int32_t condition);
+
+/* Returns the severity of a condition; NaN if not given. */
+double cst_pool_condition_severity(const cst_pool *pool, const char *split, int32_t condition);
+
+/* Returns the domain of a split, e.g. "sketches", as given in the manifest; NULL if not given.
+ * Borrowed. */
+const char *cst_pool_domain(const cst_pool *pool, const char *split);
+
+/* Returns the number of training samples of each class [classes], as given in the manifest; NULL if
+ * not given. Borrowed. */
+const int64_t *cst_pool_training_counts(const cst_pool *pool);
+
+/* Returns the folds [rows] of a loaded split, numbered from 0; NULL if not loaded or not given.
+ * Borrowed. */
+const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
+
+/* Returns the group ids [rows] of a loaded split; NULL if not loaded or not given. Borrowed. */
+const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
+
+/* Returns the row weights [rows] of a loaded split as given; NULL if not loaded or not given.
+ * Borrowed. Weights are finite and non-negative, at least one is positive, and their scale does not
+ * matter. Rows of weight 0 are left out of fits, evaluations and comparisons: the result has the
+ * same bytes as without them. Other rows count in losses and scores in proportion to their weight
+ * (docs/method.md#row-weights). Predictions are made for every row. Classification and
+ * regression only. */
+const double *cst_pool_weights(const cst_pool *pool, const char *split);
 
 #endif

@@ -6,6 +6,7 @@
 #define CST_REGRESSION_BASELINES_H
 
 #include "baselines/tagged.h"
+#include "pool/pool.h"
 #include "regression/moments.h"
 
 #include <corestack/pool.h>

@@ -5,6 +5,7 @@
 #include "regression/check.h"
 
 #include "base/options.h"
+#include "pool/pool.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "evaluation/harness.h"
 #include "evaluation/profile.h"
 #include "la/la.h"
+#include "metrics/regression.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
 #include "pool/counted.h"

@@ -8,8 +8,8 @@
 #include "model/values.h"
 #include "regression/check.h"
 
+#include "metrics/statistics.h"
 #include <corestack/compare.h>
-#include <corestack/statistics.h>
 
 #include <math.h>
 #include <string.h>

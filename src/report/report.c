@@ -298,11 +298,6 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
     SET_KEY(context, report, key, cst_report_integers(report, report->root, key, values, count));
 }
 
-cst_status cst_report_set_notices(cst_context *context, cst_report *report) {
-    CST_ENTER(context);
-    SET_KEY(context, report, "notices", cst_report_notices(report, context));
-}
-
 /* A document as text, for free. */
 static char *dump(const json_t *document, size_t flags) {
     cst_c_locale locale = cst_c_locale_enter();

@@ -37,45 +37,6 @@ const char *cst_segmentation_definition(const char *name) {
     return NULL;
 }
 
-cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *confusion,
-                                           int32_t classes, cst_segmentation_scores *out,
-                                           double *iou, double *dice, double *accuracy) {
-    CST_ENTER(context);
-    if (!confusion || !out || classes < 1)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "cst_segmentation_from_confusion: the confusion matrix and scores are required");
-    double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
-    if (!tally)
-        return cst_why(context, CST_ERROR_MEMORY);
-    cst_status status = CST_OK;
-    for (int32_t a = 0; status == CST_OK && a < classes; a++)
-        for (int32_t b = 0; b < classes; b++) {
-            int64_t count = confusion[(size_t)a * (size_t)classes + (size_t)b];
-            if (count < 0) {
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "the confusion matrix has %" PRId64
-                                  " in row %d, column %d; counts must be non-negative",
-                                  count, a, b);
-                break;
-            }
-            cst_tally_count(tally, classes, a, b, count);
-        }
-    if (status == CST_OK) {
-        cst_tally_scores(tally, classes, false, out);
-        for (int32_t c = 0; c < classes; c++) {
-            double found[4];
-            cst_tally_class(tally, classes, c, found);
-            double *const places[] = {iou, dice, accuracy};
-            for (int i = 0; i < 3; i++)
-                if (places[i])
-                    places[i][c] = found[i];
-        }
-    }
-    cst_free(context, tally);
-    return cst_why(context, status);
-}
-
 /* Labels as the tally takes them, checked: -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
                               size_t pixels, int64_t width, int32_t classes, int32_t ignore,

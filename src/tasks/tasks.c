@@ -173,20 +173,6 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                   report);
 }
 
-cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
-                              const char *split, int baselines, int32_t resamples, uint64_t seed,
-                              cst_report **report) {
-    const cst_evaluate_options options = {
-        .split = split, .baselines = baselines, .resamples = resamples, .seed = seed};
-    if (report)
-        *report = NULL;
-    CST_ENTER(context);
-    if (!split)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_model: model, pool, split and report are required");
-    return cst_evaluate_stack(context, model, pool, &options, report);
-}
-
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
                               const cst_evaluate_options *given, cst_report **report) {
     cst_evaluate_options o = given ? *given : (cst_evaluate_options){0};

@@ -5,6 +5,7 @@
  */
 #include "checkpoints.h"
 
+#include "pool/pool.h"
 #include "public_functions.h"
 
 #include <corestack/corestack.h>
@@ -18,7 +19,6 @@ static const char *const NAMES[MEMBERS] = {"a", "b"};
 static int32_t labels[ROWS];
 static float p[MEMBERS][ROWS * CLASSES];
 static const float *const data[MEMBERS] = {p[0], p[1]};
-static double numbers[ROWS];
 
 /* What the calls below are made with. */
 static cst_pool *pool;
@@ -117,19 +117,11 @@ static cst_status open_writer(cst_context *c, int value) {
     return status;
 }
 
-static cst_status compare(cst_context *c, int value) {
-    cst_metric_intervals intervals[MEMBERS];
-    return cst_bootstrap_compare(c, data, MEMBERS, ROWS, CLASSES, labels, 0, 10, 0,
-                                 (cst_bootstrap_scores)value, 0, intervals, NULL);
-}
-
 #define PLACE(name, expression)                                                                    \
     static cst_status name(cst_context *c, int value) {                                            \
         return expression;                                                                         \
     }
 
-PLACE(from_memory, cst_pool_from_memory(c, &none, "oof", data, NAMES, MEMBERS, ROWS, CLASSES,
-                                        labels, (cst_output)value))
 PLACE(config_task, open_with(c, &(cst_pool_config){.task_given = 1, .task = (cst_task)value}))
 PLACE(config_output,
       open_with(c, &(cst_pool_config){.output_given = 1, .output = (cst_output)value}))
@@ -138,7 +130,6 @@ PLACE(arrays_task, from_arrays(c, (cst_task)value, CST_OUTPUT_PROBABILITY, (cst_
 PLACE(arrays_output, from_arrays(c, CST_TASK_CLASSIFICATION, (cst_output)value, (cst_number)0))
 PLACE(array_type,
       from_arrays(c, CST_TASK_CLASSIFICATION, CST_OUTPUT_PROBABILITY, (cst_number)value))
-PLACE(ood, cst_ood_scores(c, p[0], ROWS, CLASSES, (cst_ood_score)value, numbers))
 PLACE(maps,
       cst_segmentation_predict(c, model, pool, "oof", (cst_map_format)value, out_path, NULL, NULL))
 PLACE(guarded_maps,
@@ -166,11 +157,6 @@ static cst_status guarded_pool(cst_context *c, int value) {
     return cst_model_predict_guarded(c, model, pool, "oof", &guard, &out, &rows, NULL);
 }
 
-static cst_status guarded_arrays(cst_context *c, int value) {
-    const cst_guard guard = {.mode = (cst_guard_mode)value};
-    return cst_model_guard(c, model, data, NULL, NULL, ROWS, &guard, p[0], NULL);
-}
-
 PLACE(guard_of_maps, cst_segmentation_predict_guarded(c, model, pool, "oof",
                                                       &(cst_guard){.mode = (cst_guard_mode)value},
                                                       CST_MAP_PNG, out_path, NULL, NULL, NULL))
@@ -184,9 +170,6 @@ static const struct {
     const char *name; /* of the function, then what stands where */
     cst_status (*call)(cst_context *context, int value);
 } PLACES[] = {
-    {"cst_pool_from_memory", from_memory},
-    {"cst_bootstrap_compare", compare},
-    {"cst_ood_scores", ood},
     {"cst_safetensors_writer_open", open_writer},
     {"cst_safetensors_writer_add", add_tensor},
     {"cst_segmentation_predict", maps},
@@ -205,7 +188,6 @@ static const struct {
     {"cst_soup_config.scope", learned_scope},
     {"cst_report_set_guard", set_guard},
     {"cst_guard.mode, pool", guarded_pool},
-    {"cst_guard.mode, arrays", guarded_arrays},
     {"cst_guard.mode, maps", guard_of_maps},
     {"cst_model_label_shift", label_shift},
     {"cst_bound_batch.weights", bound_weights},
@@ -213,10 +195,9 @@ static const struct {
 enum { PLACE_COUNT = sizeof PLACES / sizeof PLACES[0] };
 
 /* Without a status, or with one that says something else. */
-static const char *const ANSWERED[] = {
-    "cst_make_printable",     "cst_task_name",    "cst_dtype_name",  "cst_dtype_bits",
-    "cst_dtype_is_number",    "cst_status_name",  "cst_status_text", "cst_soup_fail",
-    "cst_label_verdict_text", "cst_context_agree"};
+static const char *const ANSWERED[] = {"cst_make_printable", "cst_task_name",    "cst_dtype_name",
+                                       "cst_dtype_bits",     "cst_status_name",  "cst_status_text",
+                                       "cst_soup_fail",      "cst_context_agree"};
 enum { ANSWERED_COUNT = sizeof ANSWERED / sizeof ANSWERED[0] };
 
 static const int VALUES[] = {-1, 100, INT_MAX, INT_MIN};
@@ -246,7 +227,6 @@ static void functions_without_status_answer(void **state) {
     for (int v = 0; v < VALUE_COUNT; v++) {
         assert_null(cst_task_name((cst_task)VALUES[v]));
         assert_null(cst_dtype_name((cst_dtype)VALUES[v]));
-        assert_string_equal(cst_label_verdict_text((cst_label_verdict)VALUES[v]), "");
         assert_int_equal(cst_dtype_bits((cst_dtype)VALUES[v]), 0);
         assert_int_equal(cst_dtype_is_number((cst_dtype)VALUES[v]), 0);
         assert_non_null(cst_status_name((cst_status)VALUES[v]));

@@ -13,6 +13,7 @@
 #include "metrics/risk.h"
 #include "metrics/weighted.h"
 #include "model/values.h"
+#include "pool/pool.h"
 #include "regression/linear_pool.h"
 
 #include <corestack/fit.h>

@@ -4,6 +4,7 @@
  * that lie on top of the input, NaN where a number is wanted.
  */
 #include "base/base.h"
+#include "pool/pool.h"
 #include "public_functions.h"
 
 #include <math.h>
@@ -78,54 +79,19 @@ typedef cst_status (*sized_call)(fixture *f, int64_t n);
     }
 
 static cst_pool *none;
-static cst_report *no_report;
 static cst_metrics metrics;
-static cst_metric_intervals intervals;
-static cst_group_accuracy group;
-static cst_ood_metrics ood;
 static cst_reliability_bin bins[CST_METRIC_BINS];
 static cst_segmentation_scores scores;
-static cst_t_test t_test;
-static cst_mcnemar_test mcnemar;
-static cst_rank_correlation spearman;
 static cst_value_metrics values;
-static cst_value_intervals value_intervals;
-static const int64_t COUNTS[CLASSES] = {500, 50, 5};
 
-CALL(from_memory, cst_pool_from_memory(c, &none, "oof", f->data, NAMES, MEMBERS, n, CLASSES,
-                                       f->labels, CST_OUTPUT_PROBABILITY))
-CALL(from_values, cst_pool_from_values(c, &none, "oof", f->data, NAMES, MEMBERS, n, CLASSES, NULL))
 CALL(pool_read, cst_pool_read(c, f->pool, "oof", 0, 0, n, f->out))
 CALL(pool_read_from, cst_pool_read(c, f->pool, "oof", 0, n, 2, f->out))
 CALL(model_predict, cst_model_predict(c, f->model, f->data, n, f->out))
-CALL(model_predict_present, cst_model_predict_present(c, f->model, f->data, NULL, n, f->out))
-CALL(model_predict_domains, cst_model_predict_domains(c, f->model, f->data, NULL, NULL, n, f->out))
 CALL(stratified, cst_folds_stratified(c, f->labels, n, 2, 0, f->folds))
 CALL(grouped, cst_folds_grouped(c, f->labels, f->groups, n, 2, 0, f->folds))
 CALL(quantile, cst_folds_quantile(c, f->numbers, 1, NULL, n, 2, 0, f->folds))
-CALL(folds_check, cst_folds_check(c, f->labels, NULL, n))
-CALL(evaluate, cst_evaluate(c, f->p[0], n, CLASSES, f->labels, 0, 0, &no_report))
 CALL(metrics_evaluate, cst_metrics_evaluate(c, f->p[0], n, CLASSES, f->labels, 0, &metrics))
-CALL(per_sample,
-     cst_metrics_per_sample(c, f->p[0], n, CLASSES, f->labels, f->wide, NULL, NULL, NULL))
 CALL(reliability, cst_metrics_reliability(c, f->p[0], n, CLASSES, f->labels, 0, bins))
-CALL(group_accuracy,
-     cst_group_accuracy_evaluate(c, f->p[0], n, CLASSES, f->labels, COUNTS, 100, 20, &group))
-CALL(ood_scores, cst_ood_scores(c, f->p[0], n, CLASSES, CST_OOD_PREDICTIVE_ENTROPY, f->wide))
-CALL(ood_evaluate, cst_ood_evaluate(c, f->numbers, n, f->numbers, ROWS, &ood))
-CALL(bootstrap, cst_bootstrap_metrics(c, f->p[0], n, CLASSES, f->labels, 0, 10, 0, &intervals))
-CALL(bootstrap_two,
-     cst_bootstrap_difference(c, f->p[0], f->p[1], n, CLASSES, f->labels, 0, 10, 0, &intervals))
-CALL(bootstrap_methods,
-     cst_bootstrap_methods(c, f->data, 1, n, CLASSES, f->labels, 0, 10, 0, &intervals))
-CALL(bootstrap_compare, cst_bootstrap_compare(c, f->data, 1, n, CLASSES, f->labels, 0, 10, 0,
-                                              CST_BOOTSTRAP_ALL, 0, &intervals, NULL))
-CALL(paired_t, cst_paired_t_test(c, f->numbers, f->wide, n, &t_test))
-CALL(bonferroni, cst_bonferroni(c, f->numbers, n, f->wide))
-CALL(holm, cst_holm(c, f->numbers, n, f->wide))
-CALL(mcnemar_test,
-     cst_mcnemar(c, (const unsigned char *)f->labels, (const unsigned char *)f->folds, n, &mcnemar))
-CALL(spearman_test, cst_spearman(c, f->numbers, f->wide, n, &spearman))
 CALL(write_predictions, cst_write_predictions(c, "/nonexistent/p.npy", f->p[0], n, CLASSES))
 CALL(write_conditions,
      cst_write_predictions_conditions(c, "/nonexistent/p.npy", f->p[0], 3, n, CLASSES))
@@ -169,11 +135,6 @@ static cst_status adapter_observe(fixture *f, int64_t n) {
     return status;
 }
 
-static cst_status model_guard(fixture *f, int64_t n) {
-    const float *const others[MEMBERS] = {f->p[0], f->p[1]};
-    return cst_model_guard(f->context, f->model, f->data, NULL, others, n, NULL, f->out, NULL);
-}
-
 /* Without a window, which needs a model of more rows. */
 static cst_status predictor_set_guard(fixture *f, int64_t n) {
     cst_predictor *predictor = NULL;
@@ -193,16 +154,6 @@ static cst_status value_metrics(fixture *f, int64_t n) {
     return cst_value_metrics_evaluate(f->context, &given, f->numbers, &values, NULL);
 }
 
-static cst_status value_errors(fixture *f, int64_t n) {
-    cst_predicted_values given = predicted(f, n);
-    return cst_value_errors(f->context, &given, f->numbers, f->wide);
-}
-
-static cst_status value_bootstrap(fixture *f, int64_t n) {
-    cst_predicted_values given = predicted(f, n);
-    return cst_value_bootstrap(f->context, &given, 1, f->numbers, 10, 0, 0, &value_intervals, NULL);
-}
-
 static cst_status from_arrays(fixture *f, int64_t n) {
     const cst_array array = {.data = f->p[0], .row_step = 4, .column_step = 4};
     const cst_pool_arrays arrays = {
@@ -214,39 +165,19 @@ static const struct {
     const char *name;
     sized_call call;
 } SIZED[] = {
-    {"cst_pool_from_memory", from_memory},
-    {"cst_pool_from_values", from_values},
     {"cst_pool_from_arrays", from_arrays},
     {"cst_pool_read", pool_read},
     {"cst_pool_read", pool_read_from},
     {"cst_model_predict", model_predict},
-    {"cst_model_predict_present", model_predict_present},
-    {"cst_model_predict_domains", model_predict_domains},
     {"cst_predictor_predict", predictor_predict},
     {"cst_predictor_predict_present", predictor_predict_present},
     {"cst_adapter_observe", adapter_observe},
-    {"cst_model_guard", model_guard},
     {"cst_predictor_set_guard", predictor_set_guard},
     {"cst_folds_stratified", stratified},
     {"cst_folds_grouped", grouped},
     {"cst_folds_quantile", quantile},
-    {"cst_folds_check", folds_check},
-    {"cst_evaluate", evaluate},
     {"cst_metrics_evaluate", metrics_evaluate},
-    {"cst_metrics_per_sample", per_sample},
     {"cst_metrics_reliability", reliability},
-    {"cst_group_accuracy_evaluate", group_accuracy},
-    {"cst_ood_scores", ood_scores},
-    {"cst_ood_evaluate", ood_evaluate},
-    {"cst_bootstrap_metrics", bootstrap},
-    {"cst_bootstrap_difference", bootstrap_two},
-    {"cst_bootstrap_methods", bootstrap_methods},
-    {"cst_bootstrap_compare", bootstrap_compare},
-    {"cst_paired_t_test", paired_t},
-    {"cst_bonferroni", bonferroni},
-    {"cst_holm", holm},
-    {"cst_mcnemar", mcnemar_test},
-    {"cst_spearman", spearman_test},
     {"cst_write_predictions", write_predictions},
     {"cst_write_predictions_conditions", write_conditions},
     {"cst_write_predictions_csv", write_csv},
@@ -258,8 +189,6 @@ static const struct {
     {"cst_segmentation_evaluate_labels", labels_height},
     {"cst_segmentation_evaluate_labels", labels_width},
     {"cst_value_metrics_evaluate", value_metrics},
-    {"cst_value_errors", value_errors},
-    {"cst_value_bootstrap", value_bootstrap},
 };
 
 enum { SIZED_COUNT = sizeof SIZED / sizeof SIZED[0] };
@@ -267,10 +196,9 @@ enum { SIZED_COUNT = sizeof SIZED / sizeof SIZED[0] };
 /* Functions whose numbers are indices, settings or limits, not lengths of arrays. */
 static const char *const UNSIZED[] = {
     "cst_context_set_threads", "cst_context_set_memory", "cst_context_set_one_run",
-    "cst_evaluate_detections", "cst_evaluate_member", "cst_evaluate_model", "cst_pool_open_files",
-    "cst_pool_load_members", "cst_adapter_create", "cst_adapter_label", "cst_adapter_set",
-    "cst_report_text", "cst_report_text_full", "cst_report_set_integer",
-    "cst_segmentation_from_confusion", "cst_segmentation_evaluate_file", "cst_model_load_memory",
+    "cst_evaluate_detections", "cst_evaluate_member", "cst_pool_open_files", "cst_adapter_create",
+    "cst_adapter_label", "cst_adapter_set", "cst_report_text", "cst_report_text_full",
+    "cst_report_set_integer", "cst_segmentation_evaluate_file", "cst_model_load_memory",
     /* As cst_pool_open_files, and what takes a hash or a seed. */
     "cst_checkpoints_open", "cst_checkpoints_mix", "cst_swa_average", "cst_swag_fit",
     "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy", "cst_soup_learned",
@@ -279,19 +207,19 @@ static const char *const UNSIZED[] = {
     /* As many rows as a split has at most: in tests/adapt/adapt.c. */
     "cst_adapt_suggest",
     /* Need a window, and the report of a guard: in tests/api/guard.c. */
-    "cst_predictor_predict_guarded", "cst_guard_report_batch",
+    "cst_predictor_predict_guarded",
     /* As many rows as the report of a guard: in tests/model/labels.c. */
-    "cst_model_label_shift", "cst_label_report_batch", "cst_label_report_share", NULL};
+    "cst_model_label_shift", NULL};
 
 /* The least power of two of which no memory holds so many: of numbers of 8 bytes, and of three of
  * 4, 2^53. */
 static int bits_refused(const char *name) {
     static const char *const of_labels[] = {"cst_folds_stratified", "cst_folds_grouped",
-                                            "cst_folds_check", "cst_write_folds"};
+                                            "cst_write_folds"};
     for (size_t i = 0; i < sizeof of_labels / sizeof of_labels[0]; i++)
         if (strcmp(name, of_labels[i]) == 0)
             return 54;
-    return strcmp(name, "cst_mcnemar") == 0 ? 56 : 53;
+    return 53;
 }
 
 static void sizes_are_refused(void **state) {
@@ -339,16 +267,11 @@ static void results_may_replace_the_input(void **state) {
     fixture *f = *state;
     float apart[ROWS * CLASSES];
     float same[MEMBERS][ROWS * CLASSES];
-    double p[4] = {0.01, 0.5, 0.02, 0.9};
-    double adjusted[4];
     memcpy(same, f->p, sizeof same);
     const float *const data[MEMBERS] = {same[0], same[1]};
     assert_int_equal(cst_model_predict(f->context, f->model, f->data, ROWS, apart), CST_OK);
     assert_int_equal(cst_model_predict(f->context, f->model, data, ROWS, same[0]), CST_OK);
     assert_memory_equal(apart, same[0], sizeof apart);
-    assert_int_equal(cst_holm(f->context, p, 4, adjusted), CST_OK);
-    assert_int_equal(cst_holm(f->context, p, 4, p), CST_OK);
-    assert_memory_equal(p, adjusted, sizeof p);
     int32_t apart_folds[ROWS];
     int32_t labels[ROWS];
     memcpy(labels, f->labels, sizeof labels);
@@ -373,10 +296,6 @@ static void numbers_are_checked(void **state) {
         assert_int_equal(cst_segmentation_evaluate_labels(c, f->labels, f->labels, 1, 4, 6, CLASSES,
                                                           255, bad[i], &scores, NULL),
                          CST_ERROR_ARGUMENT);
-        const double p[2] = {0.5, bad[i]};
-        double out[2];
-        assert_int_equal(cst_holm(c, p, 2, out), CST_ERROR_ARGUMENT);
-        assert_int_equal(cst_bonferroni(c, p, 2, out), CST_ERROR_ARGUMENT);
     }
     for (size_t i = 0; cst_option_at(i); i++) {
         static const char *const texts[] = {"nan", "inf", "-inf", "1e999", "", "1 "};

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "base/options.h"
 #include "comma_locale.h"
+#include "metrics/statistics.h"
 
-#include <corestack/statistics.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

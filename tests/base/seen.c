@@ -5,6 +5,7 @@
 #include "io_files.h"
 
 #include "base/seen.h"
+#include "pool/pool.h"
 #include "pool/spatial.h"
 
 #include <fcntl.h>

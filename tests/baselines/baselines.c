@@ -5,6 +5,7 @@
 
 #include "blend/blend.h"
 #include "blend/greedy.h"
+#include "bootstraps.h"
 #include "la/la.h"
 #include "pool/folds.h"
 #include "short_tests.h"
@@ -219,8 +220,8 @@ static cst_status run(cst_context *context, const cst_baseline *baseline) {
         status = cst_metrics_evaluate(context, view.data[0], POOL_ROWS, POOL_CLASSES, pool_labels,
                                       15, &metrics);
     if (status == CST_OK)
-        status = cst_bootstrap_difference(context, view.data[0], view.data[1], POOL_ROWS,
-                                          POOL_CLASSES, pool_labels, 15, 9, 0, &intervals);
+        status = bootstrap_difference(context, view.data[0], view.data[1], POOL_ROWS, POOL_CLASSES,
+                                      pool_labels, 15, 9, 0, &intervals);
     return status;
 }
 

@@ -2,6 +2,7 @@
  * Certificates of calibration: against NumPy and SciPy, and their coverage in worlds whose
  * calibration error is known, where the bootstrap's interval fails.
  */
+#include "bootstraps.h"
 #include "bounds/calibration_bound.h"
 #include "metrics/samples.h"
 #include "repetitions.h"
@@ -237,8 +238,8 @@ static void the_bootstrap_misses_a_calibrated_model(void **state) {
         assert_int_equal(
             cst_ece_bound_of(context, sample.p, ROWS, 2, sample.labels, BINS, 0.05, &bound),
             CST_OK);
-        assert_int_equal(cst_bootstrap_metrics(context, sample.p, ROWS, 2, sample.labels, BINS, 200,
-                                               (uint64_t)r, &intervals),
+        assert_int_equal(bootstrap_metrics(context, sample.p, ROWS, 2, sample.labels, BINS, 200,
+                                           (uint64_t)r, &intervals),
                          CST_OK);
         bound_missed += bound.lower > 0;
         bootstrap += intervals.ece.low > 0;

@@ -20,7 +20,8 @@ static _Noreturn void stop(const char *what) {
 /* A tensor of the candidate; the caller's. */
 static double *load(const cst_safetensors *file, const char *name, int64_t *elements) {
     int64_t tensor = cst_safetensors_find(file, name);
-    *elements = cst_safetensors_elements(file, tensor);
+    *elements = cst_safetensors_bytes(file, tensor) * 8 /
+                cst_dtype_bits(cst_safetensors_dtype(file, tensor));
     double *values = *elements > 0 ? malloc((size_t)*elements * sizeof *values) : NULL;
     if (!values || cst_safetensors_read_f64(context, file, tensor, 0, *elements, values) != CST_OK)
         stop(name);

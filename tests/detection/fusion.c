@@ -217,8 +217,8 @@ static void a_pool_is_fitted_saved_and_predicted(void **state) {
         assert_int_equal(detections, FUSION_ROWS);
         texts[i] = slurp(out[i]);
         /* The figures of the model are those of the file that it writes. */
-        assert_int_equal(cst_evaluate_model(context, again, pool, "test", 1, 50, 0, &scores),
-                         CST_OK);
+        const cst_evaluate_options asked = {.baselines = 1, .resamples = 50};
+        assert_int_equal(cst_evaluate_stack(context, again, pool, &asked, &scores), CST_OK);
         double ap = number_of(scores, NULL, "AP");
         cst_report_free(context, scores);
         assert_int_equal(

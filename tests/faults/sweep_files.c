@@ -235,18 +235,6 @@ static void load_maps(trial *t) {
     load_from(t, "maps.json");
 }
 
-static void load_members(trial *t) {
-    char path[512];
-    cst_pool *pool = NULL;
-    const int32_t members[] = {2, 0};
-    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "pool.json"));
-    must(t->c, cst_pool_open(t->c, &pool, path, NULL), "pool.json");
-    TRY(t, cst_pool_load_members(t->c, pool, "oof", members, 2),
-        cst_pool_predictions(pool, "oof", 0) == NULL);
-    add_bytes(t, cst_pool_predictions(pool, "oof", 2), sizeof(float) * ROWS * CLASSES);
-    cst_pool_free(t->c, pool);
-}
-
 /* ---- maps and boxes ---- */
 
 static void predict_maps(trial *t, cst_map_format format, const char *name, bool file) {
@@ -436,7 +424,6 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_pool_load", "npy", load_npy},
     {"cst_pool_load", "csv with ids", load_csv},
     {"cst_pool_load", "segmentation", load_maps},
-    {"cst_pool_load_members", "", load_members},
     {"cst_segmentation_predict", "array", predict_array},
     {"cst_segmentation_predict", "pictures", predict_pictures},
     {"cst_segmentation_evaluate_file", "", evaluate_maps},

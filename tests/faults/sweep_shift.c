@@ -3,6 +3,7 @@
  * need more rows than the calls of the other tasks. Members are drawn as a signal and noise; split
  * "new" has more noise, split "shares" other class shares.
  */
+#include "model/guard.h"
 #include "sweep.h"
 
 #include <math.h>
@@ -133,7 +134,7 @@ void shift_make(world *w) {
          cst_model_predict_guarded(q, made.model, made.pool, "shares", NULL, &made.shares, &rows,
                                    &made.like),
          "guard");
-    if (cst_guard_report_fired(made.unlike) != 1 || cst_guard_report_fired(made.like) != 0) {
+    if (made.unlike->fired != 1 || made.like->fired != 0) {
         (void)fprintf(stderr, "the guard does not tell the splits apart\n");
         exit(1);
     }
@@ -149,12 +150,11 @@ void shift_free(world *w) {
 }
 
 static void add_guard(trial *t, const cst_guard_report *report) {
-    cst_guard_batch batch = {0};
-    if (!report || cst_guard_report_batch(t->c, report, 0, &batch) != CST_OK)
+    if (!report)
         return;
-    add_bytes(t, &batch.pi, sizeof batch.pi);
-    add_bytes(t, &batch.lambda, sizeof batch.lambda);
-    add_bytes(t, cst_guard_report_lambdas(report), FRESH * sizeof(double));
+    add_bytes(t, &report->batch[0].pi, sizeof report->batch[0].pi);
+    add_bytes(t, &report->batch[0].lambda, sizeof report->batch[0].lambda);
+    add_bytes(t, report->lambda, FRESH * sizeof(double));
 }
 
 /* Of a new pool: the members that were left out are read when the guard fires. */
@@ -172,22 +172,6 @@ static void predict_guarded(trial *t) {
     cst_guard_report_free(t->c, report);
     cst_free(t->c, out);
     cst_pool_free(t->c, pool);
-}
-
-static void model_guard(trial *t) {
-    const cst_guard guard = {.mode = CST_GUARD_AUTO};
-    float out[FRESH * CLASSES];
-    float plain[FRESH * CLASSES];
-    cst_guard_report *report = NULL;
-    must(t->w->quiet, cst_model_predict(t->w->quiet, made.model, made.kept, FRESH, plain), "rows");
-    memcpy(out, plain, sizeof out);
-    TRY(t,
-        cst_model_guard(t->c, made.model, made.kept, NULL, made.others, FRESH, &guard, out,
-                        &report),
-        report == NULL && memcmp(out, plain, sizeof out) == 0);
-    add_bytes(t, out, sizeof out);
-    add_guard(t, report);
-    cst_guard_report_free(t->c, report);
 }
 
 /* A report is marked as failed once something could not be stored: a fresh one each. */
@@ -425,7 +409,6 @@ static void predict_maps(trial *t) {
 
 const sweep_call SWEEP_SHIFT[] = {
     {"cst_model_predict_guarded", "", predict_guarded},
-    {"cst_model_guard", "", model_guard},
     {"cst_report_set_guard", "", document},
     {"cst_predictor_set_guard", "", predictor_set_guard},
     {"cst_predictor_predict_guarded", "", predictor_predict_guarded},

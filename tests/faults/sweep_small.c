@@ -45,28 +45,12 @@ static void folds_quantile(trial *t) {
     add_bytes(t, out, sizeof out);
 }
 
-static void folds_check(trial *t) {
-    int32_t folds[ROWS];
-    for (int i = 0; i < ROWS; i++)
-        folds[i] = i % 4;
-    TRY(t, cst_folds_check(t->c, folds, t->w->labels, ROWS), true);
-}
-
 /* ---- scores ---- */
 
 static void metrics_evaluate(trial *t) {
     cst_metrics out = {0};
     TRY(t, cst_metrics_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, 0, &out), true);
     add_bytes(t, &out.top1, sizeof(double) * 8);
-}
-
-static void metrics_per_sample(trial *t) {
-    double nll[ROWS];
-    TRY(t,
-        cst_metrics_per_sample(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, nll, NULL, NULL,
-                               NULL),
-        true);
-    add_bytes(t, nll, sizeof nll);
 }
 
 static void metrics_reliability(trial *t) {
@@ -76,77 +60,7 @@ static void metrics_reliability(trial *t) {
         add_bytes(t, &out[b].count, sizeof out[b].count);
 }
 
-static void group_accuracy(trial *t) {
-    const int64_t counts[CLASSES] = {500, 50, 5};
-    cst_group_accuracy out = {0};
-    TRY(t,
-        cst_group_accuracy_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, counts, 100, 20,
-                                    &out),
-        true);
-    add_bytes(t, &out, sizeof out);
-}
-
-static void ood_scores(trial *t) {
-    double out[ROWS] = {0};
-    TRY(t, cst_ood_scores(t->c, t->w->p[0], ROWS, CLASSES, CST_OOD_PREDICTIVE_ENTROPY, out), true);
-    add_bytes(t, out, sizeof out);
-}
-
-static void ood_evaluate(trial *t) {
-    cst_ood_metrics out = {0};
-    TRY(t, cst_ood_evaluate(t->c, t->w->targets, ROWS, t->w->targets + ROWS, ROWS, &out), true);
-    add_bytes(t, &out, sizeof out);
-}
-
 enum { DRAWS = 20 };
-
-static void bootstrap_metrics(trial *t) {
-    cst_metric_intervals out = {0};
-    TRY(t, cst_bootstrap_metrics(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, 0, DRAWS, 1, &out),
-        true);
-    add_bytes(t, &out.top1, sizeof out.top1 * 4);
-}
-
-static void bootstrap_methods(trial *t) {
-    cst_metric_intervals out[MEMBERS] = {{0}};
-    TRY(t,
-        cst_bootstrap_methods(t->c, t->w->data, MEMBERS, ROWS, CLASSES, t->w->labels, 0, DRAWS, 1,
-                              out),
-        true);
-    add_bytes(t, &out[1].top1, sizeof out[1].top1 * 4);
-}
-
-static void bootstrap_difference(trial *t) {
-    cst_metric_intervals out = {0};
-    TRY(t,
-        cst_bootstrap_difference(t->c, t->w->p[0], t->w->p[1], ROWS, CLASSES, t->w->labels, 0,
-                                 DRAWS, 1, &out),
-        true);
-    add_bytes(t, &out.top1, sizeof out.top1 * 4);
-}
-
-static void bootstrap_compare(trial *t) {
-    cst_metric_intervals out[MEMBERS] = {{0}};
-    cst_metric_intervals differences[MEMBERS] = {{0}};
-    TRY(t,
-        cst_bootstrap_compare(t->c, t->w->data, MEMBERS, ROWS, CLASSES, t->w->labels, 0, DRAWS, 1,
-                              CST_BOOTSTRAP_ALL, 0, out, differences),
-        true);
-    add_bytes(t, &differences[1].top1, sizeof out[1].top1 * 8);
-}
-
-static void holm(trial *t) {
-    const double p[4] = {0.01, 0.5, 0.02, 0.9};
-    double out[4] = {0};
-    TRY(t, cst_holm(t->c, p, 4, out), true);
-    add_bytes(t, out, sizeof out);
-}
-
-static void spearman(trial *t) {
-    cst_rank_correlation out = {0};
-    TRY(t, cst_spearman(t->c, t->w->targets, t->w->targets + ROWS, ROWS, &out), true);
-    add_bytes(t, &out.rho, sizeof out.rho);
-}
 
 static cst_predicted_values predicted(const world *w) {
     return (cst_predicted_values){.rows = ROWS, .outputs = OUTPUTS, .mean = w->v[0]};
@@ -160,27 +74,6 @@ static void value_metrics(trial *t) {
     add_bytes(t, &average.rmse, sizeof average.rmse * 4);
 }
 
-static void value_bootstrap(trial *t) {
-    cst_predicted_values given = predicted(t->w);
-    cst_value_intervals out = {0};
-    TRY(t, cst_value_bootstrap(t->c, &given, 1, t->w->targets, DRAWS, 1, 0, &out, NULL), true);
-    add_bytes(t, &out.rmse, sizeof out.rmse);
-}
-
-static void value_errors(trial *t) {
-    cst_predicted_values given = predicted(t->w);
-    double out[ROWS] = {0};
-    TRY(t, cst_value_errors(t->c, &given, t->w->targets, out), true);
-    add_bytes(t, out, sizeof out);
-}
-
-static void from_confusion(trial *t) {
-    const int64_t confusion[] = {3, 1, 0, 2};
-    cst_segmentation_scores out = {0};
-    TRY(t, cst_segmentation_from_confusion(t->c, confusion, 2, &out, NULL, NULL, NULL), true);
-    add_bytes(t, &out.miou, sizeof out.miou);
-}
-
 static void evaluate_labels(trial *t) {
     cst_segmentation_scores out = {0};
     TRY(t,
@@ -188,14 +81,6 @@ static void evaluate_labels(trial *t) {
                                          &out, NULL),
         true);
     add_bytes(t, &out.miou, sizeof out.miou);
-}
-
-static void evaluate(trial *t) {
-    cst_report *report = NULL;
-    TRY(t, cst_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, DRAWS, 1, &report),
-        report == NULL);
-    add_report(t, report);
-    cst_report_free(t->c, report);
 }
 
 /* ---- reports ---- */
@@ -238,14 +123,6 @@ static void report_set_strings(trial *t) {
     cst_report *report = NULL;
     must(t->c, cst_report_new(t->c, "swa", &report), "report");
     TRY(t, cst_report_set_strings(t->c, report, "key", values, 3), true);
-    add_report(t, report);
-    cst_report_free(t->c, report);
-}
-
-static void report_set_notices(trial *t) {
-    cst_report *report = NULL;
-    must(t->c, cst_report_new(t->c, "swag", &report), "report");
-    TRY(t, cst_report_set_notices(t->c, report), true);
     add_report(t, report);
     cst_report_free(t->c, report);
 }
@@ -307,26 +184,6 @@ static const char *const NAMES[MEMBERS] = {"a", "b", "c"};
 static void add_pool(trial *t, const cst_pool *pool, int32_t width) {
     if (pool)
         add_bytes(t, cst_pool_predictions(pool, "oof", 1), sizeof(float) * ROWS * (size_t)width);
-}
-
-static void pool_from_memory(trial *t) {
-    cst_pool *pool = NULL;
-    TRY(t,
-        cst_pool_from_memory(t->c, &pool, "oof", t->w->data, NAMES, MEMBERS, ROWS, CLASSES,
-                             t->w->labels, CST_OUTPUT_PROBABILITY),
-        pool == NULL);
-    add_pool(t, pool, CLASSES);
-    cst_pool_free(t->c, pool);
-}
-
-static void pool_from_values(trial *t) {
-    cst_pool *pool = NULL;
-    TRY(t,
-        cst_pool_from_values(t->c, &pool, "oof", t->w->values, NAMES, MEMBERS, ROWS, OUTPUTS,
-                             t->w->targets),
-        pool == NULL);
-    add_pool(t, pool, OUTPUTS);
-    cst_pool_free(t->c, pool);
 }
 
 static void pool_from_arrays(trial *t) {
@@ -427,13 +284,10 @@ static void pool_with_domains(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
-/* The fit, and a prediction of rows of other domains. */
 static void fit_with_domains(trial *t) {
-    static const char *const domains[ROWS] = {"sketch", "elsewhere", NULL, "photo"};
     cst_pool *pool = NULL;
     cst_model *model = NULL;
     cst_options *options = NULL;
-    float out[ROWS * CLASSES] = {0};
     must(t->c, open_domains(t->c, t->w, &pool), "pool");
     must(t->c, cst_options_create(t->c, &options), "options");
     must(t->c, cst_options_set(t->c, options, "domain.aware", "true"), "option");
@@ -441,12 +295,6 @@ static void fit_with_domains(trial *t) {
     must(t->c, cst_options_set(t->c, options, "folds.count", "2"), "option");
     TRY(t, cst_fit(t->c, pool, "oof", options, &model, NULL), model == NULL);
     add_model(t, model);
-    if (model)
-        TRY(t,
-            cst_model_predict_domains(t->c, model, t->w->data, NULL, domains,
-                                      cst_model_members(model) == MEMBERS ? ROWS : 0, out),
-            true);
-    add_bytes(t, out, sizeof out);
     cst_model_free(t->c, model);
     cst_options_free(t->c, options);
     cst_pool_free(t->c, pool);
@@ -470,14 +318,6 @@ static void hold_out_domains(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
-static void model_predict_domains(trial *t) {
-    static const char *const domains[ROWS] = {"sketch", "elsewhere", NULL, "photo"};
-    float out[ROWS * CLASSES] = {0};
-    TRY(t, cst_model_predict_domains(t->c, t->w->model, t->w->data, NULL, domains, ROWS, out),
-        true);
-    add_bytes(t, out, sizeof out);
-}
-
 static void pool_read(trial *t) {
     float out[4 * CLASSES] = {0};
     TRY(t, cst_pool_read(t->c, t->w->pool, "oof", 1, 3, 4, out), true);
@@ -488,29 +328,6 @@ static void model_predict(trial *t) {
     float out[ROWS * CLASSES] = {0};
     TRY(t, cst_model_predict(t->c, t->w->model, t->w->data, ROWS, out), true);
     add_bytes(t, out, sizeof out);
-}
-
-static void model_predict_present(trial *t) {
-    float out[ROWS * CLASSES] = {0};
-    const uint8_t present[MEMBERS] = {1};
-    TRY(t, cst_model_predict_present(t->c, t->w->model, t->w->data, present, ROWS, out), true);
-    add_bytes(t, out, sizeof out);
-}
-
-static void model_restrict(trial *t) {
-    cst_model *model = NULL;
-    const uint8_t present[MEMBERS] = {1};
-    TRY(t, cst_model_restrict(t->c, &model, t->w->model, present), model == NULL);
-    add_model(t, model);
-    cst_model_free(t->c, model);
-}
-
-static void values_restrict(trial *t) {
-    cst_model *model = NULL;
-    const uint8_t present[MEMBERS] = {1};
-    TRY(t, cst_model_restrict(t->c, &model, t->w->values_model, present), model == NULL);
-    add_model(t, model);
-    cst_model_free(t->c, model);
 }
 
 static void model_predict_values(trial *t) {
@@ -668,40 +485,22 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_folds_stratified", "", folds_stratified},
     {"cst_folds_grouped", "", folds_grouped},
     {"cst_folds_quantile", "", folds_quantile},
-    {"cst_folds_check", "", folds_check},
     {"cst_metrics_evaluate", "", metrics_evaluate},
-    {"cst_metrics_per_sample", "", metrics_per_sample},
     {"cst_metrics_reliability", "", metrics_reliability},
-    {"cst_group_accuracy_evaluate", "", group_accuracy},
-    {"cst_ood_scores", "", ood_scores},
-    {"cst_ood_evaluate", "", ood_evaluate},
-    {"cst_bootstrap_metrics", "", bootstrap_metrics},
-    {"cst_bootstrap_methods", "", bootstrap_methods},
-    {"cst_bootstrap_difference", "", bootstrap_difference},
-    {"cst_bootstrap_compare", "", bootstrap_compare},
-    {"cst_holm", "", holm},
-    {"cst_spearman", "", spearman},
     {"cst_value_metrics_evaluate", "", value_metrics},
-    {"cst_value_bootstrap", "", value_bootstrap},
-    {"cst_value_errors", "", value_errors},
-    {"cst_segmentation_from_confusion", "", from_confusion},
     {"cst_segmentation_evaluate_labels", "", evaluate_labels},
-    {"cst_evaluate", "", evaluate},
     {"cst_report_new", "", report_new},
     {"cst_report_set_string", "", report_set_string},
     {"cst_report_set_integer", "", report_set_integer},
     {"cst_report_set_number", "", report_set_number},
     {"cst_report_set_strings", "", report_set_strings},
     {"cst_report_set_integers", "", report_set_integers},
-    {"cst_report_set_notices", "", report_set_notices},
     {"cst_report_json", "", report_json},
     {"cst_report_text", "", report_text},
     {"cst_report_text_full", "", report_text_full},
     {"cst_report_csv", "", report_csv},
     {"cst_report_markdown", "", report_markdown},
     {"cst_report_latex", "", report_latex},
-    {"cst_pool_from_memory", "", pool_from_memory},
-    {"cst_pool_from_values", "", pool_from_values},
     {"cst_pool_from_arrays", "", pool_from_arrays},
     {"cst_fit", "missing", fit_with_gaps},
     {"cst_pool_from_arrays", "missing", pool_with_gaps},
@@ -709,12 +508,8 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_pool_from_arrays", "domains", pool_with_domains},
     {"cst_fit", "domains", fit_with_domains},
     {"cst_compare", "domains", hold_out_domains},
-    {"cst_model_predict_domains", "", model_predict_domains},
     {"cst_pool_read", "", pool_read},
     {"cst_model_predict", "", model_predict},
-    {"cst_model_predict_present", "", model_predict_present},
-    {"cst_model_restrict", "", model_restrict},
-    {"cst_model_restrict", "values", values_restrict},
     {"cst_model_predict_values", "", model_predict_values},
     {"cst_model_intervals", "", model_intervals},
     {"cst_adapter_create", "", adapter_create},

@@ -294,8 +294,9 @@ static void evaluate_member(trial *t) {
 }
 
 static void evaluate_model_in(trial *t, const cst_model *model, cst_pool *pool) {
+    const cst_evaluate_options options = {.split = "oof", .resamples = 10, .seed = 1};
     cst_report *report = NULL;
-    TRY(t, cst_evaluate_model(t->c, model, pool, "oof", 0, 10, 1, &report), report == NULL);
+    TRY(t, cst_evaluate_stack(t->c, model, pool, &options, &report), report == NULL);
     add_report(t, report);
     cst_report_free(t->c, report);
 }
@@ -404,10 +405,10 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_profile", "segmentation", profile_maps},
     {"cst_profile", "detection", profile_boxes},
     {"cst_evaluate_member", "", evaluate_member},
-    {"cst_evaluate_model", "classification", evaluate_classes},
-    {"cst_evaluate_model", "regression", evaluate_values},
-    {"cst_evaluate_model", "segmentation", evaluate_maps},
-    {"cst_evaluate_model", "detection", evaluate_boxes},
+    {"cst_evaluate_stack", "classification", evaluate_classes},
+    {"cst_evaluate_stack", "regression", evaluate_values},
+    {"cst_evaluate_stack", "segmentation", evaluate_maps},
+    {"cst_evaluate_stack", "detection", evaluate_boxes},
     {"cst_evaluate_stack", "", evaluate_stack},
     {"cst_bound", "", bound},
     {"cst_bound", "leaks", bound_leaks},

@@ -2,6 +2,8 @@
  * What the calls of a sweep work on: small pools of every task, in memory and in files.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
+#include "pool/pool.h"
+#include "pool_from_values.h"
 #include "sweep.h"
 
 #include "data/segmentation.h"
@@ -205,8 +207,8 @@ static void open_pools(world *w) {
                               CST_OUTPUT_PROBABILITY),
          "pool");
     must(q,
-         cst_pool_from_values(q, &w->regression, "oof", w->values, names, MEMBERS, ROWS, OUTPUTS,
-                              w->targets),
+         pool_from_values(q, &w->regression, "oof", w->values, names, MEMBERS, ROWS, OUTPUTS,
+                          w->targets),
          "values");
     must(q, cst_pool_open(q, &w->files, in_folder(w, "pool.json"), NULL), "pool.json");
     must(q, cst_pool_load(q, w->files, "oof"), "oof");

@@ -134,6 +134,22 @@ good='#ifndef ONE_H\n#define ONE_H\n#ifdef __cplusplus\nextern "C" {\n#endif\nin
     fails "a header without a guard" 'does not compile alone' "$headers" "$work/include"
 }
 
+# ---- users of public functions
+users=$root/scripts/check_api.sh
+api=$work/api
+mkdir -p "$api/include/corestack" "$api/cli" "$api/mpi" "$api/python/corestack" "$api/examples" "$api/docs"
+printf '```c\ncst_of_docs(1);\n```\n' >"$api/docs/page.md"
+printf 'cst_of_the_tool();\n' >"$api/cli/main.c"
+: >"$api/README.md"
+{
+    printf 'CST_API int cst_of_docs(int x);\n'
+    printf 'CST_API int cst_of_the_tool(\n    void);\n'
+    printf '/* Returns 1. For programs that\n * count. */\nCST_API int cst_of_others(void);\n'
+} >"$api/include/corestack/one.h"
+passes "public functions" "$users" "$api"
+printf '/* Returns 2. */\nCST_API int cst_of_nobody(void);\n' >>"$api/include/corestack/one.h"
+fails "a public function without a user" 'nobody uses cst_of_nobody' "$users" "$api"
+
 # ---- symbols
 symbols=$root/scripts/check_symbols.sh
 make_library() { # C text, header text, name, flags of the linker

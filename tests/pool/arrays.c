@@ -3,6 +3,7 @@
  * arrays are read where they lie, and bad ones are refused by name and row.
  */
 #include "base/base.h"
+#include "pool/pool.h"
 
 #include <corestack/corestack.h>
 

@@ -5,6 +5,7 @@
 #include "io_files.h"
 
 #include "pool/pool.h"
+#include "pool_from_values.h"
 
 #include <corestack/corestack.h>
 
@@ -191,7 +192,7 @@ static void pools_from_memory(void **state) {
     const float *members[1] = {values};
     const char *names[1] = {"a"};
     assert_int_equal(
-        cst_pool_from_values(f->context, &pool, "oof", members, names, 1, ROWS, OUTPUTS, truth),
+        pool_from_values(f->context, &pool, "oof", members, names, 1, ROWS, OUTPUTS, truth),
         CST_OK);
     assert_memory_equal(cst_pool_targets(pool, "oof"), truth, sizeof truth);
     assert_memory_equal(cst_pool_predictions(pool, "oof", 0), values, sizeof values);
@@ -200,7 +201,7 @@ static void pools_from_memory(void **state) {
     memcpy(wrong, truth, sizeof wrong);
     wrong[3] = NAN;
     expect_error(
-        f, cst_pool_from_values(f->context, &pool, "oof", members, names, 1, ROWS, OUTPUTS, wrong),
+        f, pool_from_values(f->context, &pool, "oof", members, names, 1, ROWS, OUTPUTS, wrong),
         CST_ERROR_INPUT, "row 1, output 1", NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "data/regression.h"
 #include "la/la.h"
 #include "metrics/weighted.h"
+#include "pool_from_values.h"
 #include "regression/document.h"
 #include "regression/linear_pool.h"
 #include "regression/methods.h"
@@ -193,8 +194,8 @@ static void fit_stack(fixture *f, const char *preset, const char *const *setting
     for (int i = 0; settings && settings[i]; i += 2)
         assert_int_equal(cst_options_set(f->context, options, settings[i], settings[i + 1]),
                          CST_OK);
-    assert_int_equal(cst_pool_from_values(f->context, &pool, "oof", f->data, names, POOL_MEMBERS,
-                                          POOL_ROWS, POOL_OUTPUTS, pool_target),
+    assert_int_equal(pool_from_values(f->context, &pool, "oof", f->data, names, POOL_MEMBERS,
+                                      POOL_ROWS, POOL_OUTPUTS, pool_target),
                      CST_OK);
     assert_int_equal(cst_fit(f->context, pool, "oof", options, model, report), CST_OK);
     cst_pool_free(f->context, pool);
@@ -405,8 +406,8 @@ static void intervals_hold_their_share_of_new_targets(void **state) {
         cst_model *model = NULL;
         cst_options *options = NULL;
         static float mean[ROWS], variance[ROWS], lower[ROWS], upper[ROWS];
-        assert_int_equal(cst_pool_from_values(f->context, &pool, "oof", members[0], names, MEMBERS,
-                                              ROWS, 1, target[0]),
+        assert_int_equal(pool_from_values(f->context, &pool, "oof", members[0], names, MEMBERS,
+                                          ROWS, 1, target[0]),
                          CST_OK);
         assert_int_equal(cst_options_create(f->context, &options), CST_OK);
         assert_int_equal(cst_options_set(f->context, options, "interval.rule", rules[r]), CST_OK);
@@ -557,13 +558,13 @@ static void means_beyond_float32_are_refused_by_every_call(void **state) {
         assert_int_equal(cst_options_set(f->context, options, keep_all[i], keep_all[i + 1]),
                          CST_OK);
     assert_int_equal(
-        cst_pool_from_values(f->context, &pool, "oof", members, names, MEMBERS, ROWS, 1, target),
+        pool_from_values(f->context, &pool, "oof", members, names, MEMBERS, ROWS, 1, target),
         CST_OK);
     assert_int_equal(cst_fit(f->context, pool, "oof", options, &model, NULL), CST_OK);
     assert_int_equal(cst_model_members(model), MEMBERS);
     assert_int_equal(cst_predictor_create(f->context, &predictor, model), CST_OK);
     assert_int_equal(
-        cst_pool_from_values(f->context, &far_pool, "oof", given, names, MEMBERS, ROWS, 1, target),
+        pool_from_values(f->context, &far_pool, "oof", given, names, MEMBERS, ROWS, 1, target),
         CST_OK);
     const cst_status status[] = {
         cst_model_predict(f->context, model, given, ROWS, out),

@@ -7,6 +7,8 @@
 
 #include "io_files.h"
 
+#include "io/safetensors.h"
+
 #include <corestack/safetensors.h>
 #include <corestack/weights.h>
 

@@ -335,7 +335,8 @@ static inline bool fit_is_sound(cst_context *context, const pool_case *c, cst_po
     report = NULL;
     if (ok && *status == CST_OK) {
         ok = model_survives(context, c, pool, model, v);
-        if (ok && cst_evaluate_model(context, model, pool, "oof", 1, 20, 0, &report) != CST_OK)
+        const cst_evaluate_options asked = {.split = "oof", .baselines = 1, .resamples = 20};
+        if (ok && cst_evaluate_stack(context, model, pool, &asked, &report) != CST_OK)
             ok = wrong(v, "evaluate: %s", cst_last_error(context));
         ok = ok && report_is_sound(context, report, true, v);
     }

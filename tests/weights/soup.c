@@ -4,6 +4,7 @@
  */
 #include "data/soup.h"
 #include "base/base.h"
+#include "io/safetensors.h"
 #include "short_tests.h"
 
 #include <corestack/corestack.h>

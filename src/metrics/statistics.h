@@ -1,40 +1,28 @@
 /*
- * Statistics of comparisons: tails of distributions, paired tests of two methods on the same
- * samples, adjustment for many tests, rank correlation. docs/json.md#compare.
+ * Statistics of comparisons: distributions, paired tests of two methods on the same samples,
+ * adjustment for many tests, rank correlation. docs/json.md#compare.
  */
-#ifndef CORESTACK_STATISTICS_H
-#define CORESTACK_STATISTICS_H
+#ifndef CST_METRICS_STATISTICS_H
+#define CST_METRICS_STATISTICS_H
 
-#include <corestack/context.h>
+#include "base/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* ---- distributions: probabilities accurate to a relative 1e-10 down to 1e-300; NaN for arguments
- * outside the stated domain --------------------------------------------------------------------
- */
+/* ---- distributions: relative error at most 1e-10 down to 1e-300; NaN outside the domain ---- */
 
 /* Returns P(|T| >= |t|) for Student's t distribution with df > 0 degrees of freedom, which need not
  * be an integer. Infinite df gives the normal distribution. */
-CST_API double cst_student_t_two_sided(double t, double df);
-
-/* Returns P(Z <= z) for the standard normal distribution. */
-CST_API double cst_normal_lower(double z);
-
-/* Returns P(Z >= z) for the standard normal distribution. */
-CST_API double cst_normal_upper(double z);
+double cst_student_t_two_sided(double t, double df);
 
 /* Returns the z with P(Z <= z) = p for p in [0, 1]; infinite at 0 and 1. */
-CST_API double cst_normal_quantile(double p);
+double cst_normal_quantile(double p);
 
 /* Returns P(X >= x) for the chi-square distribution with df > 0 degrees of freedom; 1 for x <= 0.
  */
-CST_API double cst_chi_square_upper(double x, double df);
+double cst_chi_square_upper(double x, double df);
 
 /* Returns the two-sided p-value of `successes` out of `trials` fair coin flips: the probability of
  * a count at least as far from trials / 2. 0 <= successes <= trials. */
-CST_API double cst_binomial_two_sided(int64_t successes, int64_t trials);
+double cst_binomial_two_sided(int64_t successes, int64_t trials);
 
 /* ---- tests ---- */
 
@@ -52,18 +40,11 @@ typedef struct cst_t_test {
  * two methods. If all differences are equal, the standard error is 0: p is 1 (t is 0) if they are
  * 0, else p is 0 (t is infinite). CST_ERROR_ARGUMENT for fewer than 2 samples; CST_ERROR_INPUT,
  * with the sample, for a difference that is not finite. */
-CST_API cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
-                                     int64_t samples, cst_t_test *out);
+cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
+                             int64_t samples, cst_t_test *out);
 
-/* Adjusts p-values for multiple tests by Bonferroni's method: min(1, tests * p). p, out: [tests],
- * may be the same array. CST_ERROR_ARGUMENT for a value outside [0, 1]. */
-CST_API cst_status cst_bonferroni(cst_context *context, const double *p, int64_t tests,
-                                  double *out);
-
-/* Adjusts p-values for multiple tests by Holm's step-down method (Holm 1979), which also controls
- * the family-wise error rate and never gives larger values than Bonferroni's. p, out: [tests], may
- * be the same array. CST_ERROR_ARGUMENT for a value outside [0, 1]. */
-CST_API cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double *out);
+/* Adjusts p-values [tests] for multiple tests by Bonferroni's method: min(1, tests * p). */
+void cst_bonferroni(double *p, int64_t tests);
 
 typedef struct cst_mcnemar_test {
     int64_t samples;
@@ -81,8 +62,8 @@ typedef struct cst_mcnemar_test {
  * exact binomial test if there are few discordant samples, else chi-square with Edwards' continuity
  * correction. first, second: [samples], non-zero if the method is correct (`correct` of
  * cst_metrics_per_sample). p is 1 if both are correct on the same samples. */
-CST_API cst_status cst_mcnemar(cst_context *context, const unsigned char *first,
-                               const unsigned char *second, int64_t samples, cst_mcnemar_test *out);
+void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_t samples,
+                 cst_mcnemar_test *out);
 
 typedef struct cst_rank_correlation {
     int64_t samples;
@@ -95,12 +76,9 @@ typedef struct cst_rank_correlation {
 #define CST_SPEARMAN_EXACT_UP_TO 9
 
 /* Computes Spearman's rank correlation (Spearman 1904) of x [samples] and y [samples]; ties get
- * their mean rank. CST_ERROR_ARGUMENT for fewer than 3 samples; CST_ERROR_INPUT for a value that is
- * not finite, or if all values of an array are equal. */
-CST_API cst_status cst_spearman(cst_context *context, const double *x, const double *y,
-                                int64_t samples, cst_rank_correlation *out);
+ * their mean rank. At least 3 samples. CST_ERROR_INPUT for a value that is not finite, or if all
+ * values of an array are equal. */
+cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
+                        cst_rank_correlation *out);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -35,15 +35,6 @@ static double gaussian(int64_t d, const double *mean, const double *prior_mean, 
     return fmax(0.5 * twice, 0);
 }
 
-double cst_kl_gaussian(int64_t d, const double *mean, const double *factor,
-                       const double *prior_mean, double precision) {
-    double trace = 0;
-    for (int64_t i = 0; i < d; i++)
-        for (int64_t j = 0; j <= i; j++)
-            trace += factor[i * d + j] * factor[i * d + j];
-    return gaussian(d, mean, prior_mean, precision, trace, cst_cholesky_logdet(d, factor));
-}
-
 cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double *mean,
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out) {
@@ -139,15 +130,6 @@ double cst_pac_bayes_lambda(double empirical, double kl, double n, double delta)
         return INFINITY;
     double t = 2 / (sqrt(2 * n * empirical / price + 1) + 1);
     return empirical / (1 - t / 2) + price / (n * t * (1 - t / 2));
-}
-
-cst_vote_bound cst_pac_bayes_vote(const cst_vote_losses *losses, double kl, double n,
-                                  double delta) {
-    return (cst_vote_bound){
-        .first_order = 2 * cst_pac_bayes_kl(losses->gibbs, kl, n, delta),
-        .tandem = 4 * cst_pac_bayes_kl(losses->tandem, 2 * kl, n, delta),
-        .lambda = 4 * cst_pac_bayes_lambda(losses->tandem, 2 * kl, n, delta),
-    };
 }
 
 cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,

@@ -17,11 +17,6 @@
  * 1; prior NULL: uniform. Infinite where a member has weight and no prior. */
 double cst_kl_discrete(int32_t count, const double *posterior, const double *prior);
 
-/* KL(N(mean, S) || N(prior_mean, I / precision)) of d dimensions. factor: [d][d], the lower
- * Cholesky factor of S (cst_cholesky). prior_mean [d], NULL: 0. precision > 0. */
-double cst_kl_gaussian(int64_t d, const double *mean, const double *factor,
-                       const double *prior_mean, double precision);
-
 /* The same with the factor of S^-1 instead, as a Laplace posterior has it (its Hessian). */
 cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double *mean,
                                    const double *factor, const double *prior_mean, double precision,
@@ -58,17 +53,6 @@ double cst_pac_bayes_mcallester(double empirical, double kl, double n, double de
 /* Thiemann et al. 2017: empirical / (1 - t / 2) + (KL + log(2 sqrt(n) / delta)) / (n t (1 - t / 2))
  * for every t in (0, 2) at once; the best t is taken. May exceed 1. */
 double cst_pac_bayes_lambda(double empirical, double kl, double n, double delta);
-
-/* Masegosa et al. 2020: the error of the weighted vote is at most 4 E_rho^2[tandem loss], and the
- * divergence of the pairs is 2 KL. */
-typedef struct cst_vote_bound {
-    double first_order; /* 2 E_rho[loss], E by PAC-Bayes-kl */
-    double tandem;      /* 4 E_rho^2[tandem loss], E by PAC-Bayes-kl: the one to report */
-    double lambda;      /* the same with E by the bound with t, as they have it */
-} cst_vote_bound;
-
-/* Each bound holds with probability 1 - delta by itself. */
-cst_vote_bound cst_pac_bayes_vote(const cst_vote_losses *losses, double kl, double n, double delta);
 
 /* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one,
  * `empirical` the mean of it over ridges drawn from the posterior. Its terms of order epsilon are

@@ -66,10 +66,6 @@ static cst_status visit(cst_context *context, int from, int to, visit_fn *fn, vo
     return status;
 }
 
-const char *cst_ablation_stage(int stage) {
-    return stage >= 0 && stage < STAGES ? NAME[stage] : NULL;
-}
-
 /* ---- settings of a row ---- */
 
 /* "key=value" strings: those of the stages are owned, the caller's borrowed. */

@@ -8,9 +8,6 @@
 
 enum { CST_ABLATION_STAGES = 6 };
 
-/* Name of stage 0 (the prototype) to 5; NULL past the end. */
-const char *cst_ablation_stage(int stage);
-
 /* All options of a row with the caller's settings, e->options. Free with cst_options_free. */
 cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
                                 cst_options **out);

@@ -9,14 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[CST_AGGREGATORS] = {
-    "mean",    "sd",      "median", "range",    "q25",  "q75",
-    "entropy", "mean*sd", "mean^2", "range*sd", "sd^2", "KL(best||mean)"};
-
-const char *cst_aggregate_name(int32_t column) {
-    return column >= 0 && column < CST_AGGREGATORS ? names[column] : NULL;
-}
-
 /* One tile of doubles for columns [12], one of floats per member. */
 size_t cst_aggregate_scratch(int32_t members) {
     size_t floats = (size_t)(members > 2 ? members : 2) * CST_TILE;

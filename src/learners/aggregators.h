@@ -29,9 +29,6 @@ enum {
     CST_AGGREGATORS = 12
 };
 
-/* "mean", "sd", ...; NULL outside 0..11. */
-const char *cst_aggregate_name(int32_t column);
-
 /* Doubles of scratch for any of the functions below with `members` members. */
 size_t cst_aggregate_scratch(int32_t members);
 

@@ -28,18 +28,6 @@ int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column) {
     return mode == CST_GATE_PROTOTYPE ? prototype_columns[column] : column;
 }
 
-const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t column, char *buffer,
-                                   size_t size) {
-    int32_t gated = column - inputs;
-    if (gated >= 0 && gated < gated_columns(mode)) {
-        (void)cst_snprintf(buffer, size, "%s",
-                           cst_aggregate_name(cst_design_aggregate(mode, gated)));
-    } else {
-        (void)cst_snprintf(buffer, size, "member %d", (int)column);
-    }
-    return buffer;
-}
-
 /* Scratch of a tile: the aggregators' columns, and room for whichever of aggregators and gate needs
  * more, with the gate's output after it. */
 static size_t tile_scratch(const cst_gate *gate) {

@@ -13,11 +13,6 @@
  * mean*sd, range*sd, which is CoRe-Stack), + 0 (none). */
 int32_t cst_design_columns(const cst_gate *gate);
 
-/* Name of a column for messages: "member 3" (counted from 0, position among the kept members) or
- * the aggregator's; written to `buffer` and returned. */
-const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t column, char *buffer,
-                                   size_t size);
-
 /* The aggregator behind column `column`, counted from the first gated one. */
 int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column);
 

@@ -131,17 +131,3 @@ double cst_binary_kl_upper(double p, double bound) {
     bisect(&divergence, true, &low, &high);
     return high;
 }
-
-double cst_binary_kl_lower(double p, double bound) {
-    if (!(p >= 0 && p <= 1 && bound >= 0))
-        return NAN;
-    if (p == 1)
-        return exp(-bound);
-    if (bound == 0 || p == 0)
-        return p;
-    question divergence = {.value = kl_of, .p = p, .bound = bound};
-    double low = 0;
-    double high = p;
-    bisect(&divergence, false, &low, &high);
-    return low;
-}

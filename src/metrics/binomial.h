@@ -27,9 +27,8 @@ double cst_binomial_lower(int64_t k, int64_t n, double delta);
  * where q is 0 or 1 and p is not. No digits are lost where p is next to q. */
 double cst_binary_kl(double p, double q);
 
-/* The largest q in [p, 1], and the least in [0, p], with kl(p || q) <= bound; bound >= 0. Rounded
- * outwards: kl at the result is at least `bound`, unless the result is 1 or 0. */
+/* The largest q in [p, 1] with kl(p || q) <= bound; bound >= 0. Rounded outwards: kl at the result
+ * is at least `bound`, unless the result is 1. */
 double cst_binary_kl_upper(double p, double bound);
-double cst_binary_kl_lower(double p, double bound);
 
 #endif

@@ -124,10 +124,6 @@ cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
     return cst_parallel_fill(context, cst_block_count(kept->rows), level_block, &j, &filled, 1);
 }
 
-size_t cst_novelty_row_floats(const cst_novelty *novelty) {
-    return 2 * (size_t)novelty->classes;
-}
-
 double cst_novelty_row(const cst_novelty *novelty, const float *const *rows, float *work) {
     float spread = 0;
     float logs[CST_NOVELTY_MEMBERS_MAX] = {0};

@@ -58,9 +58,8 @@ cst_status cst_novelty_levels(cst_context *context, const cst_novelty *novelty,
                               const cst_view *kept, double *level);
 
 /* The level of one row, for a stream: rows[k] are the C probabilities of kept member k; all are
- * there. work: cst_novelty_row_floats floats. Allocates nothing. */
+ * there. work: [2 C]. Allocates nothing. */
 double cst_novelty_row(const cst_novelty *novelty, const float *const *rows, float *work);
-size_t cst_novelty_row_floats(const cst_novelty *novelty);
 
 /* What a test of a batch found. */
 typedef struct cst_novelty_found {

@@ -101,14 +101,6 @@ static void regression_has_no_entropy(void **state) {
     cst_free(context, out);
 }
 
-static void names_are_in_order(void **state) {
-    (void)state;
-    assert_string_equal(cst_aggregate_name(CST_AGGREGATE_MEAN), "mean");
-    assert_string_equal(cst_aggregate_name(CST_AGGREGATE_RANGE_SD), "range*sd");
-    assert_null(cst_aggregate_name(-1));
-    assert_null(cst_aggregate_name(CST_AGGREGATORS));
-}
-
 /* The projection p of x is optimal when p >= 0, sum p = 1, and x - p equals one t where p > 0 and
  * is at most t where p = 0. */
 static void expect_optimal(int32_t classes, const double *x) {
@@ -221,7 +213,6 @@ int suite_aggregators(void) {
         cmocka_unit_test_setup_teardown(one_sample_is_the_same_alone_and_among_others, la_setup,
                                         la_teardown),
         cmocka_unit_test_setup_teardown(regression_has_no_entropy, la_setup, la_teardown),
-        cmocka_unit_test(names_are_in_order),
         cmocka_unit_test(simplex_projection_is_optimal),
         cmocka_unit_test(simplex_projection_of_tenths_is_optimal),
         cmocka_unit_test(simplex_projection_of_huge_scores_is_optimal),

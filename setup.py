@@ -1,7 +1,7 @@
-"""Builds the Python package: CMake compiles libcorestack and libcorestack-weights, which are put beside the modules.
+"""Builds the Python package: CMake compiles libcorestack, which is put beside the modules.
 
-CORESTACK_LIBRARY names a built libcorestack.so, to be bundled with the libcorestack-weights.so in its folder. Files of the
-build go to build-python/, or to the folder that CORESTACK_BUILD names.
+CORESTACK_LIBRARY names a built libcorestack.so, to be bundled. Files of the build go to build-python/, or to the folder that
+CORESTACK_BUILD names.
 """
 import os
 import re
@@ -22,11 +22,10 @@ def version() -> str:
     return re.search(r'define CST_VERSION_STRING "(.*)"', header).group(1)
 
 
-def compile_libraries() -> Path:
-    """The folder of both."""
+def compile_library() -> Path:
     given = os.environ.get("CORESTACK_LIBRARY")
     if given:
-        return Path(given).resolve(strict=True).parent
+        return Path(given).resolve(strict=True)
     if not shutil.which("cmake"):
         raise SystemExit(
             "corestack is compiled with CMake, which is not installed. On Debian: 'make dependencies', or apt-get "
@@ -39,25 +38,22 @@ def compile_libraries() -> Path:
         configure += ["-G", "Ninja"]
     subprocess.run(configure, check=True)
     jobs = os.environ.get("JOBS") or str(len(os.sched_getaffinity(0)))
-    targets = ["corestack_shared", "corestack_weights_shared"]
-    subprocess.run(["cmake", "--build", str(folder), "--parallel", jobs, "--target", *targets], check=True)
-    return folder
+    subprocess.run(["cmake", "--build", str(folder), "--parallel", jobs, "--target", "corestack_shared"], check=True)
+    return folder / "libcorestack.so"
 
 
-class BuildWithLibraries(build_py):
-    """The modules, and the libraries among them."""
+class BuildWithLibrary(build_py):
+    """The modules, and the library among them."""
 
     def run(self):
         super().run()
         target = Path(self.build_lib) / "corestack"
         target.mkdir(parents=True, exist_ok=True)
-        folder = compile_libraries()
-        for name in ("libcorestack.so", "libcorestack-weights.so"):
-            shutil.copy2(folder / name, target / name)
+        shutil.copy2(compile_library(), target / "libcorestack.so")
 
 
 class PlatformWheel(bdist_wheel):
-    """One wheel for every Python 3 on this platform: the libraries do not depend on the interpreter."""
+    """One wheel for every Python 3 on this platform: the library does not depend on the interpreter."""
 
     def finalize_options(self):
         super().finalize_options()
@@ -76,6 +72,6 @@ BUILD.mkdir(parents=True, exist_ok=True)
 setup(
     version=version(),
     distclass=BinaryDistribution,
-    cmdclass={"build_py": BuildWithLibraries, "bdist_wheel": PlatformWheel},
+    cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
     options={"build": {"build_base": str(BUILD)}, "egg_info": {"egg_base": str(BUILD)}},
 )

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Compares the interface of a library (its functions, and the structs and enumerations that callers see) with the stored
-# one, abi/libcorestack.abi or abi/libcorestack-weights.abi. Additions pass with a note; what breaks a program that was built
-# before fails (docs/conventions.md, section ABI). Functions of the version node CORESTACK_PRIVATE are left out.
+# Compares the interface of the library (its functions, and the structs and enumerations that callers see) with the stored
+# one, abi/libcorestack.abi. Additions pass with a note; what breaks a program that was built before fails
+# (docs/conventions.md, section ABI).
 #
 #   scripts/abi.sh [LIB.so [BASELINE [INCLUDE_DIR]]]    compares; the library must have been compiled with -g
 #   scripts/abi.sh --write [LIB.so]                     stores the interface as it is, after saying what changes
-# Without LIB.so both libraries are built in build-abi/, and both are compared or stored.
+# Without LIB.so the library is built in build-abi/.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 export LC_ALL=C
@@ -15,8 +15,7 @@ if [ "${1:-}" = --write ]; then
     shift
 fi
 library=${1:-}
-name=${library##*/}
-baseline=${2:-$root/abi/${name%%.so*}.abi}
+baseline=${2:-$root/abi/libcorestack.abi}
 include=${3:-$root/include/corestack}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -24,22 +23,14 @@ trap 'rm -rf "$work"' EXIT
 if [ -z "$library" ]; then
     if ! { cmake -S "$root" -B "$root/build-abi" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=gcc \
         -DCMAKE_C_FLAGS=-g -DCST_TESTS=OFF && cmake --build "$root/build-abi" --target corestack_shared \
-        corestack_weights_shared --parallel "${JOBS:-2}"; } >"$work/log" 2>&1; then
+        --parallel "${JOBS:-2}"; } >"$work/log" 2>&1; then
         cat "$work/log" >&2
         exit 2
     fi
-    status=0
-    for name in libcorestack libcorestack-weights; do
-        set -- "$root/build-abi/$name.so"
-        [ $write = no ] || set -- --write "$@"
-        "$0" "$@" || status=$?
-    done
-    exit $status
+    library=$root/build-abi/libcorestack.so
 fi
-nm -D --defined-only --format=posix "$library" |
-    sed -n 's/@@CORESTACK_PRIVATE .*//p' | sed 's/.*/[suppress_function]\nsymbol_name = &\ndrop = yes/' >"$work/exported_privately"
 # Nothing in it depends on where it was built, or on the order of the types.
-abidw --suppressions "$work/exported_privately" --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-elf-needed --no-show-locs \
+abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-elf-needed --no-show-locs \
     --no-corpus-path --no-comp-dir-path --no-write-default-sizes --type-id-style hash "$library" --out-file "$work/now"
 # abidiff does not see that two fields of one type change places in a struct without a name.
 if grep -nE '^[[:blank:]]+(struct|union)[[:blank:]]*(\{|$)' "$include"/*.h >"$work/nameless"; then

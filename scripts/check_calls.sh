@@ -16,9 +16,9 @@ export LC_ALL=C
         block == "include-graph" && NF { sub(/:/, ""); print "row", $0 }
         block == "call-circles" && NF { sub(/:/, ""); print "circle", $0 }' docs/architecture.md
     # A build folder may still hold objects that are no longer part of the build.
-    sed -n 's|^ *"command": ".* -o \([^ ]*/src/[^ /]*/[^ /]*\.c\.o\) .*|\1|p' "$build/compile_commands.json" | sort |
+    sed -nE 's#^ *"command": ".* -o ([^ ]*(/src/[^ /]*|corestack_objects\.dir/weights)/[^ /]*\.c\.o) .*#\1#p' "$build/compile_commands.json" | sort |
         (cd "$build" && tr '\n' '\0' | xargs -0 -r nm -A --format=posix) |
-        sed 's|^.*/src/\([^/]*\)/\([^:]*\)\.c\.o: |symbol \1 \2 |'
+        sed -E 's#^.*/([^/]*)/([^/]*)\.c\.o: #symbol \1 \2 #'
 } | awk '
     function fail(text) { print text > "/dev/stderr"; failed = 1 }
     # Files of a folder that are on a circle, or between two: what is left when those that call none of the rest, or that

@@ -11,10 +11,8 @@ cd "${1:-$(dirname "$0")/..}"
         block == "include-graph" && NF { sub(/:/, ""); print "row", $0 }
         block == "include-graph-later" && NF { print "later", $0 }
         block == "external-headers" && NF { sub(/:/, ""); print "external", $0 }' docs/architecture.md
-    for folder in src/*/; do
-        printf 'folder %s\n' "$(basename "$folder")"
-    done
-    find src include cli examples \( -name '*.c' -o -name '*.h' \) 2>/dev/null | sort | while IFS= read -r file; do
+    find src/* weights -maxdepth 0 -type d 2>/dev/null | sed 's|^src/||; s|^|folder |'
+    find src weights include cli examples \( -name '*.c' -o -name '*.h' \) 2>/dev/null | sort | while IFS= read -r file; do
         printf 'file %s\n' "$file"
         grep -nE '^[[:blank:]]*#[[:blank:]]*include' "$file" | sed "s|^\([0-9]*\):[^<\"]*\([<\"][^>\"]*[>\"]\).*|include $file \1 \2|"
     done
@@ -49,15 +47,16 @@ cd "${1:-$(dirname "$0")/..}"
     function allowed(path, name, quoted,    parts, top, folder, target, library) {
         split(path, parts, "/")
         top = parts[1]
-        folder = parts[2]
+        folder = top == "src" ? parts[2] : top
         if (quoted) {
             if (top == "include") return "a public header includes <corestack/...> only"
-            if (top == "src") {
-                if (!(("src/" name) in file)) return "no such file in src/, where quoted paths start"
+            if (top == "src" || top == "weights") {
+                if (!(("src/" name) in file) && !(name ~ /^weights\// && name in file))
+                    return "no such file in src/ or weights/, where quoted paths start"
                 split(name, parts, "/")
                 target = parts[1]
                 if (target == folder || (folder, target) in may) return ""
-                return "src/" folder " may not include src/" target " (docs/architecture.md)"
+                return (top == "src" ? "src/" folder : top) " may not include src/" target " (docs/architecture.md)"
             }
             sub(/\/[^\/]*$/, "", path)
             if ((path "/" name) in file || (top "/" name) in file) return ""
@@ -71,7 +70,7 @@ cd "${1:-$(dirname "$0")/..}"
         library = name
         if (!(library in external)) sub(/\/.*/, "/", library)
         if (!(library in external)) return "not a header of C, of POSIX or of a library named in docs/architecture.md"
-        if ((library, top == "src" ? folder : top) in user) return ""
+        if ((library, folder) in user) return ""
         return top "/" (top == "src" ? folder : "") " may not include it (docs/architecture.md, Libraries)"
     }
     END {

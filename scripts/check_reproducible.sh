@@ -16,14 +16,14 @@ build() { # sources, build folder
 }
 mkdir -p "$work/a" "$work/elsewhere/of/another/length"
 for place in a elsewhere/of/another/length; do
-    cp -R CMakeLists.txt cmake include src cli mpi docs completions README.md CHANGELOG.md LICENSE "$work/$place/"
+    cp -R CMakeLists.txt cmake include src weights cli mpi docs completions README.md CHANGELOG.md LICENSE "$work/$place/"
     [ ! -d fuzz ] || cp -R fuzz "$work/$place/"
 done
 build "$work/a" "$work/a/build"
 sleep 1 # so that no time of day is the same
 build "$work/elsewhere/of/another/length" "$work/out-of-source"
 failed=0
-for file in libcorestack.so libcorestack.a libcorestack-weights.so libcorestack-weights.a corestack; do
+for file in libcorestack.so libcorestack.a corestack; do
     if ! cmp "$work/a/build/$file" "$work/out-of-source/$file"; then
         echo "$file depends on where or when it is built" >&2
         failed=1

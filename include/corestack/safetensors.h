@@ -129,7 +129,7 @@ CST_API cst_status cst_safetensors_read_f64(cst_context *context, const cst_safe
 CST_API cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                        const void **out);
 
-/* ---- writing: in libcorestack-weights ---- */
+/* ---- writing ---- */
 
 /* A file that is being written: first its tensors are declared, then their data given in pieces.
  * One thread at a time. After an error it can only be abandoned; where bytes could not be written,

@@ -1,5 +1,5 @@
 /*
- * In libcorestack-weights. Soups: one network whose weights are a mix of several fine-tuned ones,
+ * Soups: one network whose weights are a mix of several fine-tuned ones,
  * chosen by what the mixes predict. The library mixes and scores; predicting is a program of the
  * caller's. docs/weights.md. Paper: Related Work (weight-space fusion); Wortsman et al. 2022,
  * "Model soups".

@@ -1,5 +1,5 @@
 /*
- * In libcorestack-weights. Weights of networks as members of a pool: checkpoints with the same
+ * Weights of networks as members of a pool: checkpoints with the same
  * tensors are averaged, mixed, or taken as a distribution that further weights are drawn from.
  * Files are read and written in the safetensors format a piece at a time, so that networks of any
  * size need little memory. docs/weights.md has the methods. Paper: Related Work (weight-space

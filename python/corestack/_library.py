@@ -588,10 +588,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_safetensors_read_f32": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "cst_safetensors_read_f64": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "cst_safetensors_map": (_STATUS, [c_void_p, c_void_p, c_int64, _OUT]),
-}
-
-# Of libcorestack-weights.
-WEIGHTS_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_soup_fail": (_STATUS, [c_void_p, _STATUS, c_char_p]),
     "cst_soup_uniform": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, _OUT]),
     "cst_soup_greedy": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
@@ -659,6 +655,4 @@ def _load(path: Path, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDL
 
 _PATH = Path(os.environ.get("CORESTACK_LIBRARY") or Path(__file__).with_name("libcorestack.so"))
 lib = _load(_PATH, FUNCTIONS)
-# It needs libcorestack, which it finds in the process by its name (SONAME).
-weights_lib = _load(_PATH.with_name("libcorestack-weights.so"), WEIGHTS_FUNCTIONS)
 version: str = lib.cst_version().decode()

@@ -278,16 +278,16 @@ def _declare(s: Session, writer: Any, name: str, array: Array, own: Optional[str
     if dtype is not None and own is None and array.dtype.kind == "f" and number != _NUMBERS[dtype]:
         number = _NUMBERS[dtype]
         wide = array.dtype == np.float64
-        put = c.weights_lib.cst_safetensors_writer_put_f64 if wide else c.weights_lib.cst_safetensors_writer_put_f32
+        put = c.lib.cst_safetensors_writer_put_f64 if wide else c.lib.cst_safetensors_writer_put_f32
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    _check(s, c.weights_lib.cst_safetensors_writer_add, writer, _values.text(name, "name"), number, shape, array.ndim)
+    _check(s, c.lib.cst_safetensors_writer_add, writer, _values.text(name, "name"), number, shape, array.ndim)
     return put
 
 
 def _write(s: Session, writer: Any, tensor: int, array: Array, put: Any) -> None:
     for piece in _pieces(array):
         if put is None:
-            _check(s, c.weights_lib.cst_safetensors_writer_put, writer, tensor, piece.ctypes.data, piece.nbytes)
+            _check(s, c.lib.cst_safetensors_writer_put, writer, tensor, piece.ctypes.data, piece.nbytes)
         else:
             part = in_c_order(piece, np.float32 if piece.dtype == np.float16 else piece.dtype)
             _check(s, put, writer, tensor, part.ctypes.data, part.size)
@@ -315,17 +315,17 @@ def write_safetensors(
     with Session() as s:
         writer = ctypes.c_void_p()
         try:
-            _check(s, c.weights_lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
+            _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
             for key, value in (metadata or {}).items():
                 texts = _values.text(key, "metadata"), _values.text(value, "metadata")
-                _check(s, c.weights_lib.cst_safetensors_writer_metadata, writer, *texts)
+                _check(s, c.lib.cst_safetensors_writer_metadata, writer, *texts)
             puts = [_declare(s, writer, name, array, own, dtype) for name, (array, own) in found.items()]
             values = [array for array, _ in found.values()]
-            _check(s, c.weights_lib.cst_safetensors_writer_start, writer)
+            _check(s, c.lib.cst_safetensors_writer_start, writer)
             for place in range(len(values)):
-                tensor = c.weights_lib.cst_safetensors_writer_at(writer, place)
+                tensor = c.lib.cst_safetensors_writer_at(writer, place)
                 _write(s, writer, tensor, values[tensor], puts[tensor])
             finishing, writer = writer, ctypes.c_void_p()  # it is freed now, whatever comes of it
-            _check(s, c.weights_lib.cst_safetensors_writer_finish, finishing)
+            _check(s, c.lib.cst_safetensors_writer_finish, finishing)
         finally:
-            c.weights_lib.cst_safetensors_writer_abandon(s.context, writer)
+            c.lib.cst_safetensors_writer_abandon(s.context, writer)

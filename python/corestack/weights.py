@@ -42,7 +42,7 @@ def _hook(s: Session, predict: Predict) -> Any:
             return 0
         except BaseException as error:
             s.keep_error(error)
-            return int(c.weights_lib.cst_soup_fail(context, 2, b"the function that predicts raised an exception"))
+            return int(c.lib.cst_soup_fail(context, 2, b"the function that predicts raised an exception"))
 
     return c.SOUP_HOOK(ask)
 
@@ -95,7 +95,7 @@ def soup(
         raise ArgumentError(f"kind: is {_values.shown(kind)}; it must be 'uniform', 'greedy' or 'learned'")
     with Session(threads, memory, progress) as s:
         if kind == "uniform":
-            return made(s, lambda context, o: c.weights_lib.cst_soup_uniform(context, files, count, target, o))
+            return made(s, lambda context, o: c.lib.cst_soup_uniform(context, files, count, target, o))
         if not callable(predict):
             raise ArgumentError(f"predict: is {_values.shown(predict)}; it must be a function that predicts with a candidate")
         if y is None:
@@ -115,7 +115,7 @@ def soup(
                 evaluations=_values.integer(evaluations, "evaluations", _values.INT64, 1),
                 seed=_values.integer(seed, "seed", _values.UINT64),
             )
-            function = c.weights_lib.cst_soup_greedy if kind == "greedy" else c.weights_lib.cst_soup_learned
+            function = c.lib.cst_soup_greedy if kind == "greedy" else c.lib.cst_soup_learned
             return made(s, lambda context, o: function(context, files, count, how, target, o))
 
 
@@ -135,7 +135,7 @@ def swa(
     files, count = _paths(paths)
     before = None if start is None else _values.path(start, "start")
     with Session(threads, memory, progress) as s:
-        s.check(c.weights_lib.cst_swa_average(s.context, files, count, before, _values.path(out, "out")))
+        s.check(c.lib.cst_swa_average(s.context, files, count, before, _values.path(out, "out")))
 
 
 def swag_fit(
@@ -154,7 +154,7 @@ def swag_fit(
     files, count = _paths(paths)
     columns = _values.integer(rank, "rank")
     with Session(threads, memory, progress) as s:
-        s.check(c.weights_lib.cst_swag_fit(s.context, files, count, columns, _values.path(out, "out")))
+        s.check(c.lib.cst_swag_fit(s.context, files, count, columns, _values.path(out, "out")))
 
 
 def swag_sample(
@@ -179,6 +179,6 @@ def swag_sample(
     columns = -1 if rank is None else _values.integer(rank, "rank")
     drawn = _values.real(scale, "scale"), _values.integer(seed, "seed", _values.UINT64)
     with Session(threads, memory, progress) as s:
-        s.check(c.weights_lib.cst_swag_sample(s.context, source, count, *drawn, columns, target))
+        s.check(c.lib.cst_swag_sample(s.context, source, count, *drawn, columns, target))
     digits = max(2, len(str(count - 1)))
     return [os.path.join(os.fsdecode(target), f"sample_{i:0{digits}d}.safetensors") for i in range(count)]

@@ -258,7 +258,7 @@ class Averages(Case):
     def test_written_as_the_reference_lays_it_out(self):
         series = ROOT / "tests/data/weight_space"
         paths = [os.fsencode(series / f"step{k}.safetensors") for k in range(6)]
-        lib = ctypes.CDLL(_library.weights_lib._name)  # of its own: the package does not bind these
+        lib = ctypes.CDLL(_library.lib._name)  # of its own: the package does not bind these
         context = ctypes.c_void_p()
         self.assertEqual(lib.cst_context_create(ctypes.byref(context)), 0)
         self.addCleanup(lib.cst_context_free, context)

@@ -18,7 +18,6 @@ from common import ROOT
 from corestack import _library
 
 LIBRARY = Path(os.environ.get("CORESTACK_LIBRARY") or Path(_library.__file__).with_name("libcorestack.so"))
-WEIGHTS = LIBRARY.with_name("libcorestack-weights.so")
 BUILD = "from setuptools import build_meta; import sys; print(build_meta.build_wheel(sys.argv[1]))"
 
 
@@ -89,11 +88,10 @@ class Packaging(unittest.TestCase):
             (about,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
             sources = ROOT / "python"
             expected = {str(path.relative_to(sources)) for path in (sources / "corestack").rglob("*.py")}
-            expected |= {"corestack/py.typed", "corestack/libcorestack.so", "corestack/libcorestack-weights.so"}
+            expected |= {"corestack/py.typed", "corestack/libcorestack.so"}
             expected |= {f"{about}/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD", "top_level.txt")}
             self.assertEqual(names, expected)
             self.assertEqual(wheel.read("corestack/libcorestack.so"), LIBRARY.read_bytes())
-            self.assertEqual(wheel.read("corestack/libcorestack-weights.so"), WEIGHTS.read_bytes())
             self.assertEqual(wheel.read(f"{about}/LICENSE"), (ROOT / "LICENSE").read_bytes())
             data = email.message_from_bytes(wheel.read(f"{about}/METADATA"))
         self.assertEqual((data["Name"], data["Version"], data["License"]), ("corestack", _library.version, "MIT"))

@@ -24,7 +24,7 @@
 /* Records a message and returns `code`, so that `return cst_fail(...)` and `status = cst_fail(...)`
  * read well. Safe to call from a parallel loop only through cst_parallel_for, which keeps the
  * first. */
-CST_PRIVATE_API cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...)
+cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...)
     CST_PRINTF(3, 4);
 
 /* The next step of a function that can fail: runs only if every step before it succeeded, and keeps
@@ -48,12 +48,11 @@ static inline cst_status cst_same_code(cst_status code, cst_status returned) {
 /* A thing the user should know although the work goes on. Goes to the logger as a warning and is
  * kept in the context for the report, unless the context is muted (nested refits repeat what was
  * said). */
-CST_PRIVATE_API void cst_notice(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
-CST_PRIVATE_API void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
-    CST_PRINTF(3, 4);
+void cst_notice(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
+void cst_log(cst_context *context, cst_log_level level, const char *format, ...) CST_PRINTF(3, 4);
 /* Whether notices are dropped; calls nest. Tasks of a parallel loop leave none, whether a worker
  * or the caller runs them: what is said must not depend on the number of threads. */
-CST_PRIVATE_API void cst_mute(cst_context *context, bool on);
+void cst_mute(cst_context *context, bool on);
 
 /* What the notices from here on are about ("ridge"): each begins with it. NULL: nothing. */
 void cst_notice_about(cst_context *context, const char *what);
@@ -62,16 +61,15 @@ size_t cst_notice_count(const cst_context *context);
 const char *cst_notice_at(const cst_context *context, size_t index);
 /* Whether one is missing for want of memory. */
 bool cst_notices_lost(const cst_context *context);
-CST_PRIVATE_API void cst_notices_clear(cst_context *context);
+void cst_notices_clear(cst_context *context);
 
 /* Reports progress; CST_ERROR_CANCELLED (with a message) when the callback asks to stop. */
-CST_PRIVATE_API cst_status cst_progress(cst_context *context, const char *stage, int64_t done,
-                                        int64_t total);
+cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total);
 
 /* Names what comes next, for progress: until the next stage, the progress told is how many tasks of
  * the outermost loop are done. What notices are about is put before the name. Only on the caller's
  * own context; workers' stages are not told. */
-CST_PRIVATE_API cst_status cst_stage(cst_context *context, const char *stage);
+cst_status cst_stage(cst_context *context, const char *stage);
 
 /* For loops: a stage's count of tasks begins, one of them is done, it ends. Only the outermost loop
  * of a named stage counts: `begin` says whether this is it. */
@@ -82,7 +80,7 @@ void cst_count_end(cst_context *context);
 /* Asks the progress callback again, with what it was last told and at most every 50 ms, whether to
  * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
  * cst_progress. The loops below do so before every task. */
-CST_PRIVATE_API cst_status cst_poll(cst_context *context);
+cst_status cst_poll(cst_context *context);
 /* The same for readers of files, also where there is no stage: "reading", 0 of 1, is told then,
  * once they take longer than those 50 ms. cst_bytes_read does so. */
 cst_status cst_poll_reading(cst_context *context);
@@ -112,13 +110,13 @@ cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_st
 
 /* What a public call returns for `status`: cst_alloc gives NULL for want of memory and where there
  * is no temporary file for a large array, and the second is no CST_ERROR_MEMORY. */
-CST_PRIVATE_API cst_status cst_why(const cst_context *context, cst_status status);
+cst_status cst_why(const cst_context *context, cst_status status);
 
 /* ---- memory ---- */
 
 /* count * size zeroed bytes, 64-byte aligned, or NULL with the error recorded (CST_ERROR_MEMORY). A
  * count of 0 gives a valid pointer. Thread-safe (but for the error message). */
-CST_PRIVATE_API void *cst_alloc(cst_context *context, size_t count, size_t size);
+void *cst_alloc(cst_context *context, size_t count, size_t size);
 
 /* The same for what is read and written here and there, a hash table above all, which would be slow
  * in a file: it stays in memory where the budget has any room for it. */
@@ -129,8 +127,7 @@ void *cst_alloc_counted(cst_context *context, size_t count, size_t size);
 
 /* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not
  * zeroed). NULL with the error recorded, and the old array still valid, on failure. */
-CST_PRIVATE_API void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count,
-                               size_t size);
+void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size);
 
 /* A list of `count` elements that only grew by this, or NULL, with room for one more: the room
  * doubles. */
@@ -146,17 +143,17 @@ cst_status cst_sort(cst_context *context, void *items, size_t count, size_t size
                     cst_compare_fn compare);
 
 /* A copy of a string; NULL with the error recorded on failure. */
-CST_PRIVATE_API char *cst_strdup(cst_context *context, const char *text);
+char *cst_strdup(cst_context *context, const char *text);
 
 /* printf into a new string; NULL with the error recorded on failure. */
-CST_PRIVATE_API char *cst_format(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
+char *cst_format(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
 
 /* Checked arithmetic on sizes: false on overflow. */
-CST_PRIVATE_API bool cst_size_mul(size_t a, size_t b, size_t *out);
+bool cst_size_mul(size_t a, size_t b, size_t *out);
 bool cst_size_add(size_t a, size_t b, size_t *out);
 
 /* Wall-clock seconds from an arbitrary origin, monotonic. */
-CST_PRIVATE_API double cst_seconds(void);
+double cst_seconds(void);
 
 /* ---- parallel loops ---- */
 
@@ -165,8 +162,7 @@ CST_PRIVATE_API double cst_seconds(void);
  * which is private to the worker. The error of the lowest failing task is the one reported,
  * whatever the timing. */
 typedef cst_status (*cst_task_fn)(cst_context *worker, void *user, int64_t task);
-CST_PRIVATE_API cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task,
-                                            void *user);
+cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user);
 
 /* An array that the tasks of a loop fill: task i writes [bytes] at base + i * bytes, the last one
  * what is left of `total`. */
@@ -269,13 +265,12 @@ typedef struct cst_rng {
     int used;
 } cst_rng;
 
-CST_PRIVATE_API void cst_rng_init(cst_rng *rng, uint64_t seed, cst_stream stream,
-                                  uint32_t substream);
+void cst_rng_init(cst_rng *rng, uint64_t seed, cst_stream stream, uint32_t substream);
 uint32_t cst_rng_u32(cst_rng *rng);
 uint64_t cst_rng_u64(cst_rng *rng);
-CST_PRIVATE_API double cst_rng_uniform(cst_rng *rng); /* [0, 1), 53 bits */
-CST_PRIVATE_API double cst_rng_normal(cst_rng *rng);  /* mean 0, variance 1 */
-int64_t cst_rng_below(cst_rng *rng, int64_t bound);   /* 0..bound-1 without bias; bound >= 1 */
+double cst_rng_uniform(cst_rng *rng);               /* [0, 1), 53 bits */
+double cst_rng_normal(cst_rng *rng);                /* mean 0, variance 1 */
+int64_t cst_rng_below(cst_rng *rng, int64_t bound); /* 0..bound-1 without bias; bound >= 1 */
 void cst_rng_shuffle(cst_rng *rng, int64_t *items, int64_t count);
 
 /* Returns the number of threads in use, at least 1. */

@@ -16,7 +16,7 @@ typedef struct cst_buffer {
     cst_status status; /* of the first failure; others may set it too */
 } cst_buffer;
 
-CST_PRIVATE_API void cst_buffer_add(cst_buffer *buffer, const void *bytes, size_t count);
+void cst_buffer_add(cst_buffer *buffer, const void *bytes, size_t count);
 void cst_buffer_add_text(cst_buffer *buffer, const char *text);
 
 #endif

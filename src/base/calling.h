@@ -11,7 +11,7 @@
 typedef struct cst_run cst_run;
 
 /* Before such a function is called, and after it with what the first gave. */
-CST_PRIVATE_API cst_run *cst_calling_begin(cst_context *context);
-CST_PRIVATE_API void cst_calling_end(cst_context *context, cst_run *run);
+cst_run *cst_calling_begin(cst_context *context);
+void cst_calling_end(cst_context *context, cst_run *run);
 
 #endif

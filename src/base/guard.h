@@ -5,8 +5,6 @@
 #ifndef CST_BASE_GUARD_H
 #define CST_BASE_GUARD_H
 
-#include "base/private_api.h"
-
 #include <corestack/context.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +12,9 @@
 
 /* Begins a public call, which may be one from a callback of another. *entered is the context, or
  * NULL on failure: CST_ERROR_ARGUMENT for no context. */
-CST_PRIVATE_API cst_status cst_context_enter(cst_context *context, cst_context **entered);
+cst_status cst_context_enter(cst_context *context, cst_context **entered);
 /* Ends it. */
-CST_PRIVATE_API void cst_context_leave(cst_context **entered);
+void cst_context_leave(cst_context **entered);
 
 /* Enters `context` until the end of the block, or returns the error. */
 #if defined(__GNUC__)
@@ -43,11 +41,10 @@ CST_PRIVATE_API void cst_context_leave(cst_context **entered);
 
 #define CST_ARRAY_BYTES ((uint64_t)1 << 56)
 
-CST_PRIVATE_API cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows,
-                                         int64_t columns);
+cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns);
 /* Whether rows x columns elements of so many bytes fit; also where there are less than none, which
  * calls refuse in words of their own. */
-CST_PRIVATE_API bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
+bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 #define CST_FITS(context, rows, columns, bytes)                                                    \
     do {                                                                                           \
         if (!cst_size_fits(rows, columns, bytes))                                                  \
@@ -61,7 +58,7 @@ CST_PRIVATE_API bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 
 #define CST_SEED_MAX ((uint64_t)1 << 53)
 
-CST_PRIVATE_API cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
+cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 #define CST_SEED(context, seed)                                                                    \
     do {                                                                                           \
         if ((seed) > CST_SEED_MAX)                                                                 \

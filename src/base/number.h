@@ -6,8 +6,6 @@
 #ifndef CST_NUMBER_H
 #define CST_NUMBER_H
 
-#include "base/private_api.h"
-
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -20,9 +18,8 @@
 /* strtod, snprintf and vsnprintf of the C locale. Thread-safe: the process's locale is not touched,
  * that of the calling thread is as it was when they return. */
 double cst_strtod(const char *text, char **end);
-CST_PRIVATE_API int cst_snprintf(char *out, size_t size, const char *format, ...) CST_PRINTF(3, 4);
-CST_PRIVATE_API int cst_vsnprintf(char *out, size_t size, const char *format, va_list args)
-    CST_PRINTF(3, 0);
+int cst_snprintf(char *out, size_t size, const char *format, ...) CST_PRINTF(3, 4);
+int cst_vsnprintf(char *out, size_t size, const char *format, va_list args) CST_PRINTF(3, 0);
 
 /* The C locale for the calling thread, around calls of libraries that read or write numbers. Pass
  * what enter gave to leave; calls nest. */

@@ -19,7 +19,7 @@ bool cst_seen_unchanged(const struct stat *before, const struct stat *now);
 cst_status cst_seen_check(cst_context *context, const char *path, const struct stat *info);
 
 /* Forgets the file at `path`: it is written again on purpose. */
-CST_PRIVATE_API void cst_seen_forget(cst_context *context, const char *path);
+void cst_seen_forget(cst_context *context, const char *path);
 
 /* CST_ERROR_IO: the file at `path` was replaced or changed while it was read. */
 cst_status cst_seen_refuse(cst_context *context, const char *path);

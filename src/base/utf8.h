@@ -6,15 +6,13 @@
 #ifndef CST_BASE_UTF8_H
 #define CST_BASE_UTF8_H
 
-#include "base/private_api.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Length of the well-formed sequence at bytes[0..left-1], control characters among them; 0 when
  * there is none. left >= 1. */
-CST_PRIVATE_API size_t cst_utf8_length(const uint8_t *bytes, size_t left);
+size_t cst_utf8_length(const uint8_t *bytes, size_t left);
 
 /* Length of the longest prefix that is text without control characters, so that a message that
  * quotes it stays one line; `size` when all of it is. */

@@ -25,35 +25,33 @@ typedef struct cst_bytes cst_bytes;
  * of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
  * meant, and nothing else. A source serves one thread at a time.
  */
-CST_PRIVATE_API cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
-                                          uint64_t zip_limit);
+cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
+                          uint64_t zip_limit);
 /* The same of a plain file, whatever it is called. */
-CST_PRIVATE_API cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out,
-                                               const char *path);
+cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
 /* `size` bytes of memory, which must outlive the source, as a source of that name. */
 cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
                             const void *bytes, size_t size);
-CST_PRIVATE_API void cst_bytes_close(cst_context *context, cst_bytes *source);
+void cst_bytes_close(cst_context *context, cst_bytes *source);
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */
-CST_PRIVATE_API uint64_t cst_bytes_size(const cst_bytes *source);
+uint64_t cst_bytes_size(const cst_bytes *source);
 
 /* What the file was when it was opened: of the archive where it is a member. Borrowed. */
 const struct stat *cst_bytes_info(const cst_bytes *source);
 
 /* The path for messages. Borrowed. */
-CST_PRIVATE_API const char *cst_bytes_name(const cst_bytes *source);
+const char *cst_bytes_name(const cst_bytes *source);
 
 /* Reads exactly `bytes` bytes at `offset`; fewer is an error that says how many were found. For a
  * zip member, going back inflates again from its beginning. Asks whether to stop on the way, unless
  * all is in memory. */
-CST_PRIVATE_API cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset,
-                                          void *out, size_t bytes);
+cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
+                          size_t bytes);
 
 /* Reads the rest into memory, for readers that jump about; *out is borrowed and holds
  * cst_bytes_size bytes. */
-CST_PRIVATE_API cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source,
-                                           const unsigned char **out);
+cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out);
 
 /* True where reading at any offset is cheap (a plain file, or slurped already). */
 bool cst_bytes_seekable(const cst_bytes *source);
@@ -64,7 +62,7 @@ cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned
 
 /* Splits "a.npz#name" and "a.safetensors#name" (or with ':'), and "a.csv#column": returns the
  * position of the separator, or 0 where there is none. */
-CST_PRIVATE_API size_t cst_path_member(const char *path);
+size_t cst_path_member(const char *path);
 /* The same of "a.csv#column" alone (also .tsv and .txt, and any of these with .gz at the end). */
 size_t cst_path_column(const char *path);
 /* Whether the name of a file ends so, whatever the case. */

@@ -81,8 +81,7 @@ double cst_npy_rounding(const cst_npy *npy);
 /* Whether every value is exactly a float32, and `count` elements of raw as such. */
 bool cst_npy_is_f32(const cst_npy *npy);
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
-CST_PRIVATE_API void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count,
-                                        double *out);
+void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out);
 
 /* A vector ([N] or [N, 1]) of integers; floats are accepted where they are integral, else the error
  * says row and value. *out is the caller's (cst_free). */

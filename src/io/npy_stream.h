@@ -23,6 +23,6 @@ cst_status cst_npy_put_labels(cst_context *context, cst_output_file *output, cst
                               const int32_t *labels, size_t count, unsigned char *scratch);
 
 /* The half-precision number nearest to a float, ties to even, as its bits. */
-CST_PRIVATE_API uint16_t cst_half_of(float value);
+uint16_t cst_half_of(float value);
 
 #endif

@@ -16,22 +16,21 @@ char *cst_output_temporary(cst_context *context, const char *path, int attempt);
 /* Starts writing `path`. What is there already stays until commit. A symbolic
  * link is followed and stays one. A device, a pipe and an open descriptor (/dev/stdout, /dev/fd/N,
  * whatever it leads to) are written directly, a descriptor at its own offset. */
-CST_PRIVATE_API cst_status cst_output_open(cst_context *context, cst_output_file **out,
-                                           const char *path);
+cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path);
 /* After a failure every further write fails, and the commit. */
-CST_PRIVATE_API cst_status cst_output_write(cst_context *context, cst_output_file *output,
-                                            const void *data, size_t bytes);
+cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
+                            size_t bytes);
 /* Whether the output is a file that can be written at any place, not a device, pipe or descriptor.
  */
-CST_PRIVATE_API bool cst_output_is_file(const cst_output_file *output);
+bool cst_output_is_file(const cst_output_file *output);
 /* Writes bytes at an offset of such a file. Bytes of cst_output_write go to its beginning, even if
  * they are written later. May be called by any number of threads, each with its own context. */
-CST_PRIVATE_API cst_status cst_output_write_at(cst_context *context, cst_output_file *output,
-                                               uint64_t offset, const void *data, size_t bytes);
+cst_status cst_output_write_at(cst_context *context, cst_output_file *output, uint64_t offset,
+                               const void *data, size_t bytes);
 /* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
  * file is gone. */
-CST_PRIVATE_API cst_status cst_output_commit(cst_context *context, cst_output_file *output);
+cst_status cst_output_commit(cst_context *context, cst_output_file *output);
 /* Gives up and frees the output; NULL is accepted. */
-CST_PRIVATE_API void cst_output_abort(cst_context *context, cst_output_file *output);
+void cst_output_abort(cst_context *context, cst_output_file *output);
 
 #endif

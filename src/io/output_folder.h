@@ -10,17 +10,14 @@
 typedef struct cst_output_folder cst_output_folder;
 
 /* Starts a folder `path`, which must not exist yet or be empty. */
-CST_PRIVATE_API cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
-                                                  const char *path);
+cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out, const char *path);
 /* The path of file NAME + extension in the folder as long as it is not committed; *out is the
  * caller's (cst_free). A name with a slash is CST_ERROR_INPUT. */
-CST_PRIVATE_API cst_status cst_output_folder_file(cst_context *context,
-                                                  const cst_output_folder *folder, const char *name,
-                                                  const char *extension, char **out);
+cst_status cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
+                                  const char *name, const char *extension, char **out);
 /* Gives the folder its name and frees it; on failure all is removed. */
-CST_PRIVATE_API cst_status cst_output_folder_commit(cst_context *context,
-                                                    cst_output_folder *folder);
+cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder);
 /* Removes what was written and frees it; NULL is accepted. */
-CST_PRIVATE_API void cst_output_folder_abort(cst_context *context, cst_output_folder *folder);
+void cst_output_folder_abort(cst_context *context, cst_output_folder *folder);
 
 #endif

@@ -54,18 +54,18 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
 cst_status cst_safetensors_index(cst_context *context, cst_safetensors *file);
 
 /* Sorts names [count] by text; returns the place in them of the second of two equal ones, or -1. */
-CST_PRIVATE_API int64_t cst_named_sort(cst_named *names, int64_t count);
+int64_t cst_named_sort(cst_named *names, int64_t count);
 /* The place in the sorted names of `text`, or -1. */
 int64_t cst_named_find(const cst_named *names, int64_t count, const char *text);
 
 /* Bytes of `elements` elements; false where they overflow or are no whole bytes. */
-CST_PRIVATE_API bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
+bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
 /* The dtype of that name; false where there is none. */
 bool cst_dtype_find(const char *name, size_t length, cst_dtype *out);
 /* How .npy's reader decodes elements of a dtype; false where it does not. */
-CST_PRIVATE_API bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
+bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
 /* The first byte of [count] that is no BOOL, or -1. */
-CST_PRIVATE_API int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
+int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
 
 /* Fills in an array over the tensor that `path` names ("a.safetensors#name", or the only one of
  * "a.safetensors"): its source, which it owns then, type, shape and place. For cst_npy_open. */

@@ -18,10 +18,10 @@ typedef struct cst_strings {
     size_t *offsets;
 } cst_strings;
 
-CST_PRIVATE_API cst_status cst_strings_create(cst_context *context, cst_strings **out);
-CST_PRIVATE_API void cst_strings_free(cst_context *context, cst_strings *strings);
-CST_PRIVATE_API cst_status cst_strings_add(cst_context *context, cst_strings *strings,
-                                           const char *text, size_t length);
+cst_status cst_strings_create(cst_context *context, cst_strings **out);
+void cst_strings_free(cst_context *context, cst_strings *strings);
+cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
+                           size_t length);
 cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out);
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
 static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) {
@@ -56,6 +56,6 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
 /* Text made fit for a one-line message: control characters become '?', long text is cut. Returns
  * `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
-CST_PRIVATE_API const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
+const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
 
 #endif

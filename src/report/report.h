@@ -40,15 +40,14 @@ struct cst_report {
 };
 
 /* A document that holds {"command": ...}. Keys keep the order in which they are set. */
-CST_PRIVATE_API cst_status cst_report_create(cst_context *context, cst_report_kind kind,
-                                             cst_report **out);
+cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out);
 
 /* The document, borrowed. */
-CST_PRIVATE_API json_t *cst_report_root(cst_report *report);
+json_t *cst_report_root(cst_report *report);
 
 /* CST_ERROR_MEMORY, with a message, if any helper below failed since the report was made; else
  * CST_OK. The helpers return nothing so that filling a document reads like the document. */
-CST_PRIVATE_API cst_status cst_report_finish(cst_context *context, const cst_report *report);
+cst_status cst_report_finish(cst_context *context, const cst_report *report);
 
 /* The end of a call that gives a report: none is left where `status` says that it failed. report:
  * may be NULL. Returns the status. */
@@ -56,28 +55,24 @@ cst_status cst_report_settle(cst_context *context, cst_status status, cst_report
 
 /* Set `key` of `object` (borrowed; NULL counts as a failure). Numbers that are not finite become
  * null, as does a NULL string. Strings and keys that are not UTF-8 have the bad bytes replaced. */
-CST_PRIVATE_API void cst_report_number(cst_report *report, json_t *object, const char *key,
-                                       double value);
-CST_PRIVATE_API void cst_report_integer(cst_report *report, json_t *object, const char *key,
-                                        int64_t value);
-CST_PRIVATE_API void cst_report_flag(cst_report *report, json_t *object, const char *key,
-                                     bool value);
+void cst_report_number(cst_report *report, json_t *object, const char *key, double value);
+void cst_report_integer(cst_report *report, json_t *object, const char *key, int64_t value);
+void cst_report_flag(cst_report *report, json_t *object, const char *key, bool value);
 /* null where the flag is not known. */
 void cst_report_flag_where(cst_report *report, json_t *object, const char *key, bool known,
                            bool value);
-CST_PRIVATE_API void cst_report_string(cst_report *report, json_t *object, const char *key,
-                                       const char *value);
+void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value);
 void cst_report_value(cst_report *report, json_t *object, const char *key,
                       json_t *value); /* takes over the reference */
 
 /* Changes a number that is there, which cannot fail: for what is known only when all else is done.
  */
-CST_PRIVATE_API void cst_report_change_number(json_t *object, const char *key, double value);
+void cst_report_change_number(json_t *object, const char *key, double value);
 
 /* The same for whole arrays; `values` is [count], or [rows][columns] in C order. A NULL array
  * becomes an empty list. */
-CST_PRIVATE_API void cst_report_numbers(cst_report *report, json_t *object, const char *key,
-                                        const double *values, int64_t count);
+void cst_report_numbers(cst_report *report, json_t *object, const char *key, const double *values,
+                        int64_t count);
 void cst_report_integers(cst_report *report, json_t *object, const char *key, const int64_t *values,
                          int64_t count);
 void cst_report_strings(cst_report *report, json_t *object, const char *key,
@@ -87,18 +82,18 @@ void cst_report_matrix(cst_report *report, json_t *object, const char *key, cons
 
 /* A new empty object or list at `key`, or at the end of a list; borrowed, NULL on failure. */
 json_t *cst_report_object(cst_report *report, json_t *object, const char *key);
-CST_PRIVATE_API json_t *cst_report_list(cst_report *report, json_t *object, const char *key);
-CST_PRIVATE_API json_t *cst_report_add_object(cst_report *report, json_t *list);
+json_t *cst_report_list(cst_report *report, json_t *object, const char *key);
+json_t *cst_report_add_object(cst_report *report, json_t *list);
 json_t *cst_report_add_list(cst_report *report, json_t *list);
-CST_PRIVATE_API void cst_report_add_number(cst_report *report, json_t *list, double value);
+void cst_report_add_number(cst_report *report, json_t *list, double value);
 void cst_report_add_integer(cst_report *report, json_t *list, int64_t value);
-CST_PRIVATE_API void cst_report_add_string(cst_report *report, json_t *list, const char *value);
+void cst_report_add_string(cst_report *report, json_t *list, const char *value);
 
 /* An object of the document by itself, on one line; *out ends with a newline and is the caller's.
  */
-CST_PRIVATE_API cst_status cst_report_line(cst_context *context, const json_t *object, char **out);
+cst_status cst_report_line(cst_context *context, const json_t *object, char **out);
 
 /* The context's notices as the list "notices". */
-CST_PRIVATE_API void cst_report_notices(cst_report *report, const cst_context *context);
+void cst_report_notices(cst_report *report, const cst_context *context);
 
 #endif

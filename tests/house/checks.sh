@@ -177,17 +177,6 @@ make_library 'int cst_one(int a, int b) { return a + b; } int helper;' "$api" li
 fails "a global without the prefix" 'helper' check_library
 make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libone.so ""
 fails "no version in the SONAME" 'SONAME' check_library
-mkdir -p "$work/src/low"
-printf 'CST_PRIVATE_API int cst_two(void);\n' >"$work/src/low/low.h"
-printf 'PUBLIC { global: cst_*; local: *; }; CORESTACK_PRIVATE { global: cst_two; };\n' >"$work/nodes"
-both='int cst_one(int a, int b) { return a + b; } int cst_two(void) { return 2; }'
-make_library "$both" "$api" libone.so.0 "-Wl,--version-script=$work/nodes"
-passes "private symbols" check_library
-make_library "$both" "$api" libone.so.0 ""
-fails "a private function that is exported as public" 'exported as public' check_library
-rm "$work/src/low/low.h"
-make_library "$both" "$api" libone.so.0 "-Wl,--version-script=$work/nodes"
-fails "a private function that no header marks" 'exported as private' check_library
 [ -f "$archive" ] || failed=1
 
 # ---- files of the repository

@@ -23,8 +23,7 @@ mv "$work/stage/opt/corestack" "$work/prefix"
 }
 export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
 for file in bin/corestack lib/libcorestack.a lib/libcorestack.so lib/libcorestack.so.0 \
-    lib/libcorestack-weights.a lib/libcorestack-weights.so lib/libcorestack-weights.so.0 include/corestack/fit.h \
-    share/doc/corestack/LICENSE; do
+    include/corestack/fit.h share/doc/corestack/LICENSE; do
     [ -e "$work/prefix/$file" ] || {
         echo "not installed: $file" >&2
         exit 1
@@ -51,9 +50,6 @@ for compiler in gcc clang; do
         $(pkg-config --static --libs corestack | sed 's/-lcorestack//') -o "$work/static-$compiler"
     uses_shared no "$work/static-$compiler"
     "$work/static-$compiler"
-    $compiler $flags "$here/weights.c" $(pkg-config --cflags --libs corestack-weights) -o "$work/weights-$compiler"
-    uses_shared yes "$work/weights-$compiler"
-    (cd "$work" && LD_LIBRARY_PATH=$work/prefix/lib "$work/weights-$compiler")
 done
 for language in C CXX; do
     if ! { cmake -S "$here" -B "$work/$language" -G Ninja -DOUTSIDE_LANGUAGE=$language \
@@ -65,9 +61,6 @@ for language in C CXX; do
     uses_shared no "$work/$language/with_static"
     "$work/$language/with_shared"
     "$work/$language/with_static"
-    uses_shared yes "$work/$language/weights_shared"
-    uses_shared no "$work/$language/weights_static"
-    (cd "$work" && "$work/$language/weights_shared" && "$work/$language/weights_static")
 done
 
 examples=$here/../../examples

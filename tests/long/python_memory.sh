@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 # Always, or a library of former sources would be tested.
 for preset in gcc asan-ubsan; do
     cmake --preset $preset -Wno-dev >/dev/null
-    cmake --build --preset $preset --parallel "$JOBS" --target corestack_weights_shared >/dev/null
+    cmake --build --preset $preset --parallel "$JOBS" --target corestack_shared >/dev/null
 done
 export PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1 CORESTACK_LIBRARY="$PWD/build-gcc/libcorestack.so"
 loop=python/tests/memory_loop.py

@@ -71,7 +71,7 @@ bring_up() { # preset, arguments of the build
 }
 # What is there may be of former sources.
 bring_up gcc
-[ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_weights_shared corestack linear_hook
+[ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
     set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed properties limits \
         faults_interrupted faults_bursts faults_random ranks ranks_large call_orders numbers arm memory_shapes weight_space

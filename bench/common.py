@@ -20,8 +20,6 @@ IMAGENET = (1200, 100, 5) if SMOKE else (25000, 1000, 14)
 HUGE = (3000, 40, 5) if SMOKE else (1000000, 355, 25)
 # The size at which a whole fit of the peer ends within minutes.
 PEER = (500, 50, 4) if SMOKE else (2000, 1000, 14)
-# Checkpoints of a series, MiB of each.
-SERIES = (3, 2) if SMOKE else (10, 512)
 # For errors against exact kernels, and for threads.
 MIDDLE = (1000, 50, 5) if SMOKE else (5000, 1000, 14)
 # Pools of diffuse members.
@@ -134,12 +132,6 @@ def peer(script, *words, threads=None):
 
 def kernels(path, what, threads=1):
     return json.loads(run([BUILD / "bench-kernels", path, threads, what])[1])
-
-
-def weights(*words):
-    """Seconds, peak resident bytes and seconds of CPU of a command of bench-weights."""
-    seconds, out, _, cpu = run([BUILD / "bench-weights", *words])
-    return seconds, int(out), cpu
 
 
 def turns(ours, theirs, rounds=2):

@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 import common  # noqa: E402
 import fits  # noqa: E402
 import startup as short  # noqa: E402
-from common import (CORES, IMAGENET, MIDDLE, ROOT, SERIES, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
+from common import (CORES, IMAGENET, MIDDLE, ROOT, SMOKE, WORK, kernels, machine, pool, run, say,  # noqa: E402
                     timed, turns)
 from fits import arrays, shape_text, write_input  # noqa: E402
 from page import clock, page, row, with_before  # noqa: E402
@@ -167,47 +167,6 @@ def predict(about):
                 target=1.8)]
 
 
-def weights(about):
-    """A series of checkpoints averaged and fitted, beside reading as much and writing as much."""
-    count, size = SERIES
-    folder = WORK / "series"
-    say(f"making {count} checkpoints of {size} MiB")
-    common.weights("make", folder, count, size)
-    files = sorted(folder.glob("step_*.safetensors"))
-    out, bare = WORK / "weights.safetensors", WORK / "weights.bare"
-    rows = []
-
-    def measure(what, cold):
-        def from_start(*words):
-            out.unlink(missing_ok=True)
-            bare.unlink(missing_ok=True)
-            if cold:
-                common.weights("forget", *files)
-            return common.weights(*words, *files)
-
-        def ours():
-            return from_start(what, out, CORES)
-
-        def floor_of():
-            return from_start("floor", bare, written)
-
-        written = size * 2**20 * (6 if what == "fit" else 1)
-        return turns(ours, floor_of, 3)
-
-    for what, name, cold, most in (("mean", "mean of checkpoints", False, 2), ("swa", "running average (SWA)", False, 2),
-                                   ("swa", "running average (SWA), files out of the page cache", True, 2),
-                                   ("fit", "SWAG fitted, 4 columns of deviations", False, None)):
-        (mine, rss, cpu), (least, _, bare_cpu) = measure(what, cold)
-        rows.append(row(name, f"{count} x {size} MiB of float32, two threads", mine, floor=least, most=most, rss=rss,
-                        limit=2**29, note="floor: the files read through one buffer and as many bytes as the result has "
-                        f"written and synced, measured in turns; {cpu:.1f} s of CPU, the floor {bare_cpu:.1f} s; load of "
-                        f"the machine {os.getloadavg()[0]:.1f}"))
-    shutil.rmtree(folder)
-    out.unlink(missing_ok=True)
-    bare.unlink(missing_ok=True)
-    return rows
-
-
 def startup(about):
     """Whole processes, and the import after NumPy's; temporary files in TMPDIR."""
     tools = ([common.AGAINST] if common.AGAINST else []) + [common.BUILD / "corestack"]
@@ -222,7 +181,7 @@ def startup(about):
 ROWS = {"paper": fits.paper, "default": fits.default, "diffuse": fits.diffuse, "diffuse_nested": fits.diffuse_nested,
         "forty": fits.forty, "many_members": fits.many_members, "one_pool": fits.one_pool, "stacks": fits.stacks,
         "threads": fits.threads, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "weights": weights, "startup": startup, "growth": fits.growth}
+        "startup": startup, "growth": fits.growth}
 LARGE = {"huge": fits.huge}
 
 

@@ -191,13 +191,6 @@ void cli_heed_signals(void);
 /* The signal that asked the tool to stop; 0: none did. */
 int cli_interrupted(void);
 
-/* Whether another came that was no part of the same stroke: a quarter of a second later. */
-bool cli_interrupted_again(void);
-
-/* While a program of the user's is waited for: that has an end of its own, so that no signal,
- * however late, ends the tool before. */
-void cli_hold_signals(bool on);
-
 /* Ends the program by the signal, wherever it is blocked. */
 void cli_end_by_signal(int number);
 

@@ -14,13 +14,10 @@
  * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs.
  */
 
-static const int64_t AGAIN = 250;   /* milliseconds: not the same stroke */
 static const int64_t INSIST = 5000; /* milliseconds */
 
 /* The things a signal handler may touch, in whatever thread it runs. */
 static volatile sig_atomic_t interrupted_by;
-static volatile sig_atomic_t again;
-static volatile sig_atomic_t held;
 static int64_t first_came; /* milliseconds; 0: none yet */
 static int ending;
 
@@ -46,10 +43,7 @@ static void on_signal(int number) {
     if (__atomic_compare_exchange_n(&first_came, &none, now, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST))
         interrupted_by = number;
-    else if (now - none >= AGAIN)
-        again = 1;
-    if (none && now - none >= INSIST && !held &&
-        !__atomic_exchange_n(&ending, 1, __ATOMIC_SEQ_CST)) {
+    if (none && now - none >= INSIST && !__atomic_exchange_n(&ending, 1, __ATOMIC_SEQ_CST)) {
         cli_unfinished_remove();
         cli_end_by_signal(number);
     }
@@ -58,14 +52,6 @@ static void on_signal(int number) {
 
 int cli_interrupted(void) {
     return (int)interrupted_by;
-}
-
-bool cli_interrupted_again(void) {
-    return again != 0;
-}
-
-void cli_hold_signals(bool on) {
-    held = on;
 }
 
 void cli_heed_signals(void) {

@@ -19,8 +19,7 @@ _corestack_options() {
         bound) echo "--split --delta --alpha --batch-split --shift --sets --seed --leakage $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
-        "soup greedy") echo "--output --eval --labels --task --values --metric --work $common" ;;
-        "soup learned") echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
+        "soup greedy") echo "--output --eval --labels --task --values --metric $common" ;;
         "swag fit") echo "--output --rank $common" ;;
         "swag sample") echo "--output --rank --count --scale --seed $common" ;;
         soup | swag) echo "--help" ;;
@@ -84,7 +83,7 @@ _corestack() {
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$whole")" -- "$current")
             elif [[ $command == soup && $COMP_CWORD == 2 ]]; then
-                mapfile -t COMPREPLY < <(compgen -W "uniform greedy learned" -- "$current")
+                mapfile -t COMPREPLY < <(compgen -W "uniform greedy" -- "$current")
             elif [[ $command == swag && $COMP_CWORD == 2 ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "fit sample" -- "$current")
             elif [[ $command == help ]]; then

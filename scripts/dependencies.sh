@@ -22,7 +22,6 @@ libpng-dev          reads and writes label maps of segmentation
 zlib1g-dev          reads .csv.gz files
 libyajl-dev         reads COCO annotations and detections of any size
 librandom123-dev    counter-based random numbers
-libxxhash-dev       hashes of the contents of files
 LIST
 }
 

@@ -1,7 +1,6 @@
 /*
- * Open checkpoints with the same tensors, and which tensor of each file is which. Between the
- * reader of safetensors files and what is computed over them. Paper: Related Work (weight-space
- * fusion).
+ * Open checkpoints with the same tensors. Tensors are addressed by their place in byte order of
+ * their names, which is the same in all files.
  */
 #ifndef CST_WEIGHTS_CHECKPOINTS_H
 #define CST_WEIGHTS_CHECKPOINTS_H
@@ -11,22 +10,26 @@
 
 #include <corestack/weights.h>
 
-struct cst_checkpoints {
+typedef struct cst_checkpoints {
     int32_t count;
     cst_safetensors **files; /* [count] */
-    int64_t total;           /* tensors of each file, in the order of their names' bytes */
-    int64_t *mixed;          /* [total]: number among those that are mixed; -1: copied */
-    int64_t mixed_count;
-    int64_t *mixed_at; /* [mixed_count]: its place among all */
-    int64_t parameters;
-};
+    int64_t total;           /* tensors of each file */
+    bool *mixed;             /* [total]: whether it is averaged; others are copied */
+    int64_t *elements;       /* [total] */
+} cst_checkpoints;
 
-/* The path of a file, as it was given. */
-static inline const char *cst_checkpoint_name(const cst_checkpoints *c, int32_t file) {
+/* Opens checkpoints [count], count >= 1. CST_ERROR_MISMATCH, with the first differences, if tensors
+ * differ from those of the first file. Notices name what a mean does not make right. */
+cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
+                                const char *const *paths, int32_t count);
+void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints);
+
+/* Returns the path of a file as it was given. */
+static inline const char *cst_checkpoints_path(const cst_checkpoints *c, int32_t file) {
     return cst_bytes_name(c->files[file]->source);
 }
 
-/* The number in a file of the tensor at a place in the order of names. */
+/* Returns the number, in a file, of the tensor at a place. */
 static inline int64_t cst_checkpoints_tensor(const cst_checkpoints *c, int32_t file,
                                              int64_t place) {
     return c->files[file]->by_name[place].place;
@@ -36,16 +39,18 @@ static inline const char *cst_checkpoints_name(const cst_checkpoints *c, int64_t
     return c->files[0]->by_name[place].text;
 }
 
-/* Whether a dtype is averaged. */
+static inline cst_dtype cst_checkpoints_dtype(const cst_checkpoints *c, int64_t place) {
+    return cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
+}
+
+/* Whether a dtype is averaged: F64, F32, F16, BF16. */
 bool cst_dtype_is_mixed(cst_dtype dtype);
 
-/* In compare.c: whether two files have the same tensors; CST_ERROR_MISMATCH with the first
- * differences. */
+/* CST_ERROR_MISMATCH if two files do not have the same tensors. */
 cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *first,
                                    const cst_safetensors *other);
 
-/* In compare.c: says what a mean does not make right: integers that differ, batch-norm statistics,
- * a file that is there twice. */
+/* Gives notices of integers that differ, batch-norm statistics and files that are given twice. */
 cst_status cst_checkpoints_say(cst_context *context, const cst_checkpoints *checkpoints);
 
 #endif

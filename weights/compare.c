@@ -1,6 +1,5 @@
 /*
- * Whether checkpoints have the same tensors, and what their mean does not make right. While they
- * are opened. Paper: Related Work (weight-space fusion).
+ * Compares the tensors of checkpoints, and reports what a mean of them does not make right.
  */
 #include "weights/checkpoints.h"
 
@@ -8,12 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Differences that a message tells, bytes of integers compared at a time. */
+/* Differences in a message, bytes of integers compared at a time. */
 enum { SHOWN = 5, TEXT_CHARS = 1100, SHAPE_CHARS = 80, CHUNK_BYTES = 1 << 18 };
 
 /* ---- the same tensors ---- */
 
-/* What differs, as far as it is told. */
 typedef struct differences {
     int64_t count;
     size_t used;
@@ -89,10 +87,9 @@ cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *
                     d.count > SHOWN ? "; ..." : "");
 }
 
-/* ---- what should be known ---- */
+/* ---- notices ---- */
 
-/* Whether the last part of a name is that of a batch-norm statistic, in PyTorch's or Keras's words.
- */
+/* Whether the last part of a name is that of a batch-norm statistic in PyTorch or Keras. */
 static bool is_statistic(const char *name) {
     static const char *const words[] = {"running_mean", "running_var", "num_batches_tracked",
                                         "moving_mean", "moving_variance"};
@@ -131,14 +128,14 @@ static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
         return CST_ERROR_MEMORY;
     bool said = false;
     for (int32_t k = 0; k < c->count && !said; k++) {
-        if (stat(cst_checkpoint_name(c, k), &files[k]) != 0)
+        if (stat(cst_checkpoints_path(c, k), &files[k]) != 0)
             memset(&files[k], 0, sizeof files[k]); /* it is open; only its name is gone */
         for (int32_t j = 0; j < k && !said && files[k].st_ino != 0; j++) {
             said = files[j].st_dev == files[k].st_dev && files[j].st_ino == files[k].st_ino;
             if (said)
                 cst_notice(context,
                            "%s is given more than once (files %d and %d), and counts that often",
-                           cst_checkpoint_name(c, k), (int)j + 1, (int)k + 1);
+                           cst_checkpoints_path(c, k), (int)j + 1, (int)k + 1);
         }
     }
     cst_free(context, files);
@@ -174,7 +171,7 @@ static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
     cst_status status = chunks ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t p = 0; status == CST_OK && p < c->total; p++) {
         bool other = false;
-        for (int32_t k = 1; status == CST_OK && c->mixed[p] < 0 && !other && k < c->count; k++) {
+        for (int32_t k = 1; status == CST_OK && !c->mixed[p] && !other && k < c->count; k++) {
             status = differs(context, c, p, k, chunks, &other);
             if (other && found++ == 0) {
                 first = p;
@@ -189,8 +186,8 @@ static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
                    "%lld integer tensor%s differ%s between the files (the first: '%s' in %s): "
                    "those of %s are kept",
                    (long long)found, found == 1 ? "" : "s", found == 1 ? "s" : "",
-                   cst_quote(quoted, cst_checkpoints_name(c, first)), cst_checkpoint_name(c, file),
-                   cst_checkpoint_name(c, 0));
+                   cst_quote(quoted, cst_checkpoints_name(c, first)), cst_checkpoints_path(c, file),
+                   cst_checkpoints_path(c, 0));
     return status;
 }
 

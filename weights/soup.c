@@ -1,12 +1,12 @@
 /*
- * Soups that need no search: the mean of all files, and of those that a greedy choice keeps. The
- * public door of soups. Wortsman et al. 2022, "Model soups: averaging weights of multiple
- * fine-tuned models improves accuracy without increasing inference time", Recipe 1.
+ * Soups: the mean of all files, and of those that a greedy choice keeps. Wortsman et al. 2022,
+ * "Model soups: averaging weights of multiple fine-tuned models improves accuracy without
+ * increasing inference time", Recipe 1.
  */
-#include "weights/soup_trial.h"
+#include "weights/mix.h"
+#include "weights/trial.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message) {
     CST_ENTER(context);
@@ -17,8 +17,8 @@ cst_status cst_soup_fail(cst_context *context, cst_status status, const char *me
     return cst_fail(context, status, "%s", message);
 }
 
-cst_status cst_soup_check_call(cst_context *context, const char *call, const char *const *paths,
-                               int32_t count, const char *out) {
+static cst_status check_call(cst_context *context, const char *call, const char *const *paths,
+                             int32_t count, const char *out) {
     if (!paths || count < 1 || !out || !*out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: input files and an output path are required", call);
@@ -39,7 +39,7 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
     cst_report *made = NULL;
     double started = cst_seconds();
     cst_notices_clear(context);
-    cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
+    cst_status status = check_call(context, __func__, paths, count, out);
     CST_TRY(cst_checkpoints_open(context, &all, paths, count));
     CST_TRY(cst_soup_report(context, "uniform", all, &made));
     if (status == CST_OK) {
@@ -47,7 +47,7 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
         cst_report_notices(made, context);
         status = cst_report_finish(context, made);
     }
-    CST_TRY(cst_checkpoints_mix(context, all, NULL, CST_MIX_MODEL, out, NULL));
+    CST_TRY(cst_mix_mean(context, all, out));
     if (status == CST_OK)
         cst_report_change_number(cst_report_root(made), "seconds", cst_seconds() - started);
     cst_checkpoints_close(context, all);
@@ -63,7 +63,6 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
 typedef struct ranked {
     double score; /* the smaller the better */
     int32_t file;
-    uint64_t hash[2]; /* of the file as a candidate */
 } ranked;
 
 static int by_score(const void *a, const void *b) {
@@ -78,14 +77,10 @@ static int by_score(const void *a, const void *b) {
 static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *order) {
     cst_status status = CST_OK;
     for (int32_t i = 0; status == CST_OK && i < soup->count; i++) {
-        cst_candidate single = {.members = &i, .count = 1};
         json_t *step = NULL;
         double score = 0;
-        status = cst_soup_try(context, soup, &single, "single", i, &score, &step);
-        CST_TRY(cst_soup_log(context, soup, step));
-        order[i] = (ranked){.score = soup->metric->more ? -score : score,
-                            .file = i,
-                            .hash = {soup->tried[0], soup->tried[1]}};
+        status = cst_soup_try(context, soup, &i, 1, "single", i, &score, &step);
+        order[i] = (ranked){.score = soup->metric->more ? -score : score, .file = i};
     }
     qsort(order, (size_t)soup->count, sizeof *order, by_score);
     return status;
@@ -105,45 +100,66 @@ static void remove_member(int32_t *members, int32_t count, int32_t file) {
             members[to++] = members[i];
 }
 
-typedef struct choice {
-    cst_candidate soup;
-    uint64_t hash[2];
-    double score;
-} choice;
-
-/* members: room for all files; those of the choice. */
+/* Members [*chosen] that are kept; there is room for all files. */
 static cst_status choose(cst_context *context, cst_soup *soup, const ranked *order,
-                         int32_t *members, choice *best) {
+                         int32_t *members, int32_t *chosen, double *best) {
     cst_status status = CST_OK;
-    cst_candidate *chosen = &best->soup;
     members[0] = order[0].file;
-    *chosen = (cst_candidate){.members = members, .count = 1};
-    best->score = soup->metric->more ? -order[0].score : order[0].score;
-    memcpy(best->hash, order[0].hash, sizeof best->hash);
+    *chosen = 1;
+    *best = order[0].score;
     for (int32_t i = 1; status == CST_OK && i < soup->count; i++) {
         json_t *step = NULL;
         double score = 0;
-        insert(members, chosen->count++, order[i].file);
-        status = cst_soup_try(context, soup, chosen, "add", order[i].file, &score, &step);
-        bool keep = status == CST_OK && !cst_soup_better(soup, best->score, score);
-        if (keep) {
-            best->score = score;
-            memcpy(best->hash, soup->tried, sizeof best->hash);
-        } else {
-            remove_member(members, chosen->count--, order[i].file);
-        }
-        if (status == CST_OK) {
-            cst_report_flag(soup->report, step, "kept", keep);
-            status = cst_soup_log(context, soup, step);
-        }
+        int32_t file = order[i].file;
+        insert(members, (*chosen)++, file);
+        status = cst_soup_try(context, soup, members, *chosen, "add", file, &score, &step);
+        if (status != CST_OK)
+            return status;
+        score = soup->metric->more ? -score : score;
+        bool keep = score <= *best;
+        if (keep)
+            *best = score;
+        else
+            remove_member(members, (*chosen)--, file);
+        cst_report_flag(soup->report, step, "kept", keep);
     }
     return status;
 }
 
-static void put_chosen(cst_soup *soup, const cst_candidate *chosen) {
-    json_t *list = cst_report_list(soup->report, cst_report_root(soup->report), "chosen");
-    for (int32_t i = 0; i < chosen->count; i++)
-        cst_report_add_string(soup->report, list, soup->paths[chosen->members[i]]);
+/* Completes the report but for the time. */
+static cst_status fill_report(cst_context *context, cst_soup *soup, const int32_t *members,
+                              int32_t chosen, double best) {
+    cst_report *report = soup->report;
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "chosen");
+    for (int32_t i = 0; i < chosen; i++)
+        cst_report_add_string(report, list, soup->paths[members[i]]);
+    cst_report_integer(report, root, "samples", soup->samples);
+    cst_report_number(report, root, "score", soup->metric->more ? -best : best);
+    cst_report_integer(report, root, "evaluations", soup->evaluations);
+    cst_report_number(report, root, "seconds", 0);
+    cst_report_notices(report, context);
+    return cst_report_finish(context, report);
+}
+
+static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *out) {
+    int32_t chosen = 0;
+    double best = 0;
+    double started = cst_seconds();
+    ranked *order = cst_alloc(context, (size_t)soup->count, sizeof *order);
+    int32_t *members = cst_alloc(context, (size_t)soup->count, sizeof *members);
+    cst_status status = order && members ? CST_OK : CST_ERROR_MEMORY;
+    soup->planned = 2 * (int64_t)soup->count - 1;
+    CST_TRY(try_singles(context, soup, order));
+    CST_TRY(choose(context, soup, order, members, &chosen, &best));
+    CST_TRY(fill_report(context, soup, members, chosen, best));
+    CST_TRY(cst_progress(context, "soup", soup->planned, soup->planned));
+    CST_TRY(cst_soup_mix(context, soup->all, members, chosen, out));
+    if (status == CST_OK)
+        cst_report_change_number(cst_report_root(soup->report), "seconds", cst_seconds() - started);
+    cst_free(context, members);
+    cst_free(context, order);
+    return status;
 }
 
 cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
@@ -152,25 +168,14 @@ cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32
         *report = NULL;
     CST_ENTER(context);
     cst_soup soup = {0};
-    choice best = {.score = 0};
-    ranked *order = NULL;
-    int32_t *members = NULL;
     cst_notices_clear(context);
-    cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
-    CST_TRY(cst_soup_open(context, &soup, "greedy", paths, count, config, "top1"));
-    if (status == CST_OK) {
-        soup.planned = 2 * (int64_t)count - 1;
-        order = cst_alloc(context, (size_t)count, sizeof *order);
-        members = cst_alloc(context, (size_t)count, sizeof *members);
-        status = order && members ? try_singles(context, &soup, order) : CST_ERROR_MEMORY;
+    cst_status status = check_call(context, __func__, paths, count, out);
+    CST_TRY(cst_soup_open(context, &soup, paths, count, config, out));
+    CST_TRY(run_greedy(context, &soup, out));
+    if (status == CST_OK && report) {
+        *report = soup.report;
+        soup.report = NULL;
     }
-    CST_TRY(choose(context, &soup, order, members, &best));
-    if (status == CST_OK) {
-        put_chosen(&soup, &best.soup);
-        status = cst_soup_finish(context, &soup, &best.soup, best.hash, best.score, out, report);
-    }
-    cst_free(context, members);
-    cst_free(context, order);
     cst_soup_close(context, &soup);
     return cst_why(context, status);
 }

@@ -1,24 +1,21 @@
 /*
- * Tensors cut into strips, one task each. For what is computed tensor by tensor, place by place,
- * and written at any place of a file. Paper: none.
+ * A parallel loop over the elements of tensors.
  */
 #ifndef CST_WEIGHTS_STRIPS_H
 #define CST_WEIGHTS_STRIPS_H
 
 #include "base/base.h"
 
-/* Elements of a strip, and those in hand at a time: what a task computes stays in the processor's
- * cache. An element's result does not depend on these. */
-enum { CST_STRIP = 1 << 18, CST_CHUNK = 1 << 15 };
+/* Elements in hand at a time at most, so that they stay in the processor's cache. */
+enum { CST_CHUNK = 1 << 15 };
 
-typedef struct cst_strip {
-    int64_t tensor; /* as the caller numbers them */
-    int64_t first;  /* element */
-    int64_t count;
-} cst_strip;
+/* Computes elements first..first+count-1 of a tensor. scratch: left as the last call had it. */
+typedef cst_status (*cst_strips_fn)(cst_context *worker, void *user, int64_t tensor, int64_t first,
+                                    int64_t count, double *scratch);
 
-/* Strips of tensors with so many elements [tensors]; *out [*count] is the caller's (cst_free). */
-cst_status cst_strips_plan(cst_context *context, const int64_t *elements, int64_t tensors,
-                           cst_strip **out, int64_t *count);
+/* Calls `function` for all elements of tensors with elements[tensors] of them, `chunk` at a time.
+ * doubles: size of the scratch of a thread. */
+cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t tensors,
+                          int64_t chunk, size_t doubles, cst_strips_fn function, void *user);
 
 #endif

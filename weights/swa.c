@@ -1,26 +1,29 @@
 /*
- * Stochastic weight averaging: the mean over a training run's checkpoints, which may be continued
- * with later ones. A mix whose weights count checkpoints. Paper: Related Work (weight-space
- * fusion); Izmailov et al. 2018.
+ * Stochastic weight averaging: the mean over checkpoints of a training run, which can be continued.
+ * Paper: Related Work (weight-space fusion); Izmailov et al. 2018.
  */
+#include "weights/mix.h"
 #include "weights/swag_model.h"
 
 #include <string.h>
 
 static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
                           const char *path) {
-    int64_t before = 0;
+    int64_t all = c->count;
     double *counts = cst_alloc(context, (size_t)c->count, sizeof *counts);
     cst_status status = counts ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && continued)
-        status = cst_swa_count_of(context, c->files[0], &before);
-    int64_t all = before + c->count - (continued ? 1 : 0);
     for (int32_t k = 0; status == CST_OK && k < c->count; k++)
-        counts[k] = continued && k == 0 ? (double)before : 1.0;
+        counts[k] = 1;
+    if (status == CST_OK && continued) {
+        int64_t before = 0;
+        status = cst_swa_count_of(context, c->files[0], &before);
+        counts[0] = (double)before;
+        all += before - 1;
+    }
     char text[24];
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)all);
     const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
-    CST_TRY(cst_mix_counts(context, c, counts, entries, sizeof entries / sizeof *entries, path));
+    CST_TRY(cst_mix_write(context, c, counts, entries, sizeof entries / sizeof *entries, path));
     cst_free(context, counts);
     return status;
 }

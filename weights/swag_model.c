@@ -1,12 +1,12 @@
 /*
- * Reading a SWAG file: whether every parameter has its mean, variance and deviations. Before
- * samples are drawn. Paper: Related Work (weight-space fusion); Maddox et al. 2019.
+ * Reads and checks a SWAG file: every parameter must have its mean, variance and deviations.
  */
 #include "weights/swag_model.h"
 
 #include <string.h>
 
-bool cst_weights_whole(const char *text, int64_t *out) {
+/* Reads digits of a whole number; false for other text and from 10^15 on. */
+static bool whole(const char *text, int64_t *out) {
     enum { DIGITS = 15 };
     size_t length = strlen(text);
     int64_t value = 0;
@@ -133,9 +133,8 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: is a SWAG file of version '%.20s'; only version 1 is supported", path,
                         version);
-    if (!cst_weights_whole(count, &swag->checkpoints) || !cst_weights_whole(rank, &swag->rank) ||
-        swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints ||
-        swag->rank > CST_SWAG_RANK_MAX)
+    if (!whole(count, &swag->checkpoints) || !whole(rank, &swag->rank) || swag->checkpoints < 2 ||
+        swag->rank == 1 || swag->rank > swag->checkpoints || swag->rank > CST_SWAG_RANK_MAX)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: its metadata give %.20s checkpoints and rank %.20s, which is "
                         "impossible; fit it again",
@@ -172,7 +171,7 @@ void cst_swag_close(cst_context *context, cst_swag *swag) {
 
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
     const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
-    if (text && cst_weights_whole(text, out) && *out > 0)
+    if (text && whole(text, out) && *out > 0)
         return CST_OK;
     return cst_fail(
         context, CST_ERROR_INPUT,

@@ -1,12 +1,10 @@
 /*
- * SWAG's distribution over weights as a safetensors file: names of its tensors, keys of its
- * metadata, and an open one that was checked. Between the fit and the samples. Paper: Related Work
- * (weight-space fusion); Maddox et al. 2019.
+ * A SWAG file: names of its tensors, keys of its metadata, and an open one that was checked.
  */
 #ifndef CST_WEIGHTS_SWAG_MODEL_H
 #define CST_WEIGHTS_SWAG_MODEL_H
 
-#include "weights/mix.h"
+#include "weights/checkpoints.h"
 
 /* Keys of metadata. */
 #define CST_SWA_COUNT "corestack.swa.count"
@@ -14,13 +12,13 @@
 #define CST_SWAG_RANK "corestack.swag.rank"
 #define CST_SWAG_VERSION "corestack.swag.version"
 
-/* What names of its tensors begin with. */
+/* Prefixes of the names of its tensors. */
 #define CST_SWAG_MEAN "mean."
 #define CST_SWAG_VARIANCE "variance."
 #define CST_SWAG_DEVIATION "deviation."
 #define CST_SWAG_COPIED "copied."
 
-/* Columns that are read and written: for each one a task holds a part of a tensor. */
+/* Columns at most: a task holds a part of a tensor for each. */
 #define CST_SWAG_RANK_MAX 4096
 
 /* The least variance of a parameter, as of the reference implementation. */
@@ -51,8 +49,5 @@ void cst_swag_close(cst_context *context, cst_swag *swag);
 
 /* Checkpoints in a running average; CST_ERROR_INPUT where the file is none. */
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out);
-
-/* Digits of a whole number from 0 on; false for other text and from 10^15 on. */
-bool cst_weights_whole(const char *text, int64_t *out);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Drawing networks from SWAG's distribution: each strip of the model is read once for several
- * samples. After the fit. Paper: Related Work (weight-space fusion); Maddox et al. 2019.
+ * Draws networks from SWAG's distribution: each part of the model is read once for several samples.
+ * Paper: Related Work (weight-space fusion); Maddox et al. 2019.
  */
 #include "io/output_folder.h"
-#include "weights/lent.h"
+#include "weights/numbers.h"
 #include "weights/strips.h"
 #include "weights/swag_model.h"
+#include "weights/writer.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Samples drawn in one pass over the model, each an open file; bytes of deviations in hand, beyond
  * which chunks become shorter. */
@@ -19,24 +19,25 @@ typedef struct drawing {
     uint64_t seed;
     double scale;
     double root;    /* of the scale */
-    int64_t rank;   /* columns that take part, the last ones */
-    double *column; /* [samples together][rank]: z2 / sqrt(rank - 1) */
+    int64_t rank;   /* columns that are used, the last ones */
+    double *column; /* [TOGETHER][rank]: z2 / sqrt(rank - 1) */
     int64_t chunk;
     int32_t first; /* sample of this pass */
     int32_t count;
-    cst_safetensors_writer *writers[TOGETHER];
-    const cst_strip *strips;
-    cst_lender lender;
+    cst_weights_writer writers[TOGETHER];
 } drawing;
 
+/* Parts of a thread's scratch, d->chunk doubles each. */
 typedef struct scratch {
     unsigned char *raw;
     double *mean;
-    double *spread;     /* standard deviations */
-    double *deviations; /* [rank][chunk] */
+    double *spread; /* standard deviations */
     double *draw;
     double *value;
+    double *deviations; /* [rank][chunk] */
 } scratch;
+
+enum { PARTS = 5 };
 
 /* ---- draws ---- */
 
@@ -60,20 +61,14 @@ static void normals(uint64_t seed, uint32_t sample, int64_t first, int64_t count
     }
 }
 
-/* Elements [count] of a tensor of the model, checked: finite, and not below `least`. */
+/* Reads elements [count] of a tensor of the model. They must be finite, and at least `least`. */
 static cst_status read_part(cst_context *worker, const cst_swag *swag, int64_t tensor,
                             int64_t first, int64_t count, double least, unsigned char *raw,
                             double *out) {
     char quoted[CST_QUOTE_CHARS];
-    cst_npy element;
-    if (!cst_dtype_element(cst_safetensors_dtype(swag->file, tensor), &element))
-        return cst_fail(worker, CST_ERROR_INTERNAL, "a tensor without numbers is read");
-    int64_t item = (int64_t)element.item;
-    cst_status status =
-        cst_safetensors_read(worker, swag->file, tensor, first * item, count * item, raw);
+    cst_status status = cst_weights_read(worker, swag->file, tensor, first, count, raw, out);
     if (status != CST_OK)
         return status;
-    cst_npy_decode_f64(&element, raw, (size_t)count, out);
     int64_t bad = cst_weights_bad(out, count, CST_DTYPE_F64);
     for (int64_t i = 0; bad < 0 && i < count; i++)
         if (out[i] < least)
@@ -126,9 +121,9 @@ static cst_status draw_chunk(cst_context *worker, const drawing *d, const cst_sw
             (int)(d->first + sample), cst_quote(quoted, t->name), (long long)(first + bad),
             cst_dtype_name(dtype));
     int64_t item = cst_dtype_bits(dtype) / 8;
-    cst_dtype_store_f64(dtype, s->value, count, s->raw);
-    return cst_safetensors_writer_put_at(worker, d->writers[sample], t - d->swag->tensors,
-                                         first * item, s->raw, count * item);
+    cst_weights_store(dtype, s->value, count, s->raw);
+    return cst_weights_writer_put(worker, &d->writers[sample], t - d->swag->tensors, first * item,
+                                  s->raw, count * item);
 }
 
 static cst_status copy_chunk(cst_context *worker, const drawing *d, const cst_swag_tensor *t,
@@ -137,53 +132,30 @@ static cst_status copy_chunk(cst_context *worker, const drawing *d, const cst_sw
     cst_status status =
         cst_safetensors_read(worker, d->swag->file, t->mean, first * item, count * item, raw);
     for (int32_t k = 0; status == CST_OK && k < d->count; k++)
-        status = cst_safetensors_writer_put_at(worker, d->writers[k], t - d->swag->tensors,
-                                               first * item, raw, count * item);
+        status = cst_weights_writer_put(worker, &d->writers[k], t - d->swag->tensors, first * item,
+                                        raw, count * item);
     return status;
 }
 
-static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
-    drawing *d = user;
-    const cst_strip *strip = &d->strips[task];
-    const cst_swag_tensor *t = &d->swag->tensors[strip->tensor];
-    int lent = 0;
-    double *block = cst_lend(worker, &d->lender, &lent);
-    if (!block)
-        return CST_ERROR_MEMORY;
-    scratch s = {.raw = (unsigned char *)block,
-                 .mean = block + d->chunk,
-                 .spread = block + 2 * d->chunk,
-                 .draw = block + 3 * d->chunk,
-                 .value = block + 4 * d->chunk,
-                 .deviations = block + 5 * d->chunk};
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < strip->count; at += d->chunk) {
-        int64_t part = strip->count - at < d->chunk ? strip->count - at : d->chunk;
-        if (t->variance < 0) {
-            status = copy_chunk(worker, d, t, strip->first + at, part, s.raw);
-            continue;
-        }
-        status = read_chunk(worker, d, t, strip->first + at, part, &s);
-        for (int32_t k = 0; status == CST_OK && k < d->count; k++)
-            status = draw_chunk(worker, d, t, k, strip->first + at, part, &s);
-    }
-    cst_lent_back(&d->lender, lent);
+static cst_status run_chunk(cst_context *worker, void *user, int64_t tensor, int64_t first,
+                            int64_t count, double *block) {
+    const drawing *d = user;
+    const cst_swag_tensor *t = &d->swag->tensors[tensor];
+    scratch s = {(unsigned char *)block, block + d->chunk,     block + 2 * d->chunk,
+                 block + 3 * d->chunk,   block + 4 * d->chunk, block + 5 * d->chunk};
+    if (t->variance < 0)
+        return copy_chunk(worker, d, t, first, count, s.raw);
+    cst_status status = read_chunk(worker, d, t, first, count, &s);
+    for (int32_t k = 0; status == CST_OK && k < d->count; k++)
+        status = draw_chunk(worker, d, t, k, first, count, &s);
     return status;
 }
 
 /* ---- files ---- */
 
-static cst_status declare(cst_context *context, const drawing *d, cst_safetensors_writer *writer,
-                          int32_t sample) {
-    static const char own[] = "corestack.";
-    const cst_safetensors *file = d->swag->file;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < cst_safetensors_metadata_count(file); i++) {
-        const char *key = cst_safetensors_metadata_key(file, i);
-        if (strncmp(key, own, sizeof own - 1) != 0)
-            status = cst_safetensors_writer_metadata(context, writer, key,
-                                                     cst_safetensors_metadata_value(file, i));
-    }
+static cst_status start(cst_context *context, const drawing *d, cst_weights_writer *writer,
+                        int32_t sample) {
+    const cst_swag *swag = d->swag;
     char texts[3][40];
     (void)cst_snprintf(texts[0], sizeof texts[0], "%d", (int)sample);
     (void)cst_snprintf(texts[1], sizeof texts[1], "%llu", (unsigned long long)d->seed);
@@ -192,38 +164,33 @@ static cst_status declare(cst_context *context, const drawing *d, cst_safetensor
                                          {"corestack.swag.sample", texts[0]},
                                          {"corestack.swag.seed", texts[1]},
                                          {"corestack.swag.scale", texts[2]}};
-    for (size_t e = 0; status == CST_OK && e < sizeof entries / sizeof *entries; e++)
-        status = cst_safetensors_writer_metadata(context, writer, entries[e].key, entries[e].value);
-    for (int64_t t = 0; status == CST_OK && t < d->swag->count; t++) {
-        const cst_swag_tensor *tensor = &d->swag->tensors[t];
-        int32_t axes = 0;
-        const int64_t *shape = cst_safetensors_shape(file, tensor->mean, &axes);
-        status = cst_safetensors_writer_add(context, writer, tensor->name,
-                                            cst_safetensors_dtype(file, tensor->mean), shape, axes);
+    for (int64_t i = 0; i < swag->count; i++) {
+        const cst_swag_tensor *tensor = &swag->tensors[i];
+        cst_weights_tensor t = {.prefix = "",
+                                .name = tensor->name,
+                                .dtype = cst_safetensors_dtype(swag->file, tensor->mean)};
+        t.shape = cst_safetensors_shape(swag->file, tensor->mean, &t.axes);
+        (void)cst_weights_writer_add(writer, &t);
     }
-    return status;
+    return cst_weights_writer_start(context, writer, &swag->file, 1, entries,
+                                    sizeof entries / sizeof *entries);
 }
 
 /* Starts the files of a pass. digits: of the numbers in their names. */
 static cst_status begin(cst_context *context, drawing *d, const cst_output_folder *folder,
-                        int digits) {
+                        int digits, char *paths[TOGETHER]) {
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < d->count; k++) {
         char name[32];
-        char *path = NULL;
         (void)cst_snprintf(name, sizeof name, "sample_%0*d", digits, (int)(d->first + k));
-        status = cst_output_folder_file(context, folder, name, ".safetensors", &path);
-        CST_TRY(
-            cst_safetensors_writer_open(context, &d->writers[k], path, CST_TENSOR_ORDER_SORTED));
-        cst_free(context, path);
-        CST_TRY(declare(context, d, d->writers[k], d->first + k));
-        CST_TRY(cst_safetensors_writer_start(context, d->writers[k]));
-        CST_TRY(cst_safetensors_writer_scatter(context, d->writers[k]));
+        status = cst_output_folder_file(context, folder, name, ".safetensors", &paths[k]);
+        CST_TRY(cst_weights_writer_open(context, &d->writers[k], paths[k], d->swag->count));
+        CST_TRY(start(context, d, &d->writers[k], d->first + k));
     }
     return status;
 }
 
-/* The numbers that a sample's columns are weighed with. */
+/* Draws the weights of the columns of each sample. */
 static void draw_columns(drawing *d) {
     for (int32_t k = 0; k < d->count; k++) {
         cst_rng rng;
@@ -233,25 +200,23 @@ static void draw_columns(drawing *d) {
     }
 }
 
-static cst_status draw_pass(cst_context *context, drawing *d, const cst_output_folder *folder,
-                            int digits, int64_t strips) {
+static cst_status draw_pass(cst_context *context, drawing *d, const int64_t *elements,
+                            const cst_output_folder *folder, int digits) {
+    char *paths[TOGETHER] = {NULL};
     draw_columns(d);
-    cst_status status = begin(context, d, folder, digits);
-    CST_TRY(cst_parallel_for(context, strips, draw_strip, d));
+    cst_status status = begin(context, d, folder, digits, paths);
+    CST_TRY(cst_stage(context, "drawing samples"));
+    CST_TRY(cst_strips_run(context, elements, d->swag->count, d->chunk,
+                           (size_t)(d->chunk * (PARTS + d->rank)), run_chunk, d));
     for (int32_t k = 0; k < d->count; k++) {
-        if (status == CST_OK)
-            status = cst_safetensors_writer_finish(context, d->writers[k]);
-        else
-            cst_safetensors_writer_abandon(context, d->writers[k]);
-        d->writers[k] = NULL;
+        status = cst_weights_writer_close(context, &d->writers[k], status);
+        cst_free(context, paths[k]);
     }
     return status;
 }
 
 static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
                            const cst_output_folder *folder) {
-    cst_strip *strips = NULL;
-    int64_t count = 0;
     int digits = 2;
     for (int32_t last = (samples - 1) / 100; last > 0; last /= 10)
         digits++;
@@ -260,18 +225,12 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     cst_status status = elements && d->column ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t t = 0; status == CST_OK && t < d->swag->count; t++)
         elements[t] = d->swag->tensors[t].elements;
-    CST_TRY(cst_strips_plan(context, elements, d->swag->count, &strips, &count));
-    CST_TRY(cst_lender_open(context, &d->lender, (size_t)(d->chunk * (5 + d->rank))));
-    d->strips = strips;
     for (; status == CST_OK && d->first < samples; d->first += d->count) {
         d->count = samples - d->first < TOGETHER ? samples - d->first : TOGETHER;
-        status = cst_stage(context, "drawing samples");
-        CST_TRY(draw_pass(context, d, folder, digits, count));
+        status = draw_pass(context, d, elements, folder, digits);
     }
-    cst_lender_close(context, &d->lender);
     cst_free(context, elements);
     cst_free(context, d->column);
-    cst_free(context, strips);
     return status;
 }
 

@@ -3,7 +3,7 @@
 
     nice experiments/weight-space/make_pool.py [--work FOLDER] [--out FOLDER] [--tool build/corestack]
 
-What is done is not done again. The greedy and the learned soup are chosen on split `oof` alone; no other split is looked at
+What is done is not done again. The greedy soup is chosen on split `oof` alone; no other split is looked at
 by anything that chooses. Paper: the weight-space baselines of the experiments.
 """
 import argparse
@@ -31,7 +31,7 @@ import train
 import vision
 from images import FASHION_CLASSES
 
-SAMPLES, SCALE, DROPOUT_PASSES, EVALUATIONS = 30, 0.5, 20, 30
+SAMPLES, SCALE, DROPOUT_PASSES = 30, 0.5, 20
 
 
 @dataclass
@@ -82,8 +82,6 @@ class Mixer:
             half = self.folder / f"oof.labels.{part}.npy"
             common.save(half, np.load(labels)[part::2])
             labels = half
-        evaluations = min(EVALUATIONS, 2 * len(self.tunings)) if self.quick else EVALUATIONS
-        more = ["--evaluations", evaluations] if kind == "learned" else []
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
             place = pathlib.Path(folder) / "ask"
             listener.bind(str(place))
@@ -92,13 +90,12 @@ class Mixer:
             program = f"'{sys.executable}' '{pathlib.Path(evaluate.__file__).resolve()}' --ask \"$CORESTACK_ASK\""
             os.environ["CORESTACK_ASK"] = str(place)  # not a part of the command, which the tool remembers
             self.make(f"{name}.safetensors", ["soup", kind], self.tunings,
-                      ["--eval", program, "--labels", labels, "--work", self.folder / f"{name}.work", *more])
+                      ["--eval", program, "--labels", labels])
             listener.shutdown(socket.SHUT_RDWR)
 
     def run(self):
         self.make("soup_uniform.safetensors", ["soup", "uniform"], self.tunings)
         self.chosen("greedy", "soup_greedy")
-        self.chosen("learned", "soup_learned")
         for part in (0, 1):
             self.chosen("greedy", f"half_{part}", part)
         self.make("swa.safetensors", ["swa"], self.tail)
@@ -115,13 +112,13 @@ class Mixer:
             return [Source(path.stem, [path], 1, kind) for path in sorted((self.work / "checkpoints").glob(pattern))]
 
         samples = sorted((self.folder / "swag_samples").glob("*.safetensors"))
-        mixed = {name: [self.folder / f"{name}.safetensors"] for name in ("soup_uniform", "soup_greedy", "soup_learned", "swa")}
+        mixed = {name: [self.folder / f"{name}.safetensors"] for name in ("soup_uniform", "soup_greedy", "swa")}
         return [*checkpoints("seed_*.safetensors", tag("deep-ensemble", "cnn")),
                 *checkpoints("finetune_*.safetensors"),
                 *checkpoints("snapshot_*.safetensors", tag("snapshot", "snapshots")),
                 Source("dropout", [self.work / "checkpoints" / "seed_0.safetensors"], DROPOUT_PASSES,
                        tag("mc-dropout", "seed_0", DROPOUT_PASSES)),
-                Source("soup_uniform", mixed["soup_uniform"]), Source("soup_learned", mixed["soup_learned"]),
+                Source("soup_uniform", mixed["soup_uniform"]),
                 Source("soup_greedy", mixed["soup_greedy"], 1, tag("soup", "start_0")), Source("swa", mixed["swa"]),
                 Source("swag", samples, 1, tag("swag", "tail", len(samples)))]
 
@@ -137,9 +134,9 @@ def choices(mixer, data):
         hits = p.argmax(axis=1) == labels
         halves.append({"own": float(hits[part::2].mean()), "other": float(hits[1 - part::2].mean())})
     share = np.mean([h["other"] for h in halves])
-    greedy, learned = document("soup_greedy"), document("soup_learned")
+    greedy = document("soup_greedy")
     return {"files": len(mixer.tunings), "greedy": [pathlib.Path(path).stem for path in greedy["chosen"]],
-            "learned": learned["weights"], "evaluations": learned["evaluations"], "halves": halves,
+            "halves": halves,
             "standard_error": float(np.sqrt(4 * share * (1 - share) / len(labels)))}
 
 

@@ -27,7 +27,7 @@ PAPER = [
     ("Snapshots", "snapshot", None, None, None, None, None), ("MC Dropout", "mc-dropout", None, None, None, None, None),
     ("(this project)", "default", None, None, None, None, None)]
 # Members that are methods but have no tag, so that the row "Model Soups" is the greedy soup.
-SINGLES = [("soup of all (uniform)", "soup_uniform"), ("soup, learned weights", "soup_learned"), ("SWA", "swa"),
+SINGLES = [("soup of all (uniform)", "soup_uniform"), ("SWA", "swa"),
            ("one network, seed 0", "seed_0"), ("best fine-tuning on oof", None)]
 WEIGHT_SPACE = ["best-single", "average", "deep-ensemble+temperature", "soup", "swag"]
 KINDS = {"deep-ensemble", "snapshot", "mc-dropout", "soup", "swag"}
@@ -142,9 +142,8 @@ def choices_lines(c):
     alone = (f"No mean of `{c['greedy'][0]}` and another file scored higher, so `soup` is that file. It was tuned without augmentation, "
              "like the held-out images; the networks of the seeds, the tail and the snapshots were trained with it, so the rows compare "
              "recipes as well as methods. ") if len(c["greedy"]) == 1 else ""
-    return [f"The greedy soup contains {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}). The learned soup has the "
-            "weights " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. " + alone
-            + "Both were chosen on `oof`, so their scores there are slightly optimistic, and what is fitted on `oof` trusts them slightly "
+    return [f"The greedy soup contains {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}). " + alone
+            + "It was chosen on `oof`, so its score there is slightly optimistic, and what is fitted on `oof` trusts it slightly "
             "too much. To measure this, we chose the soup greedily on one half of `oof`; its top-1 is "
             + "; ".join(f"{100 * h['own']:.2f}% there and {100 * h['other']:.2f}% on the other half" for h in c["halves"])
             + f", a mean difference of {100 * c['gap']:+.2f} points (the difference of two halves has a standard error of "

@@ -1,7 +1,6 @@
 /*
- * Files of named tensors in the safetensors format: weights of networks, predictions, labels. Read
- * a piece at a time, so that a file of any size needs little memory, and written whole or not at
- * all. docs/safetensors.md has the format and its limits.
+ * Reads files of named tensors in the safetensors format: weights of networks, predictions, labels.
+ * Tensors are read a piece at a time. docs/safetensors.md has the format and its limits.
  */
 #ifndef CORESTACK_SAFETENSORS_H
 #define CORESTACK_SAFETENSORS_H
@@ -128,72 +127,6 @@ CST_API cst_status cst_safetensors_read_f64(cst_context *context, const cst_safe
  * happen with the functions above. One thread at a time. */
 CST_API cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                        const void **out);
-
-/* ---- writing ---- */
-
-/* A file that is being written: first its tensors are declared, then their data given in pieces.
- * One thread at a time. After an error it can only be abandoned; where bytes could not be written,
- * every further call with data fails, and the finish. */
-typedef struct cst_safetensors_writer cst_safetensors_writer;
-
-typedef enum cst_tensor_order {
-    CST_TENSOR_ORDER_SORTED =
-        0,                     /* by dtype, the widest first, then by name's bytes: every tensor
-                                  of whole bytes lies aligned, and equal tensors give equal files */
-    CST_TENSOR_ORDER_GIVEN = 1 /* as they were added */
-} cst_tensor_order;
-
-/* Starts a file under a temporary name next to `path`; an existing file at `path` is unchanged
- * until cst_safetensors_writer_finish. *out belongs to the caller (cst_safetensors_writer_finish or
- * cst_safetensors_writer_abandon). */
-CST_API cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_writer **out,
-                                               const char *path, cst_tensor_order order);
-
-/* Declares a tensor. Tensors are numbered 0, 1, ... in the order of declaration. name: UTF-8, not
- * "__metadata__". shape: [axes], lengths of 0 or more; NULL for a scalar (axes 0). */
-CST_API cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writer *writer,
-                                              const char *name, cst_dtype dtype,
-                                              const int64_t *shape, int32_t axes);
-
-/* Adds an entry to "__metadata__". Before cst_safetensors_writer_start only. */
-CST_API cst_status cst_safetensors_writer_metadata(cst_context *context,
-                                                   cst_safetensors_writer *writer, const char *key,
-                                                   const char *value);
-
-/* Ends the declarations and writes the header. CST_ERROR_ARGUMENT for a duplicate name or key. */
-CST_API cst_status cst_safetensors_writer_start(cst_context *context,
-                                                cst_safetensors_writer *writer);
-
-/* Returns the number of the tensor whose data are at position `place` (0 first) of the file, after
- * the start; -1 before the start and beyond the last. Data must be given in this order. */
-CST_API int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t place);
-
-/* Writes the next `count` bytes of a tensor, little-endian. CST_ERROR_ARGUMENT for data of a tensor
- * that is not next, or for more bytes than it has. */
-CST_API cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writer *writer,
-                                              int64_t tensor, const void *data, int64_t count);
-
-/* Writes the next `count` elements of a tensor of dtype F64, F32, F16 or BF16 from float32, rounded
- * to nearest, ties to even; values beyond the range of the dtype become infinite. Errors as
- * cst_safetensors_writer_put. */
-CST_API cst_status cst_safetensors_writer_put_f32(cst_context *context,
-                                                  cst_safetensors_writer *writer, int64_t tensor,
-                                                  const float *values, int64_t count);
-
-/* Writes the next `count` elements of a tensor of dtype F64, F32, F16 or BF16 from float64, rounded
- * to nearest, ties to even; values beyond the range of the dtype become infinite. Errors as
- * cst_safetensors_writer_put. */
-CST_API cst_status cst_safetensors_writer_put_f64(cst_context *context,
-                                                  cst_safetensors_writer *writer, int64_t tensor,
-                                                  const double *values, int64_t count);
-
-/* Renames the file into place and frees the writer; the writer is also freed on failure, and `path`
- * is then unchanged. CST_ERROR_ARGUMENT if data are missing. */
-CST_API cst_status cst_safetensors_writer_finish(cst_context *context,
-                                                 cst_safetensors_writer *writer);
-
-/* Removes what was written and frees the writer; NULL is accepted. */
-CST_API void cst_safetensors_writer_abandon(cst_context *context, cst_safetensors_writer *writer);
 
 #ifdef __cplusplus
 }

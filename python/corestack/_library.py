@@ -27,8 +27,6 @@ FLOAT64 = 1
 FLOAT16 = 2
 LEVELS_MAX = 8
 DTYPE_COUNT = 22
-TENSOR_ORDER_SORTED = 0
-TENSOR_ORDER_GIVEN = 1
 
 
 class Array(Structure):
@@ -347,16 +345,10 @@ class SoupConfig(Structure):
     _fields_ = [
         ("hook", SOUP_HOOK),
         ("user", c_void_p),
-        ("identity", c_char_p),
-        ("work", c_char_p),
         ("labels", c_char_p),
         ("task", c_int),
         ("output", c_int),
         ("metric", c_char_p),
-        ("scope", c_int),
-        ("any_sign", c_int),
-        ("evaluations", c_int64),
-        ("seed", c_uint64),
     ]
 
 
@@ -591,20 +583,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_soup_fail": (_STATUS, [c_void_p, _STATUS, c_char_p]),
     "cst_soup_uniform": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, _OUT]),
     "cst_soup_greedy": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
-    "cst_soup_learned": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
     "cst_swa_average": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, c_char_p]),
     "cst_swag_fit": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_int32, c_char_p]),
     "cst_swag_sample": (_STATUS, [c_void_p, c_char_p, c_int32, c_double, c_uint64, c_int32, c_char_p]),
-    "cst_safetensors_writer_open": (_STATUS, [c_void_p, _OUT, c_char_p, c_int]),
-    "cst_safetensors_writer_add": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int, POINTER(c_int64), c_int32]),
-    "cst_safetensors_writer_metadata": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
-    "cst_safetensors_writer_start": (_STATUS, [c_void_p, c_void_p]),
-    "cst_safetensors_writer_at": (c_int64, [c_void_p, c_int64]),
-    "cst_safetensors_writer_put": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "cst_safetensors_writer_put_f32": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "cst_safetensors_writer_put_f64": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "cst_safetensors_writer_finish": (_STATUS, [c_void_p, c_void_p]),
-    "cst_safetensors_writer_abandon": (None, [c_void_p, c_void_p]),
 }
 
 

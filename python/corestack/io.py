@@ -1,4 +1,4 @@
-"""Files of tensors and tables: safetensors, read and written by the C library (docs/safetensors.md); parquet and feather.
+"""Files of tensors and tables: safetensors (docs/safetensors.md); parquet and feather.
 
 >>> weights = corestack.io.read_safetensors("model.safetensors")           # a dict of arrays
 >>> corestack.io.write_safetensors("preds.safetensors", {"resnet50": p})   # then fit("preds.safetensors#resnet50", ...)
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import os
+from collections.abc import Iterable, Mapping
 from os import fspath
 from typing import Any, Optional, Union
 
@@ -16,7 +18,7 @@ import numpy.typing as npt
 
 from . import _library as c
 from . import _tensors, _values
-from ._convert import as_array, in_c_order
+from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, UnsupportedError
 from ._session import Session
 from ._types import Array, Path
@@ -30,7 +32,7 @@ _NATIVE = {
 }  # fmt: skip
 _NUMBERS = {c.lib.cst_dtype_name(number).decode(): number for number in range(c.DTYPE_COUNT)}
 _OF_NUMPY = {np.dtype(kind): _NUMBERS[name] for name, kind in _NATIVE.items()}
-_PIECE = 1 << 24  # bytes read or written at a time
+_PIECE = 1 << 24  # bytes read at a time
 _SHOWN = 8  # names in a message
 
 
@@ -253,79 +255,39 @@ def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
     return little, None
 
 
-def _pieces(array: Array) -> Iterator[Array]:
-    """The elements in C order, contiguous, some megabytes at a time."""
-    if array.ndim == 0 or array.nbytes <= _PIECE:
-        yield np.ascontiguousarray(array).reshape(-1)
-    elif array.flags.c_contiguous:
-        flat = array.reshape(-1)
-        step = _PIECE // array.itemsize
-        for first in range(0, len(flat), step):
-            yield flat[first : first + step]
-    else:
-        for part in array:
-            yield from _pieces(part)
-
-
-def _check(s: Session, function: Any, *arguments: Any) -> None:
-    s.check(function(s.context, *arguments))
-
-
-def _declare(s: Session, writer: Any, name: str, array: Array, own: Optional[str], dtype: Optional[str]) -> Any:
-    """Declares a tensor; the function that writes its numbers rounded to `dtype`, or None where they are as they are."""
-    number = _OF_NUMPY[array.dtype] if own is None else _NUMBERS[own]
-    put = None
-    if dtype is not None and own is None and array.dtype.kind == "f" and number != _NUMBERS[dtype]:
-        number = _NUMBERS[dtype]
-        wide = array.dtype == np.float64
-        put = c.lib.cst_safetensors_writer_put_f64 if wide else c.lib.cst_safetensors_writer_put_f32
-    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    _check(s, c.lib.cst_safetensors_writer_add, writer, _values.text(name, "name"), number, shape, array.ndim)
-    return put
-
-
-def _write(s: Session, writer: Any, tensor: int, array: Array, put: Any) -> None:
-    for piece in _pieces(array):
-        if put is None:
-            _check(s, c.lib.cst_safetensors_writer_put, writer, tensor, piece.ctypes.data, piece.nbytes)
-        else:
-            part = in_c_order(piece, np.float32 if piece.dtype == np.float16 else piece.dtype)
-            _check(s, put, writer, tensor, part.ctypes.data, part.size)
-
-
-def write_safetensors(
-    path: Path,
-    arrays: Mapping[str, Any],
-    metadata: Optional[Mapping[str, str]] = None,
-    *,
-    dtype: Optional[str] = None,
-    order: str = "sorted",
-) -> None:
+def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Optional[Mapping[str, str]] = None) -> None:
     """Write arrays (or PyTorch tensors on the CPU) to a file, completely or not at all.
 
-    dtype: "F64", "F32", "F16" or "BF16" rounds floating-point arrays to that type; None keeps the type of each array. order:
-    "sorted" by type and name, as the reference library writes, or "given".
+    Tensors are sorted by type, the widest first, then by name, as the reference library writes them.
     """
-    if order not in ("sorted", "given"):
-        raise ArgumentError(f"order is '{order}'; it must be 'sorted' or 'given'")
-    if dtype not in (None, "F64", "F32", "F16", "BF16"):
-        raise ArgumentError(f"dtype is '{dtype}'; it must be 'F64', 'F32', 'F16' or 'BF16'")
-    found = {name: _bits_of(value, str(name)) for name, value in arrays.items()}
-    kind = c.TENSOR_ORDER_SORTED if order == "sorted" else c.TENSOR_ORDER_GIVEN
-    with Session() as s:
-        writer = ctypes.c_void_p()
-        try:
-            _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
-            for key, value in (metadata or {}).items():
-                texts = _values.text(key, "metadata"), _values.text(value, "metadata")
-                _check(s, c.lib.cst_safetensors_writer_metadata, writer, *texts)
-            puts = [_declare(s, writer, name, array, own, dtype) for name, (array, own) in found.items()]
-            values = [array for array, _ in found.values()]
-            _check(s, c.lib.cst_safetensors_writer_start, writer)
-            for place in range(len(values)):
-                tensor = c.lib.cst_safetensors_writer_at(writer, place)
-                _write(s, writer, tensor, values[tensor], puts[tensor])
-            finishing, writer = writer, ctypes.c_void_p()  # it is freed now, whatever comes of it
-            _check(s, c.lib.cst_safetensors_writer_finish, finishing)
-        finally:
-            c.lib.cst_safetensors_writer_abandon(s.context, writer)
+    target = os.path.realpath(os.fsdecode(_values.path(path)))
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise ArgumentError(f"{fspath(path)}: is not a file; name a file")
+    tensors = []
+    for name, value in arrays.items():
+        array, own = _bits_of(value, str(name))
+        number = _OF_NUMPY[array.dtype] if own is None else _NUMBERS[own]
+        if _values.text(name, "name") == b"__metadata__":
+            raise ArgumentError("name: '__metadata__' is not a name of a tensor")
+        tensors.append((-number, _values.text(name, "name"), array))
+    for key, text in (metadata or {}).items():
+        _values.text(key, "metadata"), _values.text(text, "metadata")
+    tensors.sort(key=lambda tensor: tensor[:2])
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    at = 0
+    for order, name, array in tensors:
+        kind = c.lib.cst_dtype_name(-order).decode()
+        header[name.decode()] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    temporary = f"{target}.tmp.{os.getpid()}"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for _, _, array in tensors:
+                file.write(np.ascontiguousarray(array).data)
+        os.replace(temporary, target)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)

@@ -20,7 +20,6 @@ from ._types import Column, Matrix, Memory, Path, Targets
 Predict = Callable[[str], Matrix]
 
 _OUTPUTS = {"probability": 0, "logit": 1}
-_SCOPES = {"model": 0, "tensor": 1}
 
 
 def _paths(paths: Sequence[Path]) -> tuple[Any, int]:
@@ -69,30 +68,21 @@ def soup(
     task: str = "classification",
     output: str = "probability",
     metric: Optional[str] = None,
-    work: Optional[Path] = None,
-    identity: str = "",
-    per: str = "model",
-    signed: bool = False,
-    evaluations: int = 200,
-    seed: int = 0,
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
 ) -> Report:
-    """Mix the weights of safetensors files into one network, written to `out` (docs/json.md, "soup").
+    """Average the weights of safetensors files into one network, written to `out` (docs/json.md, "soup").
 
-    kind: "uniform" averages all files; "greedy" averages the files that improve the score; "learned" searches for the
-    weights per "model" or "tensor" (`per`) with the best score, with at most `evaluations` candidates.
-    predict: for greedy and learned soups, a function that takes the path of a candidate and returns its predictions for
+    kind: "uniform" averages all files; "greedy" averages the files that improve the score.
+    predict: for greedy soups, a function that takes the path of a candidate and returns its predictions for
     every row of `y`, (rows, classes) or (rows,). Its exceptions are raised by this call.
     y: labels (rows,) or regression targets, or the path of a file with them.
-    work: a folder that stores predictions, by the content of the candidate and the labels and by `identity`, so that a
-    stopped call can be continued. Change `identity` when `predict` changes. None: nothing is stored.
     """
     files, count = _paths(paths)
     target = _values.path(out, "out")
-    if kind not in ("uniform", "greedy", "learned"):
-        raise ArgumentError(f"kind: is {_values.shown(kind)}; it must be 'uniform', 'greedy' or 'learned'")
+    if kind not in ("uniform", "greedy"):
+        raise ArgumentError(f"kind: is {_values.shown(kind)}; it must be 'uniform' or 'greedy'")
     with Session(threads, memory, progress) as s:
         if kind == "uniform":
             return made(s, lambda context, o: c.lib.cst_soup_uniform(context, files, count, target, o))
@@ -104,19 +94,12 @@ def soup(
             hook = _hook(s, predict)
             how = c.SoupConfig(
                 hook=hook,
-                identity=_values.text(identity, "identity"),
-                work=os.fsencode(os.path.join(folder, "work")) if work is None else _values.path(work, "work"),
                 labels=s.run(_labels, y, folder),
                 task=_arrays.number_of(task, {"classification": 0, "regression": 1}, "task"),
                 output=_arrays.number_of(output, _OUTPUTS, "output"),
                 metric=_values.text_or_none(metric, "metric"),
-                scope=_arrays.number_of(per, _SCOPES, "per"),
-                any_sign=int(bool(signed)),
-                evaluations=_values.integer(evaluations, "evaluations", _values.INT64, 1),
-                seed=_values.integer(seed, "seed", _values.UINT64),
             )
-            function = c.lib.cst_soup_greedy if kind == "greedy" else c.lib.cst_soup_learned
-            return made(s, lambda context, o: function(context, files, count, how, target, o))
+            return made(s, lambda context, o: c.lib.cst_soup_greedy(context, files, count, how, target, o))
 
 
 def swa(

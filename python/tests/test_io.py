@@ -107,16 +107,15 @@ class Writing(Case):
         metadata = {"format": "np", "q": '"\\'}
         kinds = {np.dtype(kind): name for name, kind, _ in oracle.TYPES if kind}
         tensors = [(n, kinds[np.asarray(a).dtype], np.shape(a), np.asarray(a).tobytes()) for n, a in arrays.items()]
-        for order in ("sorted", "given"):
-            wanted = oracle.save(tensors, metadata, order == "sorted")
-            io.write_safetensors(self.path, arrays, metadata, order=order)
-            self.assertEqual(self.path.read_bytes(), wanted)
-            # Whatever the layout in memory is.
-            turned = {n: np.asfortranarray(a) if np.ndim(a) else a for n, a in arrays.items()}
-            turned["t0"] = arrays["t0"].astype(">f4")
-            turned["int"] = np.repeat(arrays["int"], 2)[::2]
-            io.write_safetensors(self.path, turned, metadata, order=order)
-            self.assertEqual(self.path.read_bytes(), wanted)
+        wanted = oracle.save(tensors, metadata)
+        io.write_safetensors(self.path, arrays, metadata)
+        self.assertEqual(self.path.read_bytes(), wanted)
+        # Whatever the layout in memory is.
+        turned = {n: np.asfortranarray(a) if np.ndim(a) else a for n, a in arrays.items()}
+        turned["t0"] = arrays["t0"].astype(">f4")
+        turned["int"] = np.repeat(arrays["int"], 2)[::2]
+        io.write_safetensors(self.path, turned, metadata)
+        self.assertEqual(self.path.read_bytes(), wanted)
 
     def test_read_in_pieces(self):
         arrays = {"a": np.arange(100.0), "b": np.arange(33, dtype=np.float32), "c": np.zeros((0, 3))}
@@ -126,25 +125,6 @@ class Writing(Case):
                 np.testing.assert_array_equal(found, arrays[name])
             for name, found in io.read_safetensors(self.path, dtype="float32").items():
                 np.testing.assert_array_equal(found, arrays[name].astype(np.float32))
-
-    def test_large_arrays_go_in_pieces(self):
-        large = np.random.default_rng(2).normal(size=(3, 1000, 1000)).astype(np.float32)
-        io.write_safetensors(self.path, {"plain": large, "turned": large.T})
-        found = io.read_safetensors(self.path, mmap=True)
-        np.testing.assert_array_equal(found["plain"], large)
-        np.testing.assert_array_equal(found["turned"], large.T)
-
-    def test_rounding(self):
-        random = np.random.default_rng(3)
-        values = random.normal(size=2000) * 10.0 ** random.integers(-9, 4, 2000)
-        for dtype, bits in (("F16", values.astype(np.float16).view(np.uint16)), ("BF16", oracle.bfloat(values))):
-            io.write_safetensors(self.path, {"a": values, "n": np.arange(3)}, dtype=dtype)
-            stored = io.read_safetensors(self.path, dtype="stored")
-            np.testing.assert_array_equal(stored["a"].view(np.uint16), bits)
-            self.assertEqual(stored["n"].dtype, np.int64)
-        half = values.astype(np.float16)
-        io.write_safetensors(self.path, {"a": half}, dtype="F32")
-        np.testing.assert_array_equal(io.read_safetensors(self.path)["a"], half.astype(np.float32))
 
     def test_errors_leave_what_was_there(self):
         io.write_safetensors(self.path, {"a": np.arange(3)})
@@ -160,10 +140,8 @@ class Writing(Case):
             with self.assertRaises(kind) as raised:
                 io.write_safetensors(self.path, arrays, metadata)
             self.assertIsInstance(raised.exception, corestack.Error)
-        with self.assertRaises(corestack.ArgumentError):
-            io.write_safetensors(self.path, {}, order="random")
-        with self.assertRaises(corestack.ArgumentError):
-            io.write_safetensors(self.path, {}, dtype="float32")
+        with self.assertRaisesRegex(corestack.ArgumentError, "is not a file"):
+            io.write_safetensors(self.folder, {})
         self.assertEqual(self.path.read_bytes(), before)
         self.assertEqual(os.listdir(self.folder), ["a.safetensors"])
 

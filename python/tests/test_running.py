@@ -293,8 +293,6 @@ class Handlers(unittest.TestCase):
             out = f"{folder}/out.safetensors"
             self.soon(lambda: corestack.soup(files, out, kind="greedy", predict=lambda _: time.sleep(20), y=[0, 1] * 9))
             self.assertFalse(os.path.exists(out))
-            os.mkfifo(f"{folder}/pipe")
-            self.soon(lambda: corestack.io.write_safetensors(f"{folder}/pipe", {"w": np.ones(3, np.float32)}))
         logger = logging.getLogger("corestack")
         self.addCleanup(logger.removeHandler, handler := Handler())
         logger.addHandler(handler)

@@ -246,7 +246,6 @@ typedef enum cst_stream {
     CST_STREAM_PIXELS = 14,
     CST_STREAM_SWAG = 15,      /* a number for each parameter */
     CST_STREAM_SWAG_RANK = 16, /* a number for each column of deviations */
-    CST_STREAM_SEARCH = 17,    /* points of a search of mixing weights */
     CST_STREAM_CONFORMAL = 20,
     CST_STREAM_HALVES = 21,
     CST_STREAM_PLANTED = 22,  /* perturbations and permutations that a check plants */
@@ -274,7 +273,7 @@ int64_t cst_rng_below(cst_rng *rng, int64_t bound); /* 0..bound-1 without bias; 
 void cst_rng_shuffle(cst_rng *rng, int64_t *items, int64_t count);
 
 /* Returns the number of threads in use, at least 1. */
-CST_PRIVATE_API int cst_context_threads(const cst_context *context);
+int cst_context_threads(const cst_context *context);
 
 /* Returns the memory limit in bytes. */
 size_t cst_context_memory(const cst_context *context);

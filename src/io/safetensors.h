@@ -73,12 +73,12 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
 
 /* Returns 1 if elements can be read as float32 and float64 (all dtypes except C64 and floats of 4,
  * 6 and 8 bits), else 0. */
-CST_PRIVATE_API int cst_dtype_is_number(cst_dtype dtype);
+int cst_dtype_is_number(cst_dtype dtype);
 
 /* Returns the number of elements of a tensor, 1 for a scalar; -1 beyond the last tensor. */
-CST_PRIVATE_API int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
+int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
 
 /* Returns the metadata value of a key; NULL if there is none. Borrowed. */
-CST_PRIVATE_API const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
+const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
 
 #endif

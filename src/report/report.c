@@ -308,7 +308,7 @@ static char *dump(const json_t *document, size_t flags) {
 
 /* JSON with what would steer a terminal as \uXXXX, and `end` behind it. Such characters stand in
  * strings only, but for line ends. */
-static cst_status escape(cst_context *context, const char *text, const char *end, char **out) {
+static cst_status escape(cst_context *context, const char *text, char **out) {
     cst_buffer made = {.context = context};
     const char *from = text; /* what is not copied yet */
     while (*text) {
@@ -330,20 +330,10 @@ static cst_status escape(cst_context *context, const char *text, const char *end
         from = text;
     }
     cst_buffer_add_text(&made, from);
-    cst_buffer_add_text(&made, end);
     if (made.status != CST_OK)
         cst_free(context, made.bytes);
     *out = made.status == CST_OK ? made.bytes : NULL;
     return made.status;
-}
-
-cst_status cst_report_line(cst_context *context, const json_t *object, char **out) {
-    char *text = dump(object, JSON_COMPACT);
-    if (!text)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing a log");
-    cst_status status = escape(context, text, "\n", out);
-    free(text);
-    return status;
 }
 
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
@@ -356,7 +346,7 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     char *text = dump(report->root, JSON_INDENT(2));
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    cst_status status = escape(context, text, "", out);
+    cst_status status = escape(context, text, out);
     free(text);
     return cst_why(context, status);
 }

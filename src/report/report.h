@@ -89,10 +89,6 @@ void cst_report_add_number(cst_report *report, json_t *list, double value);
 void cst_report_add_integer(cst_report *report, json_t *list, int64_t value);
 void cst_report_add_string(cst_report *report, json_t *list, const char *value);
 
-/* An object of the document by itself, on one line; *out ends with a newline and is the caller's.
- */
-cst_status cst_report_line(cst_context *context, const json_t *object, char **out);
-
 /* The context's notices as the list "notices". */
 void cst_report_notices(cst_report *report, const cst_context *context);
 

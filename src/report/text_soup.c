@@ -1,6 +1,5 @@
 /*
- * What soups and averages of checkpoints came to, as text: what was mixed, the steps of the choice.
- * Last stage of the commands soup, swa and swag. Paper: Related Work (weight-space fusion).
+ * Reports of soups and of averages of checkpoints as text: files, sizes, the steps of the choice.
  */
 #include "report/text.h"
 
@@ -51,24 +50,6 @@ static void print_steps(cst_page *page, const json_t *root, bool full) {
     cst_grid_end(&table);
 }
 
-/* The weight of each file. */
-static void print_weights(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"file", "weight"};
-    const json_t *weights = json_object_get(root, "weights");
-    const json_t *files = json_object_get(root, "files");
-    cst_grid table;
-    if (json_array_size(weights) == 0)
-        return;
-    cst_page_heading(page, "Weights");
-    cst_grid_begin(&table, page, "lr", headers);
-    for (size_t i = 0; i < json_array_size(weights); i++) {
-        const char *file = cst_json_string_at(files, i);
-        cst_grid_cell(&table, CST_PLAIN, "%s", file ? file : "-");
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number_at(weights, i));
-    }
-    cst_grid_end(&table);
-}
-
 void cst_text_soup(cst_page *page, const json_t *root, bool full) {
     const char *kind = cst_json_string(root, "kind");
     const char *out = cst_json_text(root, "out");
@@ -85,16 +66,9 @@ void cst_text_soup(cst_page *page, const json_t *root, bool full) {
         cst_text_label(page, metric);
         cst_page_print(page, "%.6f on %.0f samples", cst_json_number(root, "score"),
                        cst_json_number(root, "samples"));
-        if (is(kind, "learned") && cst_json_string(root, "best"))
-            cst_page_print(page, ", best of: %s", cst_json_string(root, "best"));
         cst_page_print(page, "\n");
         cst_text_label(page, "evaluations");
-        cst_page_print(page, "%.0f", cst_json_number(root, "evaluations"));
-        double cached = cst_json_number(root, "cached");
-        if (cached > 0)
-            cst_page_print(page, ", %.0f of them from the work folder", cached);
-        cst_page_print(page, "\n");
-        print_weights(page, root);
+        cst_page_print(page, "%.0f\n", cst_json_number(root, "evaluations"));
         print_steps(page, root, full);
     }
     cst_text_bullets(page, root, "notices", "Notices");

@@ -23,7 +23,6 @@ static const float *const data[MEMBERS] = {p[0], p[1]};
 /* What the calls below are made with. */
 static cst_pool *pool;
 static cst_model *model;
-static cst_checkpoints *checkpoints;
 static char folder[512], first[512], second[512], out_path[512], labels_path[512];
 
 static void fill(fixture *f) {
@@ -42,7 +41,6 @@ static void fill(fixture *f) {
     make_two(f, first, (double[]){1, 2}, (double[]){3, 4});
     make_two(f, second, (double[]){5, 6}, (double[]){7, 8});
     put_text(f, "labels.txt", "0\n1\n");
-    checkpoints = open_numbered(f, "c", 2);
     expect_ok(f, cst_pool_from_memory(f->context, &pool, "oof", data, NAMES, MEMBERS, ROWS, CLASSES,
                                       labels, CST_OUTPUT_PROBABILITY));
     cst_report *report = NULL;
@@ -51,7 +49,6 @@ static void fill(fixture *f) {
 }
 
 static void clear(fixture *f) {
-    cst_checkpoints_close(f->context, checkpoints);
     cst_model_free(f->context, model);
     cst_pool_free(f->context, pool);
 }
@@ -92,29 +89,11 @@ static cst_status hook(cst_context *context, void *user, const char *candidate,
     return cst_soup_fail(context, CST_ERROR_INTERNAL, "the hook must not be called");
 }
 
-static cst_status soup(cst_context *c, cst_soup_config config, bool learned) {
+static cst_status soup(cst_context *c, cst_soup_config config) {
     const char *const paths[] = {first, second};
     config.hook = hook;
-    config.work = folder;
     config.labels = labels_path;
-    return (learned ? cst_soup_learned : cst_soup_greedy)(c, paths, 2, &config, out_path,
-                                                          &no_report);
-}
-
-static cst_status add_tensor(cst_context *c, int value) {
-    cst_safetensors_writer *writer = NULL;
-    cst_status status = cst_safetensors_writer_open(c, &writer, out_path, CST_TENSOR_ORDER_SORTED);
-    if (status == CST_OK)
-        status = cst_safetensors_writer_add(c, writer, "a", (cst_dtype)value, NULL, 0);
-    cst_safetensors_writer_abandon(c, writer);
-    return status;
-}
-
-static cst_status open_writer(cst_context *c, int value) {
-    cst_safetensors_writer *writer = NULL;
-    cst_status status = cst_safetensors_writer_open(c, &writer, out_path, (cst_tensor_order)value);
-    cst_safetensors_writer_abandon(c, writer);
-    return status;
+    return cst_soup_greedy(c, paths, 2, &config, out_path, &no_report);
 }
 
 #define PLACE(name, expression)                                                                    \
@@ -135,12 +114,8 @@ PLACE(maps,
 PLACE(guarded_maps,
       cst_segmentation_predict_guarded(c, model, pool, "oof", NULL, (cst_map_format)value, out_path,
                                        NULL, NULL, NULL))
-PLACE(mix, cst_checkpoints_mix(c, checkpoints, NULL, (cst_mix_scope)value, out_path, NULL))
-PLACE(greedy_task, soup(c, (cst_soup_config){.task = (cst_task)value}, false))
-PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}, false))
-PLACE(learned_task, soup(c, (cst_soup_config){.task = (cst_task)value}, true))
-PLACE(learned_output, soup(c, (cst_soup_config){.output = (cst_output)value}, true))
-PLACE(learned_scope, soup(c, (cst_soup_config){.scope = (cst_mix_scope)value}, true))
+PLACE(greedy_task, soup(c, (cst_soup_config){.task = (cst_task)value}))
+PLACE(greedy_output, soup(c, (cst_soup_config){.output = (cst_output)value}))
 
 static cst_status set_guard(cst_context *c, int value) {
     cst_report *report = NULL;
@@ -170,11 +145,8 @@ static const struct {
     const char *name; /* of the function, then what stands where */
     cst_status (*call)(cst_context *context, int value);
 } PLACES[] = {
-    {"cst_safetensors_writer_open", open_writer},
-    {"cst_safetensors_writer_add", add_tensor},
     {"cst_segmentation_predict", maps},
     {"cst_segmentation_predict_guarded", guarded_maps},
-    {"cst_checkpoints_mix", mix},
     {"cst_pool_config.task", config_task},
     {"cst_pool_config.output", config_output},
     {"cst_pool_config.layout", config_layout},
@@ -183,9 +155,6 @@ static const struct {
     {"cst_array.type", array_type},
     {"cst_soup_config.task, greedy", greedy_task},
     {"cst_soup_config.output, greedy", greedy_output},
-    {"cst_soup_config.task, learned", learned_task},
-    {"cst_soup_config.output, learned", learned_output},
-    {"cst_soup_config.scope", learned_scope},
     {"cst_report_set_guard", set_guard},
     {"cst_guard.mode, pool", guarded_pool},
     {"cst_guard.mode, maps", guard_of_maps},

@@ -7,6 +7,7 @@
 #include "pool/pool.h"
 #include "pool_from_values.h"
 #include "public_functions.h"
+#include "tensor_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,7 +260,6 @@ static void seeds_beyond_documents(void **state) {
         const cst_sweep_options sweep = {0};
         const cst_bound_options bound = {.seed = seed};
         const cst_profile_options profile = {.seed = seed};
-        const cst_soup_config soup = {.seed = seed};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %llu", (unsigned long long)seed);
         REFUSED(cst_evaluate_member(context, NULL, "oof", 0, 0, seed, NULL));
@@ -272,7 +272,6 @@ static void seeds_beyond_documents(void **state) {
         REFUSED(cst_bound(context, NULL, NULL, &bound, NULL));
         REFUSED(cst_bound_shifted(context, NULL, NULL, &bound, NULL, NULL));
         REFUSED(cst_profile(context, NULL, NULL, &profile, NULL));
-        REFUSED(cst_soup_learned(context, NULL, 0, &soup, NULL, NULL));
     }
 }
 

@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "pool/pool.h"
 #include "temporary.h"
+#include "tensor_file.h"
 
 #include <corestack/corestack.h>
 #include <corestack/files.h>
@@ -168,7 +169,6 @@ static void files(void **state) {
 static void tensors(void **state) {
     fixture *f = *state;
     cst_safetensors *file = NULL;
-    cst_safetensors_writer *writer = NULL;
     const void *mapped = NULL;
     float value = 0;
     double wide = 0;
@@ -199,47 +199,15 @@ static void tensors(void **state) {
     assert_null(cst_safetensors_metadata_value(NULL, 0));
     cst_safetensors_close(f->context, NULL);
     cst_safetensors_close(NULL, NULL);
-    REFUSED_ALONE(cst_safetensors_writer_open(NULL, &writer, "a", CST_TENSOR_ORDER_SORTED));
-    REFUSED(cst_safetensors_writer_open(f->context, NULL, "a", CST_TENSOR_ORDER_SORTED));
-    REFUSED(cst_safetensors_writer_open(f->context, &writer, NULL, CST_TENSOR_ORDER_SORTED));
-    REFUSED(cst_safetensors_writer_open(f->context, &writer, "a", (cst_tensor_order)7));
-    REFUSED_ALONE(cst_safetensors_writer_add(NULL, NULL, "a", CST_DTYPE_U8, NULL, 0));
-    REFUSED(cst_safetensors_writer_add(f->context, NULL, "a", CST_DTYPE_U8, NULL, 0));
-    REFUSED_ALONE(cst_safetensors_writer_metadata(NULL, NULL, "k", "v"));
-    REFUSED(cst_safetensors_writer_metadata(f->context, NULL, "k", "v"));
-    REFUSED_ALONE(cst_safetensors_writer_start(NULL, NULL));
-    REFUSED(cst_safetensors_writer_start(f->context, NULL));
-    assert_int_equal(cst_safetensors_writer_at(NULL, 0), -1);
-    REFUSED_ALONE(cst_safetensors_writer_put(NULL, NULL, 0, &value, 1));
-    REFUSED(cst_safetensors_writer_put(f->context, NULL, 0, &value, 1));
-    REFUSED_ALONE(cst_safetensors_writer_put_f32(NULL, NULL, 0, &value, 1));
-    REFUSED(cst_safetensors_writer_put_f32(f->context, NULL, 0, &value, 1));
-    REFUSED_ALONE(cst_safetensors_writer_put_f64(NULL, NULL, 0, &wide, 1));
-    REFUSED(cst_safetensors_writer_put_f64(f->context, NULL, 0, &wide, 1));
-    REFUSED_ALONE(cst_safetensors_writer_finish(NULL, NULL));
-    REFUSED(cst_safetensors_writer_finish(f->context, NULL));
-    cst_safetensors_writer_abandon(f->context, NULL);
-    cst_safetensors_writer_abandon(NULL, NULL);
-
-    /* The same with a writer and a file that are there. */
+    /* The same with a file that is there. */
     char path[TEMPORARY_CHARS];
     temporary_path(path, sizeof path, "null");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
-    assert_int_equal(cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_GIVEN),
-                     CST_OK);
-    REFUSED(cst_safetensors_writer_add(f->context, writer, NULL, CST_DTYPE_F32, NULL, 0));
-    REFUSED(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 1));
-    REFUSED(cst_safetensors_writer_metadata(f->context, writer, NULL, "v"));
-    REFUSED(cst_safetensors_writer_metadata(f->context, writer, "k", NULL));
-    assert_int_equal(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 0),
-                     CST_OK);
-    REFUSED(cst_safetensors_writer_put(f->context, writer, 0, NULL, 4));
-    REFUSED(cst_safetensors_writer_put_f32(f->context, writer, 0, NULL, 1));
-    REFUSED(cst_safetensors_writer_put_f64(f->context, writer, 0, NULL, 1));
-    assert_int_equal(cst_safetensors_writer_put_f32(f->context, writer, 0, &value, 1), CST_OK);
-    assert_int_equal(cst_safetensors_writer_finish(f->context, writer), CST_OK);
+    tensor_file *writer = tensor_file_new();
+    (void)tensor_file_add(writer, "a", CST_DTYPE_F32, NULL, 0);
+    tensor_file_write(writer, path);
     assert_int_equal(cst_safetensors_open(f->context, &file, path), CST_OK);
     REFUSED(cst_safetensors_read(f->context, file, 0, 0, 1, NULL));
     REFUSED(cst_safetensors_read_f32(f->context, file, 0, 0, 1, NULL));
@@ -253,24 +221,7 @@ static void tensors(void **state) {
 
 static void checkpoints(void **state) {
     fixture *f = *state;
-    cst_checkpoints *all = NULL;
     static const char *const paths[] = {"a.safetensors", NULL};
-    REFUSED_ALONE(cst_checkpoints_open(NULL, &all, paths, 1));
-    REFUSED(cst_checkpoints_open(f->context, NULL, paths, 1));
-    REFUSED(cst_checkpoints_open(f->context, &all, NULL, 1));
-    REFUSED(cst_checkpoints_open(f->context, &all, paths, 0));
-    REFUSED(cst_checkpoints_open(f->context, &all, paths, 2));
-    assert_int_equal(cst_checkpoints_count(NULL), 0);
-    assert_null(cst_checkpoints_path(NULL, 0));
-    assert_int_equal(cst_checkpoints_tensors(NULL), 0);
-    assert_null(cst_checkpoints_tensor_name(NULL, 0));
-    assert_int_equal(cst_checkpoints_tensor_elements(NULL, 0), -1);
-    assert_int_equal(cst_checkpoints_parameters(NULL), 0);
-    assert_int_equal(cst_checkpoints_copied(NULL), 0);
-    REFUSED_ALONE(cst_checkpoints_mix(NULL, NULL, NULL, CST_MIX_MODEL, "a", NULL));
-    REFUSED(cst_checkpoints_mix(f->context, NULL, NULL, CST_MIX_MODEL, "a", NULL));
-    cst_checkpoints_close(f->context, NULL);
-    cst_checkpoints_close(NULL, NULL);
     REFUSED_ALONE(cst_swa_average(NULL, paths, 1, NULL, "a"));
     REFUSED(cst_swa_average(f->context, NULL, 1, NULL, "a"));
     REFUSED(cst_swa_average(f->context, paths, 2, NULL, "a"));
@@ -284,27 +235,6 @@ static void checkpoints(void **state) {
     REFUSED_ALONE(cst_swag_sample(NULL, "a", 1, 0.5, 0, -1, "b"));
     REFUSED(cst_swag_sample(f->context, NULL, 1, 0.5, 0, -1, "b"));
     REFUSED(cst_swag_sample(f->context, "a", 1, 0.5, 0, -1, NULL));
-
-    /* The same with checkpoints that are there. */
-    char path[TEMPORARY_CHARS];
-    temporary_path(path, sizeof path, "null");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-    cst_safetensors_writer *writer = NULL;
-    const float value = 1;
-    assert_int_equal(cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_GIVEN),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 0),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_put_f32(f->context, writer, 0, &value, 1), CST_OK);
-    assert_int_equal(cst_safetensors_writer_finish(f->context, writer), CST_OK);
-    const char *const one[] = {path};
-    assert_int_equal(cst_checkpoints_open(f->context, &all, one, 1), CST_OK);
-    REFUSED(cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, NULL, NULL));
-    REFUSED(cst_checkpoints_mix(f->context, all, NULL, (cst_mix_scope)7, path, NULL));
-    cst_checkpoints_close(f->context, all);
-    assert_int_equal(unlink(path), 0);
 }
 
 static cst_status no_prediction(cst_context *context, void *user, const char *candidate,
@@ -319,7 +249,7 @@ static void soups(void **state) {
     fixture *f = *state;
     cst_report *report = f->report;
     static const char *const paths[] = {"a.safetensors", NULL};
-    cst_soup_config full = {.hook = no_prediction, .work = "w", .labels = "y.npy"};
+    cst_soup_config full = {.hook = no_prediction, .labels = "y.npy"};
     REFUSED_ALONE(cst_soup_uniform(NULL, paths, 1, "out", NULL));
     REFUSED(cst_soup_uniform(f->context, NULL, 1, "out", &report));
     assert_null(report);
@@ -327,33 +257,22 @@ static void soups(void **state) {
     REFUSED(cst_soup_uniform(f->context, paths, 2, "out", NULL));
     REFUSED(cst_soup_uniform(f->context, paths, 1, NULL, NULL));
     REFUSED_ALONE(cst_soup_greedy(NULL, paths, 1, &full, "out", NULL));
-    REFUSED_ALONE(cst_soup_learned(NULL, paths, 1, &full, "out", NULL));
-    typedef cst_status scored(cst_context *, const char *const *, int32_t, const cst_soup_config *,
-                              const char *, cst_report **);
-    scored *const calls[] = {cst_soup_greedy, cst_soup_learned};
-    for (int i = 0; i < 2; i++) {
-        cst_soup_config less = full;
-        REFUSED(calls[i](f->context, NULL, 1, &full, "out", NULL));
-        REFUSED(calls[i](f->context, paths, 2, &full, "out", NULL));
-        REFUSED(calls[i](f->context, paths, 1, NULL, "out", NULL));
-        REFUSED(calls[i](f->context, paths, 1, &full, NULL, NULL));
-        less.hook = NULL;
-        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
-        less = full;
-        less.work = NULL;
-        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
-        less = full;
-        less.labels = NULL;
-        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
-        less = full;
-        less.output = (cst_output)7;
-        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
-        less = full;
-        less.metric = "auc";
-        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
-    }
-    REFUSED_ALONE(cst_soup_clear(NULL, "w"));
-    REFUSED(cst_soup_clear(f->context, NULL));
+    cst_soup_config less = full;
+    REFUSED(cst_soup_greedy(f->context, NULL, 1, &full, "out", NULL));
+    REFUSED(cst_soup_greedy(f->context, paths, 2, &full, "out", NULL));
+    REFUSED(cst_soup_greedy(f->context, paths, 1, NULL, "out", NULL));
+    REFUSED(cst_soup_greedy(f->context, paths, 1, &full, NULL, NULL));
+    less.hook = NULL;
+    REFUSED(cst_soup_greedy(f->context, paths, 1, &less, "out", NULL));
+    less = full;
+    less.labels = NULL;
+    REFUSED(cst_soup_greedy(f->context, paths, 1, &less, "out", NULL));
+    less = full;
+    less.output = (cst_output)7;
+    REFUSED(cst_soup_greedy(f->context, paths, 1, &less, "out", NULL));
+    less = full;
+    less.metric = "auc";
+    REFUSED(cst_soup_greedy(f->context, paths, 1, &less, "out", NULL));
     REFUSED_ALONE(cst_soup_fail(NULL, CST_ERROR_INPUT, "x"));
     REFUSED(cst_soup_fail(f->context, CST_ERROR_INPUT, NULL));
 }

@@ -200,8 +200,7 @@ static const char *const UNSIZED[] = {
     "cst_adapter_label", "cst_adapter_set", "cst_report_text", "cst_report_text_full",
     "cst_report_set_integer", "cst_segmentation_evaluate_file", "cst_model_load_memory",
     /* As cst_pool_open_files, and what takes a hash or a seed. */
-    "cst_checkpoints_open", "cst_checkpoints_mix", "cst_swa_average", "cst_swag_fit",
-    "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy", "cst_soup_learned",
+    "cst_swa_average", "cst_swag_fit", "cst_swag_sample", "cst_soup_uniform", "cst_soup_greedy",
     /* Need a model of a regression: in tests/regression/regression.c. */
     "cst_model_predict_values", "cst_model_intervals",
     /* As many rows as a split has at most: in tests/adapt/adapt.c. */

@@ -48,12 +48,9 @@ class Bursts(PoolCase):
         return {name: self.content(os.path.join(path, name)) for name in os.listdir(path)}
 
     def clean(self, name, what):
-        """Nothing else than the output, and what a soup keeps on purpose."""
-        self.assertLessEqual(set(os.listdir(self.out)), {name, name + ".work"}, what)
+        """Nothing else than the output."""
+        self.assertLessEqual(set(os.listdir(self.out)), {name}, what)
         self.assertEqual(os.listdir(self.tmp), [], what)
-        work = self.at(name + ".work")
-        if os.path.exists(work):
-            self.assertFalse([entry for entry in os.listdir(work) if entry.startswith("run-")], what)
 
     def checkpoints(self):
         """Two networks in files: header, and one tensor of F32."""

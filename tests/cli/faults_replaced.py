@@ -685,12 +685,10 @@ class Weights(Replaced):
         inputs = self.rng.normal(size=(20, 5))
         self.write("x.f64", np.array(inputs.shape, np.int64).tobytes() + inputs.tobytes())
         self.save("y.npy", np.arange(20, dtype=np.int32) % 3)
-        self.scratch = self.path("work")
         hook = f"env -u LD_PRELOAD {HOOK} {self.path('x.f64')}"
-        for kind, more in (("greedy", ()), ("learned", ("--evaluations", "6"))):
-            self.attack(["soup", kind, *self.files[:3], "--eval", hook, "--labels", self.path("y.npy"), "--work", self.scratch,
-                         "-o", os.path.join(self.out, "soup.safetensors"), "--json", *more],
-                        {**self.of(self.files[0]), **self.of_npy("y.npy")})
+        self.attack(["soup", "greedy", *self.files[:3], "--eval", hook, "--labels", self.path("y.npy"), "-o",
+                     os.path.join(self.out, "soup.safetensors"), "--json"],
+                    {**self.of(self.files[0]), **self.of_npy("y.npy")})
 
 
 class Races(PoolCase):

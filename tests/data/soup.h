@@ -193,7 +193,3 @@ static const int32_t SOUP_GREEDY_TOP1[] = {
     1, 0, 0, 1, 0,
 };
 static const double SOUP_GREEDY_TOP1_SCORE = 0.6466666666666667;
-static const double SOUP_UNIFORM_NLL = 0.9931632734622247;
-static const double SOUP_SIMPLEX_NLL = 0.8091977508793724;
-static const double SOUP_SIGNED_NLL = 0.8035196809959878;
-static const double SOUP_TENSORS_NLL = 0.8061809203524863;

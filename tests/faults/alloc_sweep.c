@@ -40,18 +40,7 @@ static const char *const QUIET[] = {
     "cst_safetensors_metadata_count",
     "cst_safetensors_metadata_key",
     "cst_safetensors_metadata_value",
-
-    "cst_safetensors_writer_at",
-    "cst_safetensors_writer_abandon",
     "cst_soup_fail",
-    "cst_checkpoints_close",
-    "cst_checkpoints_count",
-    "cst_checkpoints_path",
-    "cst_checkpoints_tensors",
-    "cst_checkpoints_tensor_name",
-    "cst_checkpoints_tensor_elements",
-    "cst_checkpoints_parameters",
-    "cst_checkpoints_copied",
     "cst_method_name",
     "cst_method_describe",
     "cst_detection_method_name",
@@ -340,13 +329,6 @@ static void in_both_locales(world *w, const sweep_call *call, totals *sum) {
 
 /* What is called in the sweep of another: write_tensors and read_tensors of sweep_files.c. */
 static const char *const TOGETHER[][2] = {
-    {"cst_safetensors_writer_add", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_metadata", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_start", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_put", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_put_f32", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_put_f64", "cst_safetensors_writer_open"},
-    {"cst_safetensors_writer_finish", "cst_safetensors_writer_open"},
     {"cst_safetensors_read_f32", "cst_safetensors_read"},
     {"cst_safetensors_read_f64", "cst_safetensors_read"},
     {"cst_safetensors_map", "cst_safetensors_read"},

@@ -2,6 +2,7 @@
  * Calls of a sweep that read or write files.
  */
 #include "sweep.h"
+#include "tensor_file.h"
 
 #include <corestack/safetensors.h>
 
@@ -323,48 +324,23 @@ static void predict_values_pool(trial *t) {
 
 /* ---- safetensors ---- */
 
-/* A writer that failed can only be abandoned: a whole file is the call. */
-static cst_status write_tensors(cst_context *c, const world *w, const char *path) {
+static void write_tensors(const world *w, const char *path) {
     const int64_t shape[2] = {ROWS, CLASSES};
-    double wide[ROWS * CLASSES];
-    cst_safetensors_writer *writer = NULL;
-    cst_status status = cst_safetensors_writer_open(c, &writer, path, CST_TENSOR_ORDER_GIVEN);
-    for (int i = 0; i < ROWS * CLASSES; i++)
-        wide[i] = 1.0 / (3 + i);
-    for (int k = 0; status == CST_OK && k < 20; k++) {
+    tensor_file *file = tensor_file_new();
+    tensor_file_metadata(file, "key", "value");
+    for (int k = 0; k < 20; k++) {
         const char name[] = {(char)('a' + k), '\0'};
-        status = cst_safetensors_writer_add(c, writer, name, CST_DTYPE_F32, shape, 2);
+        (void)tensor_file_add(file, name, CST_DTYPE_F32, shape, 2);
+        tensor_file_floats(file, k, w->p[k % 3], ROWS * CLASSES);
     }
-    if (status == CST_OK)
-        status = cst_safetensors_writer_metadata(c, writer, "key", "value");
-    if (status == CST_OK)
-        status = cst_safetensors_writer_start(c, writer);
-    for (int k = 0; status == CST_OK && k < 20; k++) {
-        if (k == 0)
-            status = cst_safetensors_writer_put(c, writer, k, w->p[0], sizeof w->p[0]);
-        else if (k == 1)
-            status = cst_safetensors_writer_put_f64(c, writer, k, wide, ROWS * CLASSES);
-        else
-            status = cst_safetensors_writer_put_f32(c, writer, k, w->p[k % 3], ROWS * CLASSES);
-    }
-    if (status == CST_OK)
-        return cst_safetensors_writer_finish(c, writer);
-    cst_safetensors_writer_abandon(c, writer);
-    return status;
-}
-
-static void tensors_written(trial *t) {
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
-    TRY(t, write_tensors(t->c, t->w, path), missing(path));
-    finish(t, path);
+    tensor_file_write(file, path);
 }
 
 static void tensors_opened(trial *t) {
     char path[512];
     cst_safetensors *file = NULL;
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
-    must(t->w->quiet, write_tensors(t->w->quiet, t->w, path), path);
+    write_tensors(t->w, path);
     TRY(t, cst_safetensors_open(t->c, &file, path), file == NULL);
     add_bytes(t, cst_safetensors_name(file, 3), 1);
     cst_safetensors_close(t->c, file);
@@ -388,7 +364,7 @@ static void tensors_read(trial *t) {
     float narrow[ROWS * CLASSES] = {0};
     cst_safetensors *file = NULL;
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
-    must(t->w->quiet, write_tensors(t->w->quiet, t->w, path), path);
+    write_tensors(t->w, path);
     must(t->c, cst_safetensors_open(t->c, &file, path), path);
     TRY(t, read_tensors(t->c, file, narrow), true);
     add_bytes(t, narrow, sizeof narrow);
@@ -397,7 +373,6 @@ static void tensors_read(trial *t) {
 }
 
 const sweep_call SWEEP_FILES[] = {
-    {"cst_safetensors_writer_open", "and all of a writer", tensors_written},
     {"cst_safetensors_open", "", tensors_opened},
     {"cst_safetensors_read", "and all that read", tensors_read},
     {"cst_read_labels", "npy", labels_npy},

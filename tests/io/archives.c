@@ -10,7 +10,6 @@
 #include "io/png.h"
 #include "io/row_file.h"
 #include "pool/pool.h"
-#include "weights/hash.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>
@@ -585,11 +584,6 @@ static cst_status read_truth(fixture *f, const char *path) {
     return status;
 }
 
-static cst_status read_hash(fixture *f, const char *path) {
-    uint64_t hash[2];
-    return cst_hash_file(f->context, path, hash);
-}
-
 static void every_reader_asks_whether_to_stop(void **state) {
     fixture *f = *state;
     static const int32_t labels[4] = {0, 1, 1, 0};
@@ -597,10 +591,10 @@ static void every_reader_asks_whether_to_stop(void **state) {
     static const struct {
         const char *name;
         cst_status (*read)(fixture *, const char *);
-    } cases[] = {
-        {"p.csv", read_rows},        {"y.npy", read_column},  {"z.npz#y.csv", read_column},
-        {"z.npz#ids.csv", read_ids}, {"z.npz#a", read_rows},  {"y.safetensors", read_column},
-        {"y.png", read_labels},      {"gt.json", read_truth}, {"gt.json", read_hash}};
+    } cases[] = {{"p.csv", read_rows},         {"y.npy", read_column},
+                 {"z.npz#y.csv", read_column}, {"z.npz#ids.csv", read_ids},
+                 {"z.npz#a", read_rows},       {"y.safetensors", read_column},
+                 {"y.png", read_labels},       {"gt.json", read_truth}};
     unsigned char file[8 + sizeof tensor + 1] = {sizeof tensor - 1};
     (void)put_texts(f);
     put_text(f, "p.csv", "0.25,0.75\n0.5,0.5\n");

@@ -1,10 +1,8 @@
-"""Soups of linear softmax models in NumPy and SciPy: the greedy choice of Recipe 1, and the optima of mixing weights, whose
-NLL is convex: on the simplex, of any sign with sum 1, and on one simplex for each tensor. Writes tests/data/soup.h."""
+"""Soups of linear softmax models in NumPy: the greedy choice of Recipe 1. Writes tests/data/soup.h."""
 
 import pathlib
 
 import numpy as np
-from scipy.optimize import minimize
 
 from _c_header import array_in_lines as array
 
@@ -44,16 +42,6 @@ def main():
                 chosen, best = [*chosen, i], mean([*chosen, i])
         return sorted(chosen), best
 
-    def optimum(loss, size, bounds):
-        """Least loss over `size` groups of weights that sum to 1 each."""
-        start = np.full(size * MODELS, 1 / MODELS)
-        sums = [{"type": "eq", "fun": lambda w, g=g: w[g * MODELS:(g + 1) * MODELS].sum() - 1} for g in range(size)]
-        found = minimize(loss, start, method="SLSQP", bounds=bounds, constraints=sums,
-                         options={"ftol": 1e-14, "maxiter": 1000})
-        assert found.success, found.message
-        return found.fun
-
-    box = [(0, 1)] * MODELS
     choices = {name: greedy(loss) for name, loss in (("nll", nll), ("top1", error))}
     with open(ROOT / "soup.h", "w", encoding="ascii") as out:
         out.write("/* Written by tests/oracles/soup.py. */\n// clang-format off\n#include <stdint.h>\n")
@@ -66,14 +54,6 @@ def main():
             out.write(array("int32_t", f"SOUP_GREEDY_{name.upper()}", [i in chosen for i in range(MODELS)]))
             out.write(f"static const double SOUP_GREEDY_{name.upper()}_SCORE = "
                       f"{float(best if name == 'nll' else 1 - best)!r};\n")
-        w = np.full(MODELS, 1 / MODELS)
-        for name, value in (
-            ("UNIFORM", nll(w, w)),
-            ("SIMPLEX", optimum(lambda w: nll(w, w), 1, box)),
-            ("SIGNED", optimum(lambda w: nll(w, w), 1, None)),
-            ("TENSORS", optimum(lambda w: nll(w[:MODELS], w[MODELS:]), 2, box * 2)),
-        ):
-            out.write(f"static const double SOUP_{name}_NLL = {float(value)!r};\n")
 
 
 if __name__ == "__main__":

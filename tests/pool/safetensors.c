@@ -7,6 +7,8 @@
 #include "pool/pool.h"
 #include "pool/store.h"
 
+#include "tensor_file.h"
+
 #include <corestack/files.h>
 #include <corestack/safetensors.h>
 #include <math.h>
@@ -35,7 +37,7 @@ static void fill(float *out, int member) {
 /* One file with everything, and an npy for each member as it comes back from there. */
 static void put_files(fixture *f) {
     static const int64_t shape[2] = {ROWS, CLASSES};
-    cst_safetensors_writer *w = NULL;
+    tensor_file *w = NULL;
     cst_safetensors *file = NULL;
     char name[32];
     float *values = malloc(CELLS * sizeof *values);
@@ -46,24 +48,23 @@ static void put_files(fixture *f) {
         labels[i] = (unsigned char)(i % CLASSES);
         ids[i] = i * INT64_C(7) % ROWS;
     }
-    expect_ok(f, cst_safetensors_writer_open(f->context, &w, at(f, "all.safetensors"),
-                                             CST_TENSOR_ORDER_GIVEN));
+    w = tensor_file_new();
     /* An odd byte first: nothing that follows is aligned. */
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "odd", CST_DTYPE_U8, NULL, 0));
+    (void)tensor_file_add(w, "odd", CST_DTYPE_U8, NULL, 0);
     for (int k = 0; k < MEMBERS; k++) {
         (void)snprintf(name, sizeof name, "net/m%d", k);
-        expect_ok(f, cst_safetensors_writer_add(f->context, w, name, TYPES[k], shape, 2));
+        (void)tensor_file_add(w, name, TYPES[k], shape, 2);
     }
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "y", CST_DTYPE_U8, shape, 1));
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "ids", CST_DTYPE_I64, shape, 1));
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, 0, "x", 1));
+    (void)tensor_file_add(w, "y", CST_DTYPE_U8, shape, 1);
+    (void)tensor_file_add(w, "ids", CST_DTYPE_I64, shape, 1);
+    tensor_file_bytes(w, (int)(0), "x", 1);
     for (int k = 0; k < MEMBERS; k++) {
         fill(values, k);
-        expect_ok(f, cst_safetensors_writer_put_f32(f->context, w, 1 + k, values, CELLS));
+        tensor_file_floats(w, (int)(1 + k), values, CELLS);
     }
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, MEMBERS + 1, labels, ROWS));
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, MEMBERS + 2, ids, ROWS * 8));
-    expect_ok(f, cst_safetensors_writer_finish(f->context, w));
+    tensor_file_bytes(w, (int)(MEMBERS + 1), labels, ROWS);
+    tensor_file_bytes(w, (int)(MEMBERS + 2), ids, ROWS * 8);
+    tensor_file_write(w, at(f, "all.safetensors"));
     expect_ok(f, cst_safetensors_open(f->context, &file, at(f, "all.safetensors")));
     for (int k = 0; k < MEMBERS; k++) {
         expect_ok(f, cst_safetensors_read_f32(f->context, file, 1 + k, 0, CELLS, values));
@@ -179,25 +180,22 @@ static void lists_of_tensors(void **state) {
 
 static void what_is_refused(void **state) {
     fixture *f = *state;
-    cst_safetensors_writer *w = NULL;
+    tensor_file *w = NULL;
     int32_t *labels = NULL;
     int64_t rows = 0;
     static const int64_t long_shape[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-    expect_ok(f, cst_safetensors_writer_open(f->context, &w, at(f, "e.safetensors"),
-                                             CST_TENSOR_ORDER_GIVEN));
-    expect_ok(f, cst_safetensors_writer_finish(f->context, w));
+    w = tensor_file_new();
+    tensor_file_write(w, at(f, "e.safetensors"));
     expect_error(f, cst_read_labels(f->context, at(f, "e.safetensors"), &labels, &rows),
                  CST_ERROR_INPUT, "e.safetensors", "no tensors", NULL);
-    expect_ok(f, cst_safetensors_writer_open(f->context, &w, at(f, "b.safetensors"),
-                                             CST_TENSOR_ORDER_GIVEN));
-    expect_ok(f,
-              cst_safetensors_writer_add(f->context, w, "eight", CST_DTYPE_F8_E4M3, long_shape, 1));
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "deep", CST_DTYPE_U8, long_shape, 9));
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "half", CST_DTYPE_BF16, long_shape, 1));
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, 0, "a", 1));
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, 1, "a", 1));
-    expect_ok(f, cst_safetensors_writer_put_f32(f->context, w, 2, (const float[1]){0.5F}, 1));
-    expect_ok(f, cst_safetensors_writer_finish(f->context, w));
+    w = tensor_file_new();
+    (void)tensor_file_add(w, "eight", CST_DTYPE_F8_E4M3, long_shape, 1);
+    (void)tensor_file_add(w, "deep", CST_DTYPE_U8, long_shape, 9);
+    (void)tensor_file_add(w, "half", CST_DTYPE_BF16, long_shape, 1);
+    tensor_file_bytes(w, (int)(0), "a", 1);
+    tensor_file_bytes(w, (int)(1), "a", 1);
+    tensor_file_floats(w, (int)(2), (const float[1]){0.5F}, 1);
+    tensor_file_write(w, at(f, "b.safetensors"));
     expect_error(f, cst_read_labels(f->context, at(f, "b.safetensors#eight"), &labels, &rows),
                  CST_ERROR_UNSUPPORTED, "b.safetensors#eight", "F8_E4M3", NULL);
     expect_error(f, cst_read_labels(f->context, at(f, "b.safetensors#deep"), &labels, &rows),
@@ -209,11 +207,10 @@ static void what_is_refused(void **state) {
     expect_error(f, cst_read_labels(f->context, at(f, "c.safetensors#no"), &labels, &rows),
                  CST_ERROR_IO, "c.safetensors: cannot open the file", NULL);
     /* A file of scalars alone has no lengths of axes. */
-    expect_ok(f, cst_safetensors_writer_open(f->context, &w, at(f, "s.safetensors"),
-                                             CST_TENSOR_ORDER_GIVEN));
-    expect_ok(f, cst_safetensors_writer_add(f->context, w, "a", CST_DTYPE_I32, NULL, 0));
-    expect_ok(f, cst_safetensors_writer_put(f->context, w, 0, "abcd", 4));
-    expect_ok(f, cst_safetensors_writer_finish(f->context, w));
+    w = tensor_file_new();
+    (void)tensor_file_add(w, "a", CST_DTYPE_I32, NULL, 0);
+    tensor_file_bytes(w, (int)(0), "abcd", 4);
+    tensor_file_write(w, at(f, "s.safetensors"));
     expect_error(f, cst_read_labels(f->context, at(f, "s.safetensors"), &labels, &rows),
                  CST_ERROR_INPUT, "s.safetensors", NULL);
     put_text(f, "t.safetensors", "id,label\n0,1\n");

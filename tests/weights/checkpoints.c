@@ -1,11 +1,11 @@
 /*
- * Checkpoints that belong together and their mixes: what is averaged, copied and refused, the same
- * bytes for any number of threads. Paper: Related Work (weight-space fusion).
+ * Checkpoints and their means: what is averaged, copied and refused, the same bytes for any number
+ * of threads.
  */
 #include "checkpoints.h"
 
 #include "io/safetensors.h"
-#include "weights/hash.h"
+#include "weights/mix.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static void means_of_every_dtype(void **state) {
     const cst_dtype dtypes[] = {CST_DTYPE_F16, CST_DTYPE_BF16, CST_DTYPE_F32, CST_DTYPE_F64};
     const double step[] = {0x1p-11, 0x1p-8, 0x1p-24, 0x1p-53};
     for (int k = 0; k < 3; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "c", k));
+        tensor_file *w = begin(f, numbered(f, "c", k));
         for (int d = 0; d < 4; d++)
             declare(f, w, names[d], dtypes[d], shape, 2);
         declare(f, w, "steps", CST_DTYPE_I64, NULL, 0);
@@ -35,41 +35,28 @@ static void means_of_every_dtype(void **state) {
         end(f, w);
     }
     cst_checkpoints *all = open_numbered(f, "c", 3);
-    assert_int_equal(cst_checkpoints_count(all), 3);
-    assert_int_equal(cst_checkpoints_tensors(all), 4);
-    assert_int_equal(cst_checkpoints_copied(all), 1);
-    assert_int_equal(cst_checkpoints_parameters(all), 24);
-    assert_string_equal(cst_checkpoints_tensor_name(all, 0), "bf16"); /* by name */
-    assert_null(cst_checkpoints_tensor_name(all, 4));
-    assert_int_equal(cst_checkpoints_tensor_elements(all, 3), 6);
-    assert_int_equal(cst_checkpoints_tensor_elements(all, 4), -1);
-    assert_null(cst_checkpoints_path(all, 3));
     assert_int_equal(f->notices, 0);
-    const double weights[] = {0.5, -0.25, 0.75};
-    for (int weighted = 0; weighted < 2; weighted++) {
-        char path[512];
-        copy_path(path, at(f, "mean.safetensors"));
-        expect_ok(f, cst_checkpoints_mix(f->context, all, weighted ? weights : NULL, CST_MIX_MODEL,
-                                         path, NULL));
-        for (int d = 0; d < 4; d++) {
-            double got[6];
-            values_of(f, path, names[d], got, 6);
-            for (int i = 0; i < 6; i++) {
-                double sum = 0;
-                for (int k = 0; k < 3; k++) {
-                    double stored[6];
-                    values_of(f, numbered(f, "c", k), names[d], stored, 6);
-                    sum += (weighted ? weights[k] : 1.0 / 3) * stored[i];
-                }
-                assert_true(fabs(got[i] - sum) <= step[d] * fabs(sum) * 1.01 + 1e-9);
+    char path[512];
+    copy_path(path, at(f, "mean.safetensors"));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
+    for (int d = 0; d < 4; d++) {
+        double got[6];
+        values_of(f, path, names[d], got, 6);
+        for (int i = 0; i < 6; i++) {
+            double sum = 0;
+            for (int k = 0; k < 3; k++) {
+                double stored[6];
+                values_of(f, numbered(f, "c", k), names[d], stored, 6);
+                sum += stored[i] / 3;
             }
+            assert_true(fabs(got[i] - sum) <= step[d] * fabs(sum) * 1.01 + 1e-9);
         }
-        double steps = 0;
-        values_of(f, path, "steps", &steps, 1);
-        assert_true(steps == 7);
-        expect_metadata(f, path, "corestack.kind", weighted ? "mix" : "mean");
-        expect_metadata(f, path, "corestack.files", "3");
     }
+    double steps = 0;
+    values_of(f, path, "steps", &steps, 1);
+    assert_true(steps == 7);
+    expect_metadata(f, path, "corestack.kind", "mean");
+    expect_metadata(f, path, "corestack.files", "3");
     cst_checkpoints_close(f->context, all);
 }
 
@@ -87,19 +74,19 @@ enum { MEANS = 64, TYPES = 3 };
 static const char *const MEAN_NAMES[TYPES] = {"F16", "BF16", "F32"};
 static const cst_dtype MEAN_TYPES[TYPES] = {CST_DTYPE_F16, CST_DTYPE_BF16, CST_DTYPE_F32};
 
-/* The numbers of the fixture as checkpoints, and after them one of other numbers. */
+/* The numbers of the fixture as checkpoints. */
 static void make_rows(fixture *f, const char *fixed, int count) {
     unsigned char bytes[TYPES][7 * MEANS * 4];
     for (int d = 0; d < TYPES; d++)
         bytes_of(f, fixed, MEAN_NAMES[d], bytes[d],
                  count * MEANS * cst_dtype_bits(MEAN_TYPES[d]) / 8);
-    for (int k = 0; k <= count; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "r", k));
+    for (int k = 0; k < count; k++) {
+        tensor_file *w = begin(f, numbered(f, "r", k));
         for (int d = 0; d < TYPES; d++)
             declare(f, w, MEAN_NAMES[d], MEAN_TYPES[d], (int64_t[]){MEANS}, 1);
         for (int d = TYPES - 1; d >= 0; d--) {
             int64_t size = MEANS * cst_dtype_bits(MEAN_TYPES[d]) / 8;
-            give_bytes(f, w, MEAN_NAMES[d], bytes[d] + (k < count ? k : 1) * size, size);
+            give_bytes(f, w, MEAN_NAMES[d], bytes[d] + k * size, size);
         }
         end(f, w);
     }
@@ -121,8 +108,7 @@ static void expect_means(fixture *f, const char *path, const char *fixed) {
 }
 
 /* Means are those of rational arithmetic (tests/oracles/weight_space.py), rounded once, ties to
- * even: as a mean, as equal weights of some of the files, as an average and one that is continued.
- */
+ * even: as a mean, as an average and one that is continued. */
 static void means_are_rounded_once(void **state) {
     fixture *f = *state;
     for (int count = 3; count <= 7; count += 2) {
@@ -130,19 +116,12 @@ static void means_are_rounded_once(void **state) {
         char path[512];
         char paths[8][512];
         const char *list[8];
-        double weights[8] = {0};
         (void)snprintf(fixed, sizeof fixed, CST_TEST_DATA "/weight_space/means%d.safetensors",
                        count);
         copy_path(path, at(f, "mean.safetensors"));
         make_rows(f, fixed, count);
         cst_checkpoints *all = open_numbered(f, "r", count);
-        expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
-        expect_means(f, path, fixed);
-        cst_checkpoints_close(f->context, all);
-        all = open_numbered(f, "r", count + 1);
-        for (int k = 0; k < count; k++)
-            weights[k] = 1.0 / count;
-        expect_ok(f, cst_checkpoints_mix(f->context, all, weights, CST_MIX_MODEL, path, NULL));
+        expect_ok(f, cst_mix_mean(f->context, all, path));
         expect_means(f, path, fixed);
         cst_checkpoints_close(f->context, all);
         for (int k = 0; k < count; k++) {
@@ -164,7 +143,7 @@ static void extremes_of_doubles(void **state) {
     const double b[] = {-1.7e308, 1.7e308, 1.7e308, 0.0, -0.0, -0.0, 7};
     const double *rows[] = {a, b, a};
     for (int k = 0; k < 3; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "x", k));
+        tensor_file *w = begin(f, numbered(f, "x", k));
         declare(f, w, "w", CST_DTYPE_F64, (int64_t[]){7}, 1);
         give(f, w, "w", rows[k], 7);
         end(f, w);
@@ -173,61 +152,37 @@ static void extremes_of_doubles(void **state) {
     double got[7];
     copy_path(path, at(f, "out.safetensors"));
     cst_checkpoints *all = open_numbered(f, "x", 2);
-    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
     values_of(f, path, "w", got, 7);
     assert_true(got[0] == 0 && got[1] == 0 && got[2] == 1.7e308 && got[6] == 6);
     assert_true(!signbit(got[3]) && !signbit(got[4]) && got[5] == 0 && signbit(got[5]));
     cst_checkpoints_close(f->context, all);
     all = open_numbered(f, "x", 3);
-    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
     values_of(f, path, "w", got, 7);
     assert_true(fabs(got[0] / (1.7e308 / 3) - 1) < 1e-15 &&
                 fabs(got[1] / (-1.7e308 / 3) - 1) < 1e-15);
     assert_true(got[2] == 1.7e308 && fabs(got[6] - 17.0 / 3) < 1e-15);
-    const double beyond[] = {1, 0, 1};
-    expect_error(f, cst_checkpoints_mix(f->context, all, beyond, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_NUMERIC,
-                 "tensor 'w': the weighted sum of element 0 exceeds the range of F64; use smaller "
-                 "weights that sum to 1",
-                 NULL);
-    assert_null(strstr(cst_last_error(f->context), "wider"));
     cst_checkpoints_close(f->context, all);
 }
 
-/* A weight for each tensor of each file; a file of weight 0 has no part, not even a NaN. */
-static void weights_per_tensor(void **state) {
+/* A parameter that is not finite is named, and what was there stays. */
+static void numbers_that_are_not_finite(void **state) {
     fixture *f = *state;
     const double x[] = {1, 2};
-    const double y[] = {10, 20};
-    const double bad[] = {NAN, 5};
-    make_two(f, numbered(f, "t", 0), x, y);
-    make_two(f, numbered(f, "t", 1), y, x);
-    make_two(f, numbered(f, "t", 2), bad, x);
-    cst_checkpoints *all = open_numbered(f, "t", 3);
-    const double weights[] = {0.5, 1, 0.5, 2, 0, -1}; /* [file][tensor] */
-    char path[512];
-    copy_path(path, at(f, "mix.safetensors"));
-    expect_ok(f, cst_checkpoints_mix(f->context, all, weights, CST_MIX_TENSOR, path, NULL));
+    const double bad[] = {5, NAN};
+    make_two(f, numbered(f, "t", 0), x, x);
+    make_two(f, numbered(f, "t", 1), bad, x);
+    cst_checkpoints *all = open_numbered(f, "t", 2);
+    expect_error(f, cst_mix_mean(f->context, all, numbered(f, "t", 0)), CST_ERROR_INPUT,
+                 "t1.safetensors: tensor 'a': element 1 is not a number", NULL);
     double got[2];
-    values_of(f, path, "a", got, 2);
-    assert_true(got[0] == 5.5 && got[1] == 11);
-    values_of(f, path, "b", got, 2);
-    assert_true(got[0] == 11 && got[1] == 22); /* y + 2 x - x */
-    expect_metadata(f, path, "corestack.kind", "mix-per-tensor");
-    expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_INPUT, "t2.safetensors: tensor 'a': element 0 is not a number", NULL);
-    values_of(f, path, "a", got, 2); /* what was there is there */
-    assert_true(got[0] == 5.5);
-    const double infinite[] = {1, INFINITY, 1};
-    expect_error(f, cst_checkpoints_mix(f->context, all, infinite, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_ARGUMENT, "weight 2 of 3 is not a finite number", NULL);
-    const double huge[] = {1e38, 1e38, 0};
-    expect_error(f, cst_checkpoints_mix(f->context, all, huge, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_NUMERIC, "exceeds the range of F32", NULL);
+    values_of(f, numbered(f, "t", 0), "a", got, 2);
+    assert_true(got[0] == 1 && got[1] == 2);
     cst_checkpoints_close(f->context, all);
 }
 
-/* Files with the same values give those values, to the last bit, whatever weights sum to 1. */
+/* Files with the same values give those values, to the last bit. */
 static void equal_files_stay(void **state) {
     fixture *f = *state;
     const char *names[] = {"f16", "bf16", "f32", "f64"};
@@ -239,7 +194,7 @@ static void equal_files_stay(void **state) {
     values[6] = 0;
     const int64_t shape[] = {64};
     for (int k = 0; k < 7; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "e", k));
+        tensor_file *w = begin(f, numbered(f, "e", k));
         for (int d = 0; d < 4; d++)
             declare(f, w, names[d], dtypes[d], shape, 1);
         for (int d = 3; d >= 0; d--)
@@ -247,59 +202,35 @@ static void equal_files_stay(void **state) {
         end(f, w);
     }
     cst_checkpoints *all = open_numbered(f, "e", 7);
-    const double weights[] = {0.1, 0.2, 0.3, 0.15, 0.05, 0.1, 0.1};
-    for (int weighted = 0; weighted < 2; weighted++) {
-        char path[512];
-        copy_path(path, at(f, "same.safetensors"));
-        expect_ok(f, cst_checkpoints_mix(f->context, all, weighted ? weights : NULL, CST_MIX_MODEL,
-                                         path, NULL));
-        for (int d = 0; d < 4; d++) {
-            double got[64];
-            double stored[64];
-            values_of(f, path, names[d], got, 64);
-            values_of(f, numbered(f, "e", 0), names[d], stored, 64);
-            assert_memory_equal(got, stored, sizeof got);
-        }
+    char path[512];
+    copy_path(path, at(f, "same.safetensors"));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
+    for (int d = 0; d < 4; d++) {
+        double got[64];
+        double stored[64];
+        values_of(f, path, names[d], got, 64);
+        values_of(f, numbered(f, "e", 0), names[d], stored, 64);
+        assert_memory_equal(got, stored, sizeof got);
     }
     cst_checkpoints_close(f->context, all);
 }
 
-/* Larger than a strip and a wave, tensors of all sizes: the same bytes for 1, 2 and 5 threads, and
- * the hash is that of the bytes. */
+/* Larger than a strip, tensors of all sizes: the same bytes for 1, 2 and 5 threads. */
 static void same_bytes_for_any_threads(void **state) {
     fixture *f = *state;
-    make_large(f, "l", 3);
-    cst_checkpoints *all = open_numbered(f, "l", 3);
-    uint64_t first[2] = {0, 0};
+    make_large(f, "l", 2);
+    cst_checkpoints *all = open_numbered(f, "l", 2);
     static const int threads[] = {1, 2, 5};
     for (int t = 0; t < 3; t++) {
-        uint64_t told[2];
-        uint64_t found[2];
         char path[512];
-        copy_path(path, at(f, "out.safetensors"));
+        char first[512];
+        copy_path(first, at(f, "out0.safetensors"));
+        copy_path(path, numbered(f, "out", t));
         assert_int_equal(cst_context_set_threads(f->context, threads[t]), CST_OK);
-        expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, told));
-        expect_ok(f, cst_hash_file(f->context, path, found));
-        assert_memory_equal(told, found, sizeof told);
-        if (t == 0)
-            memcpy(first, told, sizeof first);
-        assert_memory_equal(told, first, sizeof told);
+        expect_ok(f, cst_mix_mean(f->context, all, path));
+        expect_same_bytes(first, path);
     }
     cst_checkpoints_close(f->context, all);
-}
-
-/* xxh128sum's words for "" and "abc". */
-static void known_hashes(void **state) {
-    fixture *f = *state;
-    uint64_t hash[2];
-    cst_hash_memory("", 0, hash);
-    assert_true(hash[0] == 0x99aa06d3014798d8u && hash[1] == 0x6001c324468d497fu);
-    cst_hash_memory("abc", 3, hash);
-    assert_true(hash[0] == 0x06b05ab6733a6185u && hash[1] == 0x78af5f94892f3950u);
-    put_text(f, "abc", "abc");
-    uint64_t again[2];
-    expect_ok(f, cst_hash_file(f->context, at(f, "abc"), again));
-    assert_memory_equal(hash, again, sizeof hash);
 }
 
 /* ---- files that do not belong together ---- */
@@ -309,7 +240,7 @@ static void differences_are_listed(void **state) {
     const double x[] = {1, 2, 3, 4};
     const int64_t two[] = {2};
     const int64_t four[] = {2, 2};
-    cst_safetensors_writer *w = begin(f, numbered(f, "d", 0));
+    tensor_file *w = begin(f, numbered(f, "d", 0));
     declare(f, w, "a", CST_DTYPE_F32, two, 1);
     declare(f, w, "b", CST_DTYPE_F32, two, 1);
     declare(f, w, "c", CST_DTYPE_F32, two, 1);
@@ -367,21 +298,19 @@ static void dtypes_that_are_refused(void **state) {
     cst_checkpoints *all = NULL;
     const cst_dtype odd[] = {CST_DTYPE_F8_E4M3, CST_DTYPE_C64};
     for (int i = 0; i < 2; i++) {
-        cst_safetensors_writer *w = begin(f, path);
+        tensor_file *w = begin(f, path);
         declare(f, w, "w", odd[i], two, 1);
         give_bytes(f, w, "w", bytes, 2 * cst_dtype_bits(odd[i]) / 8);
         end(f, w);
         expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_UNSUPPORTED,
                      i ? "tensor 'w' has dtype C64" : "tensor 'w' has dtype F8_E4M3", NULL);
     }
-    cst_safetensors_writer *w = begin(f, path);
+    tensor_file *w = begin(f, path);
     declare(f, w, "w", CST_DTYPE_I32, two, 1);
     give_bytes(f, w, "w", bytes, 8);
     end(f, w);
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_INPUT,
                  "nothing to average", NULL);
-    expect_error(f, cst_checkpoints_open(f->context, &all, paths, 0), CST_ERROR_ARGUMENT,
-                 "one path", NULL);
 }
 
 /* ---- what is said ---- */
@@ -391,7 +320,7 @@ static void notices_of_statistics_and_integers(void **state) {
     const double x[] = {1, 2};
     const int64_t two[] = {2};
     for (int k = 0; k < 2; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "n", k));
+        tensor_file *w = begin(f, numbered(f, "n", k));
         declare(f, w, "bn.running_mean", CST_DTYPE_F32, two, 1);
         declare(f, w, "bn.running_var", CST_DTYPE_F32, two, 1);
         declare(f, w, "bn.num_batches_tracked", CST_DTYPE_I64, NULL, 0);
@@ -412,7 +341,7 @@ static void notices_of_statistics_and_integers(void **state) {
                                        "first: 'bn.num_batches_tracked' in "));
     char path[512];
     copy_path(path, at(f, "out.safetensors"));
-    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
     double batches = 0;
     values_of(f, path, "bn.num_batches_tracked", &batches, 1);
     assert_true(batches == 10);
@@ -430,12 +359,12 @@ static void shared_metadata(void **state) {
     fixture *f = *state;
     const double x[] = {1, 2};
     for (int k = 0; k < 2; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "m", k));
-        expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "format", "pt"));
-        expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "seed", k ? "1" : "0"));
-        expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "corestack.kind", "old"));
+        tensor_file *w = begin(f, numbered(f, "m", k));
+        tensor_file_metadata(w, "format", "pt");
+        tensor_file_metadata(w, "seed", k ? "1" : "0");
+        tensor_file_metadata(w, "corestack.kind", "old");
         if (k == 0)
-            expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "only", "here"));
+            tensor_file_metadata(w, "only", "here");
         declare(f, w, "w", CST_DTYPE_F32, NULL, 0);
         give(f, w, "w", x, 1);
         end(f, w);
@@ -443,7 +372,7 @@ static void shared_metadata(void **state) {
     cst_checkpoints *all = open_numbered(f, "m", 2);
     char path[512];
     copy_path(path, at(f, "out.safetensors"));
-    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    expect_ok(f, cst_mix_mean(f->context, all, path));
     expect_metadata(f, path, "format", "pt");
     expect_metadata(f, path, "corestack.kind", "mean");
     expect_metadata(f, path, "seed", NULL);
@@ -457,7 +386,7 @@ static void empty_scalar_and_in_place(void **state) {
     const double x[] = {3, 5};
     const int64_t none[] = {4, 0};
     for (int k = 0; k < 2; k++) {
-        cst_safetensors_writer *w = begin(f, numbered(f, "s", k));
+        tensor_file *w = begin(f, numbered(f, "s", k));
         declare(f, w, "empty", CST_DTYPE_F32, none, 2);
         declare(f, w, "scalar", CST_DTYPE_F32, NULL, 0);
         declare(f, w, "zero", CST_DTYPE_I8, none, 2);
@@ -465,8 +394,7 @@ static void empty_scalar_and_in_place(void **state) {
         end(f, w);
     }
     cst_checkpoints *all = open_numbered(f, "s", 2);
-    expect_ok(f,
-              cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, numbered(f, "s", 0), NULL));
+    expect_ok(f, cst_mix_mean(f->context, all, numbered(f, "s", 0)));
     double got = 0;
     values_of(f, numbered(f, "s", 0), "scalar", &got, 1);
     assert_true(got == 4);
@@ -482,8 +410,8 @@ static void truncated_and_shrinking(void **state) {
     char path[512];
     copy_path(path, at(f, "out.safetensors"));
     assert_int_equal(truncate(numbered(f, "l", 1), 100000), 0);
-    expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_IO, "l1.safetensors: ends at byte 100000, but", NULL);
+    expect_error(f, cst_mix_mean(f->context, all, path), CST_ERROR_IO,
+                 "l1.safetensors: ends at byte ", NULL);
     assert_int_equal(access(path, F_OK), -1);
     cst_checkpoints_close(f->context, all);
     char first[512];
@@ -499,7 +427,7 @@ static int stop_at_once(void *user, const char *stage, int64_t done, int64_t tot
     int *calls = user;
     assert_true(done <= total);
     assert_string_equal(stage, "mixing weights");
-    return ++*calls == 2;
+    return ++*calls == 1;
 }
 
 static void can_be_cancelled(void **state) {
@@ -510,8 +438,8 @@ static void can_be_cancelled(void **state) {
     char path[512];
     copy_path(path, at(f, "out.safetensors"));
     cst_context_set_progress(f->context, stop_at_once, &calls);
-    expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_CANCELLED, "mixing weights", NULL);
+    expect_error(f, cst_mix_mean(f->context, all, path), CST_ERROR_CANCELLED, "mixing weights",
+                 NULL);
     cst_context_set_progress(f->context, NULL, NULL);
     assert_int_equal(access(path, F_OK), -1);
     cst_checkpoints_close(f->context, all);
@@ -522,10 +450,9 @@ int suite_checkpoints(void) {
         cmocka_unit_test_setup_teardown(means_of_every_dtype, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(means_are_rounded_once, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(extremes_of_doubles, weights_setup, files_teardown),
-        cmocka_unit_test_setup_teardown(weights_per_tensor, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(numbers_that_are_not_finite, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(equal_files_stay, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(same_bytes_for_any_threads, weights_setup, files_teardown),
-        cmocka_unit_test_setup_teardown(known_hashes, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(differences_are_listed, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(dtypes_that_are_refused, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(notices_of_statistics_and_integers, weights_setup,

@@ -1,11 +1,11 @@
 /*
- * Soups against NumPy's greedy choice and SciPy's optima of mixing weights, on linear softmax
- * models that a hook in this program predicts with; what a hook that fails leaves behind.
+ * Soups against NumPy's greedy choice, on linear softmax models that a hook in this program
+ * predicts with; what a hook that fails leaves behind.
  */
 #include "data/soup.h"
 #include "base/base.h"
 #include "io/safetensors.h"
-#include "short_tests.h"
+#include "tensor_file.h"
 
 #include <corestack/corestack.h>
 #include <corestack/files.h>
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,7 +35,6 @@ typedef struct kitchen {
     char paths[SOUP_MODELS][PATH_CHARS];
     const char *list[SOUP_MODELS];
     char labels[PATH_CHARS];
-    char work[PATH_CHARS];
     char out[PATH_CHARS];
     int calls;
     int fail_at; /* the call that fails; 0: none does */
@@ -96,29 +96,22 @@ static cst_status predict(cst_context *context, void *user, const char *candidat
 
 /* ---- the kitchen ---- */
 
-static void write_model(cst_context *context, const char *path, int model) {
+static void write_model(const char *path, int model) {
     const int64_t shape[2] = {SOUP_CLASSES, SOUP_COLUMNS};
-    cst_safetensors_writer *writer = NULL;
-    assert_int_equal(cst_safetensors_writer_open(context, &writer, path, CST_TENSOR_ORDER_GIVEN),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_add(context, writer, "weight", CST_DTYPE_F32, shape, 2),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_add(context, writer, "bias", CST_DTYPE_F32, shape, 1),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_put_f64(
-                         context, writer, 0, SOUP_WEIGHT + model * SOUP_CLASSES * SOUP_COLUMNS,
-                         SOUP_CLASSES * SOUP_COLUMNS),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_put_f64(context, writer, 1,
-                                                    SOUP_BIAS + model * SOUP_CLASSES, SOUP_CLASSES),
-                     CST_OK);
-    assert_int_equal(cst_safetensors_writer_finish(context, writer), CST_OK);
+    tensor_file *file = tensor_file_new();
+    tensor_file_doubles(file, tensor_file_add(file, "weight", CST_DTYPE_F32, shape, 2),
+                        SOUP_WEIGHT + model * SOUP_CLASSES * SOUP_COLUMNS,
+                        SOUP_CLASSES * SOUP_COLUMNS);
+    tensor_file_doubles(file, tensor_file_add(file, "bias", CST_DTYPE_F32, shape, 1),
+                        SOUP_BIAS + model * SOUP_CLASSES, SOUP_CLASSES);
+    tensor_file_write(file, path);
 }
 
 static void change_files(const kitchen *k) {
     for (int i = 0; i < SOUP_MODELS; i++) {
         if (k->replace) {
-            write_model(k->context, k->paths[i], (i + 1) % SOUP_MODELS);
+            (void)unlink(k->paths[i]);
+            write_model(k->paths[i], (i + 1) % SOUP_MODELS);
             continue;
         }
         FILE *file = fopen(k->paths[i], "r+b");
@@ -141,20 +134,17 @@ static int setup(void **state) {
     for (int i = 0; i < SOUP_MODELS; i++) {
         (void)snprintf(k->paths[i], PATH_CHARS, "%s/m%d.safetensors", k->folder, i);
         k->list[i] = k->paths[i];
-        write_model(k->context, k->paths[i], i);
+        write_model(k->paths[i], i);
     }
     (void)snprintf(k->labels, PATH_CHARS, "%s/y.npy", k->folder);
-    (void)snprintf(k->work, PATH_CHARS, "%s/work", k->folder);
     (void)snprintf(k->out, PATH_CHARS, "%s/soup.safetensors", k->folder);
-    k->config = (cst_soup_config){.hook = predict, .user = k, .work = k->work, .labels = k->labels};
+    k->config = (cst_soup_config){.hook = predict, .user = k, .labels = k->labels};
     *state = k;
     return cst_write_folds(k->context, k->labels, SOUP_Y, SOUP_ROWS) != CST_OK;
 }
 
 static int teardown(void **state) {
     kitchen *k = *state;
-    if (access(k->work, F_OK) == 0)
-        (void)cst_soup_clear(k->context, k->work);
     for (int i = 0; i < SOUP_MODELS; i++)
         (void)unlink(k->paths[i]);
     (void)unlink(k->labels);
@@ -208,58 +198,7 @@ static void greedy_is_recipe_1(void **state) {
         assert_null(strstr(text, "said by the hook")); /* its calls have notices of their own */
         cst_free(k->context, text);
     }
-    assert_true(k->calls < 2 * (2 * SOUP_MODELS - 1)); /* the second asked for what is new */
-}
-
-/* The learned soup's score and what it asked of the hook. */
-static double learn(kitchen *k, int64_t evaluations, double wanted, double within) {
-    cst_report *report = NULL;
-    k->config.evaluations = evaluations;
-    assert_int_equal(
-        cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, &report), CST_OK);
-    char *text = NULL;
-    take_json(k, report, &text);
-    double score = number_of(text, "score");
-    assert_close(score, wanted, within);
-    assert_true(number_of(text, "evaluations") <= (double)evaluations);
-    cst_free(k->context, text);
-    return score;
-}
-
-static void learned_reaches_the_optimum(void **state) {
-    kitchen *k = *state;
-    double simplex = learn(k, 900, SOUP_SIMPLEX_NLL, 2e-5);
-    assert_true(simplex < SOUP_UNIFORM_NLL);
-    if (short_tests())
-        return;
-    k->config.any_sign = 1;
-    double any_sign = learn(k, 900, SOUP_SIGNED_NLL, 2e-5);
-    k->config.any_sign = 0;
-    k->config.scope = CST_MIX_TENSOR;
-    double tensors = learn(k, 1500, SOUP_TENSORS_NLL, 5e-4);
-    assert_true(any_sign < simplex && tensors < simplex);
-}
-
-static void learned_is_never_worse_than_the_corners(void **state) {
-    kitchen *k = *state;
-    for (uint64_t seed = 0; seed < 4; seed++) {
-        cst_report *report = NULL;
-        k->config.seed = seed;
-        k->config.evaluations = SOUP_MODELS + 2;
-        assert_int_equal(
-            cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, &report),
-            CST_OK);
-        char *text = NULL;
-        take_json(k, report, &text);
-        double score = number_of(text, "score");
-        int64_t found = 0;
-        for (const char *at = text; (at = strstr(at, "      \"score\": ")) != NULL; found++) {
-            at += strlen("      \"score\": ");
-            assert_true(score <= cst_strtod(at, NULL));
-        }
-        assert_int_equal(found, SOUP_MODELS + 2);
-        cst_free(k->context, text);
-    }
+    assert_int_equal(k->calls, 2 * (2 * SOUP_MODELS - 1));
 }
 
 static unsigned char *slurp(const char *path, size_t *bytes) {
@@ -276,16 +215,12 @@ static void one_file_is_a_soup(void **state) {
     size_t bytes[2];
     assert_int_equal(cst_soup_greedy(k->context, k->list, 1, &k->config, k->out, NULL), CST_OK);
     unsigned char *greedy = slurp(k->out, &bytes[0]);
-    assert_int_equal(cst_soup_learned(k->context, k->list, 1, &k->config, k->out, NULL), CST_OK);
-    unsigned char *learned = slurp(k->out, &bytes[1]);
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(greedy, learned, bytes[0]);
     assert_int_equal(cst_soup_uniform(k->context, k->list, 1, k->out, NULL), CST_OK);
-    free(learned);
-    learned = slurp(k->out, &bytes[1]);
-    assert_memory_equal(greedy, learned, bytes[0]);
+    unsigned char *uniform = slurp(k->out, &bytes[1]);
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(greedy, uniform, bytes[0]);
     free(greedy);
-    free(learned);
+    free(uniform);
 }
 
 /* ---- what fails ---- */
@@ -310,7 +245,7 @@ static void hooks_that_fail(void **state) {
     k->fail_at = 0;
     assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
                      CST_OK);
-    assert_int_equal(k->calls, 2 * SOUP_MODELS - 1 - 2); /* two were known */
+    assert_int_equal(k->calls, 2 * SOUP_MODELS - 1);
     assert_int_equal(cst_soup_fail(k->context, CST_OK, "x"), CST_ERROR_INTERNAL);
     assert_int_equal(cst_soup_fail(k->context, (cst_status)99, "x"), CST_ERROR_INTERNAL);
 }
@@ -337,8 +272,8 @@ static cst_status refuse(cst_context *context, void *user, const char *candidate
     return cst_soup_fail(context, CST_ERROR_LIMIT, "no gas");
 }
 
-/* Up to the first prediction nothing is worth keeping, also where memory runs out. */
-static void no_work_folder_is_left(void **state) {
+/* The folder of candidates goes, also where memory runs out (see teardown). */
+static void no_folder_is_left(void **state) {
     kitchen *k = *state;
     pantry p = {.fail_at = -1};
     k->config.hook = refuse;
@@ -352,7 +287,6 @@ static void no_work_folder_is_left(void **state) {
         cst_status status = cst_soup_greedy(context, k->list, 2, &k->config, k->out, NULL);
         assert_true(status == CST_ERROR_LIMIT || (n >= 0 && status == CST_ERROR_MEMORY));
         all = n < 0 ? p.given : all;
-        assert_int_equal(access(k->work, F_OK), -1);
         cst_context_free(context);
     }
     assert_true(all > 20);
@@ -367,7 +301,6 @@ static void files_that_change(void **state) {
                      CST_OK);
     unsigned char *wanted = slurp(k->out, &bytes[0]);
     const int last = k->calls;
-    assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
     k->calls = 0;
     k->change_at = 1;
     k->replace = true;
@@ -377,42 +310,25 @@ static void files_that_change(void **state) {
     assert_int_equal(bytes[0], bytes[1]);
     assert_memory_equal(wanted, got, bytes[0]);
     free(got);
-    for (int learned = 0; learned < 2; learned++) {
-        k->config.evaluations = last;
-        k->calls = 0;
-        k->change_at = last;
-        k->replace = false;
-        assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
-        (void)unlink(k->out);
-        cst_status status = (learned ? cst_soup_learned : cst_soup_greedy)(
-            k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL);
-        /* By the time of writing; within a tick of the clock, by the bytes. */
-        assert_true(status == CST_ERROR_IO || status == CST_ERROR_INPUT);
-        assert_non_null(strstr(cst_last_error(k->context), "changed"));
-        assert_int_equal(access(k->out, F_OK), -1);
-    }
+    k->calls = 0;
+    k->change_at = last;
+    k->replace = false;
+    (void)unlink(k->out);
+    const struct timespec tick = {.tv_nsec = 20000000}; /* of the clock of files */
+    (void)nanosleep(&tick, NULL);
+    assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+                     CST_ERROR_IO);
+    assert_non_null(strstr(cst_last_error(k->context), "changed"));
+    assert_int_equal(access(k->out, F_OK), -1);
     free(wanted);
 }
 
-/* A candidate of the search without a score is the worst; a file alone has to have one. */
-static void a_candidate_without_a_score(void **state) {
+static void predictions_without_a_score(void **state) {
     kitchen *k = *state;
-    cst_report *report = NULL;
-    char *text = NULL;
-    k->config.evaluations = SOUP_MODELS + 12;
-    k->nan_at = SOUP_MODELS + 3;
-    assert_int_equal(
-        cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, &report), CST_OK);
-    take_json(k, report, &text);
-    assert_int_equal(number_of(text, "evaluations"), SOUP_MODELS + 12);
-    assert_true(number_of(text, "score") <= SOUP_UNIFORM_NLL + 1e-6);
-    assert_non_null(strstr(text, "\"score\": null"));
-    cst_free(k->context, text);
-    assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
-    k->calls = 0;
     k->nan_at = 2;
-    assert_int_equal(cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+    assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
                      CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(k->context), "cannot be scored"));
 }
 
 /* Each file is open once, whatever is mixed of them. */
@@ -444,26 +360,19 @@ static void a_run_can_be_stopped(void **state) {
     kitchen *k = *state;
     int on = 1;
     cst_context_set_progress(k->context, stop_third, &on);
-    assert_int_equal(cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+    assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
                      CST_ERROR_CANCELLED);
     assert_int_equal(k->calls, 3);
-    on = 0;
-    k->config.evaluations = 12;
-    assert_int_equal(cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
-                     CST_OK);
-    assert_int_equal(k->calls, 12);
 }
 
 int suite_soup(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(greedy_is_recipe_1, setup, teardown),
-        cmocka_unit_test_setup_teardown(learned_reaches_the_optimum, setup, teardown),
-        cmocka_unit_test_setup_teardown(learned_is_never_worse_than_the_corners, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file_is_a_soup, setup, teardown),
         cmocka_unit_test_setup_teardown(hooks_that_fail, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_work_folder_is_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_folder_is_left, setup, teardown),
         cmocka_unit_test_setup_teardown(files_that_change, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_candidate_without_a_score, setup, teardown),
+        cmocka_unit_test_setup_teardown(predictions_without_a_score, setup, teardown),
         cmocka_unit_test_setup_teardown(few_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_can_be_stopped, setup, teardown),
     };

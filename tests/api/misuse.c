@@ -7,7 +7,6 @@
 #include "pool/pool.h"
 #include "pool_from_values.h"
 #include "public_functions.h"
-#include "tensor_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -117,9 +117,9 @@ class Segmentation(PoolCase):
         with open(self.pool, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
 
-    def fit(self, name="m.cstack", *more):
+    def fit(self, name="m.cstack", *more, nested=False):
         done = run("fit", self.pool, "-o", self.path(name), "--set", "folds.count=3", "--set",
-                   "segment.decision=argmax", "--json", *more)
+                   "segment.decision=argmax", "--set", f"evaluate.nested={str(nested).lower()}", "--json", *more)
         self.assertEqual(done.code, 0, done.err)
         return done.json()
 
@@ -368,7 +368,7 @@ class Segmentation(PoolCase):
         self.assertEqual(rows["best-single"]["models"], 1)
         self.assertAlmostEqual(rows["best-single"]["flops_rel"], 0.5)
         self.assertEqual(len(document["tests"]), 4)
-        fit = self.fit()
+        fit = self.fit(nested=True)
         self.close(fit["oof"], {k: rows["default"][k] for k in ("miou", "nll", "ece", "boundary_error")}, 1e-9)
         held = run("compare", self.pool, "--methods", "average", "--split", "test", "-r", 0, "--json").json()
         average = np.mean([self.maps[n, "test"] for n in ("ada", "bob", "cyd")], 0)
@@ -380,12 +380,12 @@ class Segmentation(PoolCase):
             self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
 
     def test_balance_and_decision(self):
-        natural = self.fit("n.cstack")
+        natural = self.fit("n.cstack", nested=True)
         self.assertEqual(natural["sample"]["prior"], natural["sample"]["share"])
         balanced = self.fit("b.cstack", "--set", "segment.balance=1", "--set", "segment.pixels=300")
         share = balanced["sample"]["share"]
         self.assertAlmostEqual(max(share), min(share), delta=0.01)
-        decided = self.fit("d.cstack", "--set", "segment.decision=miou")
+        decided = self.fit("d.cstack", "--set", "segment.decision=miou", nested=True)
         self.assertNotEqual(decided["oof"]["miou"], natural["oof"]["miou"])
         self.assertAlmostEqual(decided["oof"]["nll"], natural["oof"]["nll"])
         found = run("evaluate", self.path("d.cstack"), self.pool, "--json").json()

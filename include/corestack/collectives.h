@@ -48,8 +48,7 @@ typedef struct cst_collectives {
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 
-/* Returns the rank of this context, 0 without collectives; and the number of ranks, then 1. */
-CST_API int cst_context_rank(const cst_context *context);
+/* Returns the number of ranks; 1 without collectives. */
 CST_API int cst_context_ranks(const cst_context *context);
 
 /* Ends a step in which a rank may have failed by itself: `status` is what it came to here, with

@@ -56,9 +56,9 @@ struct cst_context {
     cst_large large;           /* of the root */
     pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
     bool one_run;              /* what one call has seen, the next one knows */
-    int depth;       /* public calls that are inside; more than 1 from callbacks */
-    cst_ranks ranks; /* of the root; workers work alone */
-    int cancelling;  /* whether the caller's thread could be cancelled before the call */
+    int depth;                 /* public calls that are inside; more than 1 from callbacks */
+    cst_ranks ranks;           /* of the root; workers work alone */
+    int cancelling;            /* whether the caller's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 

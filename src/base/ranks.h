@@ -65,4 +65,7 @@ cst_status cst_ranks_fill_parts(cst_context *context, cst_status status, void *b
 cst_status cst_ranks_gather(cst_context *context, cst_status status, const void *part, size_t count,
                             void **all, size_t *bytes);
 
+/* The rank of this context; 0 without collectives. */
+int cst_context_rank(const cst_context *context);
+
 #endif

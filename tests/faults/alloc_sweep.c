@@ -27,16 +27,13 @@
 static const char *const QUIET[] = {
     "cst_dtype_name",
     "cst_dtype_bits",
-
     "cst_safetensors_close",
     "cst_safetensors_count",
     "cst_safetensors_find",
     "cst_safetensors_name",
     "cst_safetensors_dtype",
     "cst_safetensors_shape",
-
     "cst_safetensors_bytes",
-
     "cst_safetensors_metadata_count",
     "cst_safetensors_metadata_key",
     "cst_safetensors_metadata_value",
@@ -59,26 +56,19 @@ static const char *const QUIET[] = {
     "cst_options_preset",
     "cst_options_set",
     "cst_options_get",
-
     "cst_context_set_threads",
-
     "cst_label_report_free",
-
     "cst_model_has_guard",
     "cst_model_others",
     "cst_model_other_name",
-
     "cst_guard_report_free",
     "cst_monitor_alarm",
     "cst_monitor_evidence",
     "cst_monitor_rows",
     "cst_monitor_free",
-
     "cst_context_set_memory",
-
     "cst_context_set_one_run",
     "cst_context_set_collectives",
-    "cst_context_rank",
     "cst_context_ranks",
     "cst_context_agree",
     "cst_context_same",
@@ -98,7 +88,6 @@ static const char *const QUIET[] = {
     "cst_adapter_get_state",
     "cst_adapter_set",
     "cst_predictor_error",
-
     "cst_model_task",
     "cst_model_members",
     "cst_model_classes",
@@ -114,22 +103,16 @@ static const char *const QUIET[] = {
     "cst_pool_classes",
     "cst_pool_class_name",
     "cst_pool_member_name",
-
     "cst_pool_splits",
     "cst_pool_split_name",
-
     "cst_pool_member_has_split",
     "cst_pool_conditions",
-
     "cst_pool_clean_split",
-
     "cst_predictor_set_domain",
-
     "cst_pool_has_split",
     "cst_pool_rows",
     "cst_pool_labels",
     "cst_pool_targets",
-
     "cst_pool_id",
     "cst_pool_predictions",
 

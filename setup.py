@@ -30,7 +30,7 @@ def compile_library() -> Path:
         raise SystemExit(
             "corestack is compiled with CMake, which is not installed. On Debian: 'make dependencies', or apt-get "
             "install cmake ninja-build gcc pkgconf libopenblas-dev liblapacke-dev libjansson-dev libzip-dev libpng-dev zlib1g-dev "
-            "libyajl-dev librandom123-dev"
+            "libyajl-dev librandom123-dev libxxhash-dev"
         )
     folder = BUILD / "cmake"
     configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DCST_TESTS=OFF"]

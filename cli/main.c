@@ -46,8 +46,6 @@ static int run_command(const cli_command *command, int argc, char **argv) {
     } else if (code == CLI_OK) {
         code = cli_check(&call, cst_context_create(&call.context));
         if (code == CLI_OK)
-            code = cli_check(&call, cst_context_set_one_run(call.context, 1));
-        if (code == CLI_OK)
             code = cli_attach(&call);
         if (code == CLI_OK)
             code = cli_share(&call, argc, argv);

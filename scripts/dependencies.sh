@@ -22,6 +22,7 @@ libpng-dev          reads and writes label maps of segmentation
 zlib1g-dev          reads .csv.gz files
 libyajl-dev         reads COCO annotations and detections of any size
 librandom123-dev    counter-based random numbers
+libxxhash-dev       hashes of sample ids
 LIST
 }
 

@@ -64,12 +64,6 @@ CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
  * Results do not depend on the limit. Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
 
-/* Extends the check for changing files to all calls of a context. A call that opens a file more
- * than once fails with CST_ERROR_IO if the file was replaced or written to in between. With `on` =
- * 1, all further calls of the context count as one run, for a program that does one thing and
- * exits. With 0 (the default), each call is a separate run, and files may change between calls. */
-CST_API cst_status cst_context_set_one_run(cst_context *context, int on);
-
 /* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
 

@@ -378,7 +378,6 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_context_free": (None, [c_void_p]),
     "cst_context_set_threads": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_memory": (_STATUS, [c_void_p, c_size_t]),
-    "cst_context_set_one_run": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_collectives": (_STATUS, [c_void_p, POINTER(Collectives)]),
     "cst_context_agree": (_STATUS, [c_void_p, _STATUS, c_char_p]),
     "cst_context_same": (_STATUS, [c_void_p, c_char_p, c_char_p]),

@@ -45,7 +45,6 @@ class Monitor:
             raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
         session = Session(threads, memory, interrupts=False).__enter__()
         try:
-            c.lib.cst_context_set_one_run(session.context, 0)  # files at one path may be others the next time
             if self._state is not None and os.path.exists(self._state):
                 self._monitor = session.make(
                     c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, self._state, options

@@ -100,7 +100,6 @@ class Session:
                 c.lib.cst_context_set_progress(self.context, self._progress, None)
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
-            self.check(c.lib.cst_context_set_one_run(self.context, 1))
             if self.ranks is not None:
                 self.check(c.lib.cst_context_set_collectives(self.context, ctypes.byref(self.ranks.calls)))
         except BaseException:

@@ -44,7 +44,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     context->memory = quarter_of_memory();
     context->run = &context->outermost;
     cst_large_init(&context->large);
-    (void)pthread_mutex_init(&context->seen_lock, NULL);
+    (void)pthread_mutex_init(&context->files_lock, NULL);
     *out = context;
     return CST_OK;
 }
@@ -65,11 +65,6 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
     return CST_OK;
 }
 
-static void clear_files(cst_context *context, cst_run *run) {
-    cst_seen_clear(context, &run->seen);
-    cst_kept_clear(context, &run->kept);
-}
-
 void cst_context_free(cst_context *context) {
     if (!context)
         return;
@@ -78,7 +73,7 @@ void cst_context_free(cst_context *context) {
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;
         cst_notices_clear(context);
-        clear_files(context, run);
+        cst_call_files_clear(context, &run->files);
     }
     while (context->outermost.inner) {
         cst_run *inner = context->outermost.inner;
@@ -86,7 +81,7 @@ void cst_context_free(cst_context *context) {
         cst_free(context, inner);
     }
     cst_large_destroy(&context->large);
-    (void)pthread_mutex_destroy(&context->seen_lock);
+    (void)pthread_mutex_destroy(&context->files_lock);
     context->realloc_fn(context->realloc_user, context, 0);
 }
 
@@ -100,16 +95,10 @@ static cst_status begin_inner(cst_context *context) {
     }
     context->run = outer->inner;
     cst_notices_clear(context); /* of one that was left by longjmp */
-    clear_files(context, context->run);
+    cst_call_files_clear(context, &context->run->files);
     *context->run =
         (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->depth};
     return CST_OK;
-}
-
-/* The outermost call begins, or is over. */
-static void forget_files(cst_context *context) {
-    if (!context->one_run)
-        clear_files(context, &context->outermost);
 }
 
 /* A thread is cancelled after its outermost call only: other threads work on what is on its stack.
@@ -133,7 +122,7 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
     if (context->depth == 1) {
         cst_stage_none(context);
-        forget_files(context);
+        cst_call_files_clear(context, &context->outermost.files);
     }
     if (status != CST_OK)
         end_call(context);
@@ -149,11 +138,11 @@ void cst_context_leave(cst_context **entered) {
     cst_run *run = context->run;
     if (run->outer && run->depth == context->depth) {
         cst_notices_clear(context);
-        clear_files(context, run);
+        cst_call_files_clear(context, &run->files);
         context->run = run->outer;
     }
     if (context->depth == 1)
-        forget_files(context);
+        cst_call_files_clear(context, &context->outermost.files);
     end_call(context);
 }
 
@@ -178,12 +167,6 @@ cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
                         "got %zu bytes",
                         bytes);
     context->memory = bytes == 0 ? quarter_of_memory() : bytes;
-    return CST_OK;
-}
-
-cst_status cst_context_set_one_run(cst_context *context, int on) {
-    CST_ENTER(context);
-    context->one_run = on != 0;
     return CST_OK;
 }
 

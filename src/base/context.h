@@ -6,11 +6,10 @@
 #define CST_BASE_CONTEXT_H
 
 #include "base/base.h"
+#include "base/call_files.h"
 #include "base/calling.h"
-#include "base/kept.h"
 #include "base/large.h"
 #include "base/ranks.h"
-#include "base/seen.h"
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 
@@ -33,8 +32,7 @@ struct cst_run {
     char **notices;
     size_t notice_count;
     bool notice_lost; /* there was no memory for one since they were cleared */
-    cst_seen seen;    /* the files it has opened */
-    cst_kept kept;    /* what it made of some of them */
+    cst_call_files files;
 };
 
 struct cst_context {
@@ -52,13 +50,12 @@ struct cst_context {
     cst_run *run;  /* of the call that is at work */
     cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
     char error[CST_ERROR_CHARS];
-    cst_status error_status;   /* of the last message */
-    cst_large large;           /* of the root */
-    pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
-    bool one_run;              /* what one call has seen, the next one knows */
-    int depth;                 /* public calls that are inside; more than 1 from callbacks */
-    cst_ranks ranks;           /* of the root; workers work alone */
-    int cancelling;            /* whether the caller's thread could be cancelled before the call */
+    cst_status error_status;    /* of the last message */
+    cst_large large;            /* of the root */
+    pthread_mutex_t files_lock; /* of the root: for the files of its runs */
+    int depth;                  /* public calls that are inside; more than 1 from callbacks */
+    cst_ranks ranks;            /* of the root; workers work alone */
+    int cancelling;             /* whether the caller's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 

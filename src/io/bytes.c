@@ -5,7 +5,6 @@
 #include "io/bytes.h"
 
 #include "base/retry.h"
-#include "base/seen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,9 +95,7 @@ bool cst_path_is_safetensors(const char *path) {
     return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
-/* Opens a regular, non-empty file for reading; *info: what it is. It must be the file that this
- * call found at the path before. */
-static cst_status open_plain(cst_context *context, const char *path, int *fd, struct stat *info) {
+cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info) {
     *fd = -1;
     /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
     int file = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -121,18 +118,13 @@ static cst_status open_plain(cst_context *context, const char *path, int *fd, st
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: the file is empty (0 bytes); was it written to the end?", path);
     }
-    cst_status status = cst_seen_check(context, path, info);
-    if (status != CST_OK) {
-        (void)close(file);
-        return status;
-    }
     *fd = file;
     return CST_OK;
 }
 
 /* The same as a source's whole content. */
 static cst_status open_source(cst_context *context, cst_bytes *source, const char *path) {
-    cst_status status = open_plain(context, path, &source->fd, &source->opened);
+    cst_status status = cst_open_plain(context, path, &source->fd, &source->opened);
     if (status == CST_OK)
         source->size = (uint64_t)source->opened.st_size;
     return status;
@@ -157,11 +149,9 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
         return CST_ERROR_MEMORY;
     if (separator)
         archive[separator] = '\0';
-    int fd = -1;
-    cst_status status = open_plain(context, archive, &fd, &source->opened);
-    CST_TRY(cst_zip_open(context, &source->member, archive, fd, &source->opened,
-                         separator ? path + separator + 1 : NULL,
-                         zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT));
+    cst_status status = cst_zip_open(context, &source->member, archive, &source->opened,
+                                     separator ? path + separator + 1 : NULL,
+                                     zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
     if (status == CST_OK)
         source->size = cst_zip_size(source->member);
     cst_free(context, archive);
@@ -170,10 +160,8 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
 
 static cst_status open_gz(cst_context *context, cst_bytes *source, const char *path,
                           uint64_t limit) {
-    int fd = -1;
-    cst_status status = open_plain(context, path, &fd, &source->opened);
-    CST_TRY(cst_gz_open(context, &source->gz, path, fd, &source->opened,
-                        limit ? limit : CST_ZIP_LIMIT_DEFAULT));
+    cst_status status = cst_gz_open(context, &source->gz, path, &source->opened,
+                                    limit ? limit : CST_ZIP_LIMIT_DEFAULT);
     if (status == CST_OK)
         source->size = cst_gz_size(source->gz);
     return status;
@@ -243,6 +231,19 @@ cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char
     return made(context, out, source, open_source(context, source, path));
 }
 
+cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const char *name, int fd,
+                                   const struct stat *info) {
+    *out = make(context, name);
+    if (!*out) {
+        (void)close(fd);
+        return CST_ERROR_MEMORY;
+    }
+    (*out)->fd = fd;
+    (*out)->opened = *info;
+    (*out)->size = (uint64_t)info->st_size;
+    return CST_OK;
+}
+
 cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
                             const void *bytes, size_t size) {
     *out = make(context, name);
@@ -283,15 +284,31 @@ bool cst_bytes_seekable(const cst_bytes *source) {
     return source->fd >= 0 || source->memory;
 }
 
-/* After reading: what was read before and what was read now must be of one state of the file. */
+int cst_bytes_descriptor(const cst_bytes *source) {
+    return source->member ? cst_zip_descriptor(source->member)
+           : source->gz   ? cst_gz_descriptor(source->gz)
+                          : source->fd;
+}
+
+bool cst_file_unchanged(const struct stat *before, const struct stat *now) {
+    return before->st_size == now->st_size && before->st_mtim.tv_sec == now->st_mtim.tv_sec &&
+           before->st_mtim.tv_nsec == now->st_mtim.tv_nsec;
+}
+
+cst_status cst_file_changed(cst_context *context, const char *path) {
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: the file was replaced or changed while it was being read; run the command "
+                    "again when nothing writes to it",
+                    path);
+}
+
+/* After each read, the file must be as it was when it was opened. */
 static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
     struct stat now;
-    int fd = source->member ? cst_zip_descriptor(source->member)
-             : source->gz   ? cst_gz_descriptor(source->gz)
-                            : source->fd;
-    return fstat(fd, &now) != 0 || cst_seen_unchanged(&source->opened, &now)
+    int fd = cst_bytes_descriptor(source);
+    return fstat(fd, &now) != 0 || cst_file_unchanged(&source->opened, &now)
                ? CST_OK
-               : cst_seen_refuse(context, source->name);
+               : cst_file_changed(context, source->name);
 }
 
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,

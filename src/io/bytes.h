@@ -37,8 +37,18 @@ void cst_bytes_close(cst_context *context, cst_bytes *source);
 /* Bytes in all: the file's size, or what the archive declares for the member. */
 uint64_t cst_bytes_size(const cst_bytes *source);
 
-/* What the file was when it was opened: of the archive where it is a member. Borrowed. */
+/* The status of the file, or of the archive of a member, when it was opened. Borrowed. */
 const struct stat *cst_bytes_info(const cst_bytes *source);
+/* The descriptor of the file or archive, which stays the source's; -1 if it has none. */
+int cst_bytes_descriptor(const cst_bytes *source);
+/* Makes a plain file that is open a source called `name`. fd: taken over, also after a failure. */
+cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const char *name, int fd,
+                                   const struct stat *info);
+
+/* Whether size and modification time are the same. */
+bool cst_file_unchanged(const struct stat *before, const struct stat *now);
+/* CST_ERROR_IO: the file was replaced or changed while it was being read. */
+cst_status cst_file_changed(cst_context *context, const char *path);
 
 /* The path for messages. Borrowed. */
 const char *cst_bytes_name(const cst_bytes *source);
@@ -77,13 +87,15 @@ bool cst_path_is_safetensors(const char *path);
 cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
                           uint64_t offset, void *out, size_t bytes);
 
+/* Opens a regular file that is not empty. *info: its status. */
+cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info);
+
 /* ---- zip members, in zip.c ---- */
 
 typedef struct cst_zip_member cst_zip_member;
-/* archive: its path, for messages. fd: of the file, taken over whatever comes of it. info: what it
- * was when it was opened. name: NULL for the only member. */
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
-                        const struct stat *info, const char *name, uint64_t limit);
+/* name: NULL for the only member. An archive is opened and its directory parsed once in a call. */
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+                        struct stat *info, const char *name, uint64_t limit);
 void cst_zip_close(cst_context *context, cst_zip_member *member);
 uint64_t cst_zip_size(const cst_zip_member *member);
 /* That of the archive, which stays the member's. */
@@ -94,10 +106,10 @@ cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t o
 /* ---- gzip, in gz.c ---- */
 
 typedef struct cst_gz cst_gz;
-/* path: for messages. fd: taken over whatever comes of it. Reads the file once to its end, which
- * checks it; more than `limit` bytes inflated are CST_ERROR_LIMIT. */
-cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int fd,
-                       const struct stat *info, uint64_t limit);
+/* Reads the file to its end, which checks it, once in a call; more than `limit` bytes inflated are
+ * CST_ERROR_LIMIT. */
+cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, struct stat *info,
+                       uint64_t limit);
 void cst_gz_close(cst_context *context, cst_gz *gz);
 uint64_t cst_gz_size(const cst_gz *gz);
 int cst_gz_descriptor(const cst_gz *gz);

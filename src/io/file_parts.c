@@ -4,7 +4,6 @@
 #include "io/file_parts.h"
 
 #include "base/retry.h"
-#include "base/seen.h"
 #include "io/bytes.h"
 #include "io/strings.h"
 
@@ -169,7 +168,7 @@ static int by_file(const void *a, const void *b) {
 /* With size and time, as not every file system numbers its files well. */
 static bool same_file(const part_file *a, const part_file *b) {
     return a->info.st_dev == b->info.st_dev && a->info.st_ino == b->info.st_ino &&
-           cst_seen_unchanged(&a->info, &b->info) && strcmp(a->member, b->member) == 0;
+           cst_file_unchanged(&a->info, &b->info) && strcmp(a->member, b->member) == 0;
 }
 
 cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {

@@ -2,7 +2,7 @@
  * Files of gzip through zlib: checked to their end when they are opened, then inflated as they are
  * read. Small ones stay in memory. Under cst_bytes. Paper: none.
  */
-#include "base/kept.h"
+#include "base/call_files.h"
 #include "io/bytes.h"
 
 #include <string.h>
@@ -165,32 +165,44 @@ static cst_status survey(cst_context *context, cst_gz *gz, uint64_t limit) {
     return status;
 }
 
-cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, int fd,
-                       const struct stat *info, uint64_t limit) {
-    *out = NULL;
+/* The first look at a file in a call. */
+static cst_status open_first(cst_context *context, cst_gz *gz, struct stat *info, uint64_t limit) {
     unsigned char magic[2] = {0};
-    cst_gz *gz = cst_alloc(context, 1, sizeof *gz);
-    if (!gz) {
-        (void)close(fd);
-        return CST_ERROR_MEMORY;
-    }
-    gz->fd = fd;
+    cst_status status = cst_open_plain(context, gz->name, &gz->fd, info);
+    if (status != CST_OK)
+        return status;
     gz->bytes = (uint64_t)info->st_size;
-    gz->name = cst_strdup(context, path);
-    cst_status status = gz->name ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && gz->bytes >= sizeof magic)
-        status = cst_read_plain(context, fd, gz->name, gz->bytes, 0, magic, sizeof magic);
+    if (gz->bytes >= sizeof magic)
+        status = cst_read_plain(context, gz->fd, gz->name, gz->bytes, 0, magic, sizeof magic);
     if (status == CST_OK && (magic[0] != 0x1f || magic[1] != 0x8b))
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: is called .gz, but is not a gzip file; rename it to what it is",
                           gz->name);
-    gz->text = cst_kept_find(context, info, free_text);
-    if (status == CST_OK && !gz->text) {
-        status = survey(context, gz, limit);
-        if (status == CST_OK && cst_kept_add(context, info, gz->own,
-                                             gz->own->bytes ? (size_t)gz->own->size : 0, free_text))
-            gz->own = NULL;
-    }
+    CST_TRY(survey(context, gz, limit));
+    if (status != CST_OK)
+        return status;
+    bool whole = gz->own->bytes != NULL;
+    if (cst_call_file_add(context, gz->name, whole ? -1 : gz->fd, info, gz->own,
+                          whole ? (size_t)gz->own->size : 0, free_text))
+        gz->own = NULL;
+    return CST_OK;
+}
+
+cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, struct stat *info,
+                       uint64_t limit) {
+    *out = NULL;
+    cst_gz *gz = cst_alloc(context, 1, sizeof *gz);
+    if (!gz)
+        return CST_ERROR_MEMORY;
+    gz->fd = -1;
+    gz->name = cst_strdup(context, path);
+    cst_status status = gz->name ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        gz->text = cst_call_file_find(context, path, free_text, &gz->fd, info);
+    if (status == CST_OK && gz->text)
+        gz->bytes = (uint64_t)info->st_size;
+    else
+        CST_TRY(open_first(context, gz, info, limit));
     if (status == CST_OK && gz->text->size > limit)
         status = too_large(context, gz, limit);
     if (status == CST_OK && !gz->text->bytes)

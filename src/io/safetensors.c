@@ -5,7 +5,7 @@
  */
 #include "io/safetensors.h"
 
-#include "base/kept.h"
+#include "base/call_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -341,18 +341,20 @@ static void free_table(cst_context *context, void *table) {
     cst_safetensors_close(context, table);
 }
 
-/* The header of a file that this call read before, or else now, without its source. *own: it is the
- * caller's. */
-static cst_status find_table(cst_context *context, cst_bytes **source, const cst_safetensors **out,
+/* Opens the file, or takes the one that this call has opened before: its header in *out, without a
+ * source. *own: the caller closes it. */
+static cst_status find_table(cst_context *context, const char *file, const char *path,
+                             cst_bytes **source, const cst_safetensors **out,
                              cst_safetensors **own) {
     cst_safetensors *made = NULL;
-    *own = NULL;
-    *out = cst_kept_find(context, cst_bytes_info(*source), free_table);
+    cst_bytes *taken = NULL;
+    struct stat info;
+    int fd = -1;
+    *out = cst_call_file_find(context, file, free_table, &fd, &info);
     if (*out)
-        return CST_OK;
-    cst_bytes *taken = *source;
-    *source = NULL;
-    cst_status status = open_source(context, &made, taken);
+        return cst_bytes_of_descriptor(context, source, path, fd, &info);
+    cst_status status = cst_bytes_open(context, &taken, path, 0);
+    CST_TRY(open_source(context, &made, taken));
     if (status != CST_OK)
         return status;
     *source = taken;
@@ -363,7 +365,8 @@ static cst_status find_table(cst_context *context, cst_bytes **source, const cst
                    made->length_room * sizeof *made->lengths +
                    (size_t)made->count * sizeof *made->by_name +
                    2 * (made->metadata ? made->metadata->room : 0);
-    if (!cst_kept_add(context, cst_bytes_info(taken), made, bytes, free_table))
+    if (!cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
+                           bytes, free_table))
         *own = made;
     return CST_OK;
 }
@@ -391,8 +394,13 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
     const cst_safetensors *file = NULL;
     cst_safetensors *own = NULL;
     int64_t tensor = 0;
-    cst_status status = cst_bytes_open(context, &source, path, 0);
-    CST_TRY(find_table(context, &source, &file, &own));
+    size_t separator = cst_path_member(path);
+    char *name = cst_strdup(context, path);
+    if (!name)
+        return CST_ERROR_MEMORY;
+    if (separator)
+        name[separator] = '\0';
+    cst_status status = find_table(context, name, path, &source, &file, &own);
     CST_TRY(choose(context, file, path, &tensor));
     CST_TRY(describe(context, file, path, tensor, npy));
     if (status == CST_OK)
@@ -400,5 +408,6 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
     else
         cst_bytes_close(context, source);
     cst_safetensors_close(context, own);
+    cst_free(context, name);
     return status;
 }

@@ -4,12 +4,15 @@
  */
 #include "io/strings.h"
 
-#include "base/keyed_hash.h"
 #include "io/csv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out) {
     *out = cst_alloc(context, 1, sizeof **out);
@@ -85,7 +88,7 @@ struct cst_id_index {
     const cst_strings *ids;
     const char *where; /* borrowed */
     size_t mask;
-    uint64_t key[2];
+    uint64_t seed;
     bool of_samples; /* see compared */
     /* row + 1, and above the bits that rows need some of the hash, so that strings are hardly ever
      * compared in vain: they may be on disk. 0 is free. */
@@ -104,9 +107,18 @@ static const char *compared(const cst_id_index *index, const char *text) {
     return text + (index->of_samples && *text == '\'' && cst_csv_is_formula(text));
 }
 
-/* The hash of what counts of an id. */
+/* Seeded, so that a file of ids that collide cannot be made in advance; results do not depend on
+ * it. */
 static uint64_t hash_of(const cst_id_index *index, const char *text) {
-    return cst_keyed_hash(index->key, compared(index, text));
+    text = compared(index, text);
+    return XXH3_64bits_withSeed(text, strlen(text), index->seed);
+}
+
+/* A seed that differs in every run: an address and the time in nanoseconds. */
+static uint64_t draw_seed(const void *memory) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)(uintptr_t)memory ^ (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
 }
 
 static bool is_row(const cst_id_index *index, int64_t row, const char *text) {
@@ -161,7 +173,7 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
         cst_id_index_free(context, index);
         return CST_ERROR_MEMORY;
     }
-    cst_keyed_hash_key(index->slots, index->key);
+    index->seed = draw_seed(index->slots);
     *out = index;
     return CST_OK;
 }

@@ -208,21 +208,24 @@ static cst_status open_archive(cst_context *context, cst_zip_member *member, con
     return status;
 }
 
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
-                        const struct stat *info, const char *name, uint64_t limit) {
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+                        struct stat *info, const char *name, uint64_t limit) {
     *out = NULL;
+    cst_zip_file file;
+    cst_status status = cst_zip_open_file(context, archive, info, &file);
+    if (status != CST_OK)
+        return status;
     cst_zip_member *member = cst_alloc(context, 1, sizeof *member);
     if (!member) {
-        (void)close(fd);
+        (void)close(file.fd);
         return CST_ERROR_MEMORY;
     }
     member->context = context;
-    member->fd = fd;
-    member->bytes = (uint64_t)info->st_size;
+    member->fd = file.fd;
+    member->bytes = file.bytes;
     zip_error_init(&member->error);
-    const cst_zip_file file = {.path = archive, .fd = fd, .bytes = member->bytes, .info = info};
     char *entry = NULL;
-    cst_status status = cst_zip_find(context, &file, name, &entry, &member->tail);
+    status = cst_zip_find(context, &file, name, &entry, &member->tail);
     if (status == CST_OK) {
         char quoted[CST_QUOTE_CHARS];
         member->name = cst_format(context, "%s#%s", archive, cst_quote(quoted, entry));

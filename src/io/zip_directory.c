@@ -6,7 +6,7 @@
  */
 #include "io/zip_directory.h"
 
-#include "base/kept.h"
+#include "base/call_files.h"
 #include "io/strings.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ typedef struct extent {
 } extent;
 
 /* What is known of an archive. */
-typedef struct members {
+typedef struct cst_zip_directory {
     extent extent;
     cst_strings *names;  /* without a final .npy */
     cst_id_index *index; /* of the names */
@@ -286,6 +286,16 @@ static void free_members(cst_context *context, void *value) {
     cst_free(context, m);
 }
 
+cst_status cst_zip_open_file(cst_context *context, const char *path, struct stat *info,
+                             cst_zip_file *out) {
+    *out = (cst_zip_file){.path = path, .fd = -1, .info = info};
+    out->known = cst_call_file_find(context, path, free_members, &out->fd, info);
+    cst_status status = out->known ? CST_OK : cst_open_plain(context, path, &out->fd, info);
+    if (status == CST_OK)
+        out->bytes = (uint64_t)info->st_size;
+    return status;
+}
+
 static cst_status read_members(cst_context *context, const cst_zip_file *file, members **out) {
     directory d = {0};
     members *m = cst_alloc(context, 1, sizeof *m);
@@ -304,19 +314,19 @@ static cst_status read_members(cst_context *context, const cst_zip_file *file, m
     return status;
 }
 
-/* Those of the file that this call read before, or else now. *own: they are the caller's. */
+/* Reads the members unless this call has done so before. *own: the caller frees them. */
 static cst_status find_members(cst_context *context, const cst_zip_file *file, const members **out,
                                members **own) {
     members *made = NULL;
     *own = NULL;
-    *out = cst_kept_find(context, file->info, free_members);
+    *out = file->known;
     cst_status status = *out ? CST_OK : read_members(context, file, &made);
     if (!made)
         return status;
     *out = made;
     size_t count = (size_t)made->names->count;
     size_t bytes = made->names->room + count * (2 * sizeof(size_t) + 16 * sizeof(uint32_t));
-    if (!cst_kept_add(context, file->info, made, bytes, free_members))
+    if (!cst_call_file_add(context, file->path, file->fd, file->info, made, bytes, free_members))
         *own = made;
     return CST_OK;
 }

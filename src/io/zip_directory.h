@@ -11,9 +11,15 @@
 typedef struct cst_zip_file {
     const char *path; /* for messages */
     int fd;
-    uint64_t bytes;
     const struct stat *info;
+    uint64_t bytes;
+    const struct cst_zip_directory *known; /* parsed before in this call; NULL: it has to be */
 } cst_zip_file;
+
+/* Opens an archive, or takes the one that this call has parsed before. `path` is borrowed; *info:
+ * its status. The caller closes file->fd. */
+cst_status cst_zip_open_file(cst_context *context, const char *path, struct stat *info,
+                             cst_zip_file *out);
 
 /* What is to follow the archive so that whoever reads it from the end finds one member in it and
  * nothing else: `zeros` bytes of 0, then `record`. */

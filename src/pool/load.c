@@ -2,10 +2,10 @@
  * Loading the members of a split: headers compared first, then every member read, joined and
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
-#include "base/seen.h"
 
 #include "base/ranks.h"
 #include "base/retry.h"
+#include "io/bytes.h"
 #include "io/sheet.h"
 #include "pool/cause.h"
 #include "pool/columns.h"
@@ -475,7 +475,7 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
     cst_status status = open_member(worker, pool, split, member, file);
     CST_TRY(read_ids(worker, pool, split, member, file, &ids, &where));
     if (status == CST_OK && ids && !state->index && !state->labels_path)
-        status = cst_seen_refuse(worker, where); /* the survey found none in it */
+        status = cst_file_changed(worker, where); /* the survey found none in it */
     if (status == CST_OK && ids)
         status = cst_pool_order_member(worker, state, &ids, where, cst_pool_partial(pool),
                                        &file->places);

@@ -158,7 +158,6 @@ static void reports(void **state) {
     REFUSED(cst_report_text_full(c, report, 0, NULL));
     cst_report_free(c, report);
     REFUSED_ALONE(cst_context_set_memory(NULL, 0));
-    REFUSED_ALONE(cst_context_set_one_run(NULL, 1));
     REFUSED_ALONE(cst_context_set_collectives(NULL, NULL));
     REFUSED_ALONE(cst_context_agree(NULL, CST_OK, NULL));
     REFUSED_ALONE(cst_context_same(NULL, "it", "text"));

@@ -67,7 +67,6 @@ static const char *const QUIET[] = {
     "cst_monitor_rows",
     "cst_monitor_free",
     "cst_context_set_memory",
-    "cst_context_set_one_run",
     "cst_context_set_collectives",
     "cst_context_ranks",
     "cst_context_agree",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
-# of every command, every other file at every opening of every command, limits of memory and threads in small steps,
+# of every command, other files at the openings of commands (AddressSanitizer), limits of memory and threads in small steps,
 # 200 fits that are killed, comparisons on extreme pools, 3,000 random
 # pools, 3,000 random series of commands, 50,000 calls in a random order, coverage of bounds, the vectorised loops on
 # ARM, memory of commands on pools beyond their budget, ranks that fail, over Open MPI and MPICH, and in
@@ -73,7 +73,7 @@ bring_up() { # preset, arguments of the build
 bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed properties limits \
+    set -- failing_memory python_memory bounds faults_io faults_killed properties limits \
         faults_interrupted faults_bursts faults_random ranks ranks_large call_orders numbers arm memory_shapes weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan faults_replaced_asan "$@"

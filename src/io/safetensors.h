@@ -53,8 +53,6 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
 /* In safetensors_table.c: orders what the header gave and checks it as a whole. */
 cst_status cst_safetensors_index(cst_context *context, cst_safetensors *file);
 
-/* Sorts names [count] by text; returns the place in them of the second of two equal ones, or -1. */
-int64_t cst_named_sort(cst_named *names, int64_t count);
 /* The place in the sorted names of `text`, or -1. */
 int64_t cst_named_find(const cst_named *names, int64_t count, const char *text);
 

@@ -72,7 +72,8 @@ static int by_text(const void *a, const void *b) {
     return order ? order : (left->place > right->place) - (left->place < right->place);
 }
 
-int64_t cst_named_sort(cst_named *names, int64_t count) {
+/* Sorts names [count] by text; returns the place in them of the second of two equal ones, or -1. */
+static int64_t sort_named(cst_named *names, int64_t count) {
     if (count > 1)
         qsort(names, (size_t)count, sizeof *names, by_text);
     for (int64_t i = 1; i < count; i++)
@@ -151,7 +152,7 @@ static cst_status check_ranges(cst_context *context, const cst_safetensors *file
 /* Sorted by text; one that is there twice is an error. */
 static cst_status sort_names(cst_context *context, const cst_safetensors *file, cst_named *names,
                              int64_t count, const char *what) {
-    int64_t twice = cst_named_sort(names, count);
+    int64_t twice = sort_named(names, count);
     char quoted[CST_QUOTE_CHARS];
     if (twice < 0)
         return CST_OK;

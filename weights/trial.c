@@ -107,7 +107,7 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
     return cst_report_finish(context, soup->report);
 }
 
-/* Removes the folder and the files in it, also those that the hook left there. */
+/* Removes the folder and what the hook left there. */
 static void remove_folder(const char *path) {
     DIR *entries = cst_open_entries(AT_FDCWD, path, O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
@@ -247,6 +247,8 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
     status = candidate && predictions ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_soup_mix(context, soup->all, members, count, candidate));
     CST_TRY(ask_hook(context, soup, candidate, predictions, score));
+    if (candidate)
+        (void)cst_remove_file(candidate);
     if (predictions)
         (void)cst_remove_file(predictions);
     cst_free(context, predictions);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The paper from its data: pools from trained models, then every table and figure in the paper's order.
 #   experiments/paper.sh DATA_ROOT [--out DIR] [--weights DIR] [--models "A B ..."] [--segmenters "..."] [--detectors "..."]
-#                        [--devices D,D] [--splits N] [--methods A,B] [--export "OPTIONS"] [--tables "OPTIONS"]
+#                        [--device D] [--splits N] [--methods A,B] [--export "OPTIONS"] [--tables "OPTIONS"]
 #
 # DATA_ROOT has some of
 #   imagenet/val/CLASS/*      imagenet-c/KIND/SEVERITY/CLASS/*      imagenet-o/CLASS/*
@@ -25,7 +25,7 @@ usage() {
 [ $# -ge 1 ] && [ -d "$1" ] || usage
 data=$1
 shift
-out=paper-results weights='' models=paper segmenters=paper detectors=paper devices='' splits=3 methods='' export='' tables=''
+out=paper-results weights='' models=paper segmenters=paper detectors=paper device='' splits=3 methods='' export='' tables=''
 while [ $# -ge 2 ]; do
     case $1 in
         --out) out=$2 ;;
@@ -33,7 +33,7 @@ while [ $# -ge 2 ]; do
         --models) models=$2 ;;
         --segmenters) segmenters=$2 ;;
         --detectors) detectors=$2 ;;
-        --devices) devices=$2 ;;
+        --device) device=$2 ;;
         --splits) splits=$2 ;;
         --methods) methods=$2 ;;
         --export) export=$2 ;;
@@ -73,13 +73,22 @@ weights_of() { # benchmark, trained weights in packages (yes or no)
     fi
 }
 
+# The paper's members that are installed, or those that the user named.
+members_of() { # classification, segmentation or detection, members
+    if [ "$2" = paper ]; then
+        "$python" "$here/experiments/paper_members.py" "$1"
+    else
+        echo "$2"
+    fi
+}
+
 # Makes a pool, or adds splits to it.
 pool() { # benchmark's command, folder of the pool, members, weights, options...
     command=$1 folder=$2 members=$3 of=$4
     shift 4
     say "$command"
     # shellcheck disable=SC2086
-    "$python" -m corestack.pool "$command" "$folder" ${members:+--models $members --weights "$of"} ${devices:+--devices "$devices"} \
+    "$python" -m corestack.pool "$command" "$folder" ${members:+--models $members --weights "$of"} ${device:+--device "$device"} \
         $export "$@" || {
         fail "export $command"
         return 1
@@ -122,6 +131,8 @@ figure() { # kind, tables...
         fi
     done
 }
+
+models=$(members_of classification "$models") segmenters=$(members_of segmentation "$segmenters") detectors=$(members_of detection "$detectors")
 
 # ---- Table "ImageNet-1K classification"
 imagenet=$out/pools/imagenet

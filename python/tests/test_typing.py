@@ -19,7 +19,7 @@ CONFIG = """
 strict = true
 [mypy-sklearn.*,pandas.*,matplotlib.*,tqdm.*]
 ignore_missing_imports = true
-[mypy-torch.*,torchvision.*,timm.*,transformers.*,PIL.*]
+[mypy-torch.*,torchvision.*,PIL.*]
 ignore_missing_imports = true
 follow_imports = skip
 [mypy-corestack.pool._cost]

@@ -1,5 +1,4 @@
-"""From models to pools: python -m corestack.pool runs models on images and writes their predictions with a manifest.
+"""From networks to pools: python -m corestack.pool runs networks on images and writes their predictions as a pool.
 
-docs/export.md is the guide. torch and torchvision are needed for the command, timm is used where it is installed; nothing
-is downloaded. Nothing of this package is imported by `import corestack`.
+docs/export.md is the guide. The command needs torch and torchvision; `import corestack` imports nothing of this package.
 """

@@ -1,138 +1,149 @@
-"""Annotations and results in COCO's form, and what torchvision's detectors return turned into them.
+"""Detection: boxes as results in COCO's form, on images with a COCO annotation file.
 
-Paper: the COCO benchmark of section "Dense Prediction".
+Detectors take a list of images [3, h, w] in [0, 1] and give for each a dict of boxes (corners, in pixels of the image),
+labels and scores, as torchvision's do.
 """
 from __future__ import annotations
 
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from .._errors import InputError
+from . import _data, _files, _networks
+from ._task import Loaded, Member, Split, Task
 
-_ANNOTATION = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")
-COCO_LABELS = 91  # torchvision's detectors of COCO: label i is COCO's category id i, 0 the background
+KEYS = {"images": ("id", "file_name", "width", "height"), "categories": ("id", "name"),
+        "annotations": ("id", "image_id", "category_id", "bbox", "area", "iscrowd")}  # fmt: skip
+Categories = tuple[tuple[int, str], ...]
 
 
-def read_document(path: Path, rows: Optional[Sequence[int]] = None) -> dict[str, Any]:
-    """The annotation file with what a pool needs of it, of the images at these places of its list (None: all)."""
-    whole = _read_whole(path)
-    if rows is None:
-        return dict(whole)
-    images = [whole["images"][i] for i in rows]
-    kept = {entry["id"] for entry in images}
-    boxes = [a for a in whole["annotations"] if a.get("image_id") in kept]
-    return {"images": images, "annotations": boxes, "categories": whole["categories"]}
+class Source(NamedTuple):
+    """A folder of images and their annotation file; `rows`: the images that are used, by their places in the file."""
+
+    images: Path
+    annotations: Path
+    rows: Optional[tuple[int, ...]] = None
+
+    def read(self) -> dict[str, Any]:
+        whole = _read(self.annotations)
+        if self.rows is None:
+            return whole
+        images = [whole["images"][i] for i in self.rows]
+        kept = {entry["id"] for entry in images}
+        return {**whole, "images": images, "annotations": [a for a in whole["annotations"] if a.get("image_id") in kept]}
+
+    def categories(self) -> Categories:
+        return tuple(sorted((c["id"], str(c.get("name"))) for c in self.read()["categories"]))
 
 
 @functools.lru_cache(maxsize=4)  # a file of COCO takes seconds
-def _read_whole(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
+    """What a pool needs of an annotation file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; it is COCO's annotation file (instances_*.json)") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: not an object with the lists images, annotations and categories")
-    for key in ("images", "annotations", "categories"):
-        if not isinstance(document.get(key), list):
-            raise InputError(f"{path}: no list {key}; it is COCO's annotation file of boxes (instances_*.json)")
-    images = []
-    for entry in document["images"]:
-        if not isinstance(entry, dict) or not {"id", "file_name", "width", "height"} <= set(entry):
-            raise InputError(f"{path}: an image without id, file_name, width or height")
-        images.append({key: entry[key] for key in ("id", "file_name", "width", "height")})
-    if not images or not document["categories"]:
-        raise InputError(f"{path}: no images or no categories")
-    if len({entry["id"] for entry in images}) != len(images):
-        raise InputError(f"{path}: two images have the same id")
-    boxes = [{key: a[key] for key in _ANNOTATION if key in a} for a in document["annotations"]]
-    categories = [{key: c[key] for key in ("id", "name") if key in c} for c in document["categories"]]
-    return {"images": images, "annotations": boxes, "categories": categories}
+        document = json.loads(path.read_bytes())
+        found = {key: [{k: e[k] for k in KEYS[key] if k in e} for e in document[key]] for key in ("images", "annotations", "categories")}
+        ids = [entry["id"] for entry in found["images"]]
+        right = all(len(entry) == 4 for entry in found["images"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not COCO's annotation file of boxes (instances_*.json) ({type(error).__name__}: {error})") from error
+    if not ids or not right or not found["categories"] or len(set(ids)) < len(ids):
+        raise InputError(f"{path}: no images or categories, or images without an id of their own, file_name, width or height")
+    return found
 
 
-def find_images(document: Mapping[str, Any], folder: Path) -> list[Path]:
-    """The path of every image, in the file's order; the first one missing is an error."""
-    paths = []
-    for entry in document["images"]:
-        path = folder / entry["file_name"]
-        if not path.is_file():
-            raise InputError(f"{path}: no such image; the annotation file names it. The folder of the images is --images")
-        paths.append(path)
-    return paths
-
-
-def categories_of(document: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
-    """(id, name) of every category, by id."""
-    return tuple(sorted((c["id"], str(c.get("name"))) for c in document["categories"]))
-
-
-def category_of(labels: int, names: Optional[Sequence[str]], categories: Sequence[tuple[int, str]],
-                who: str) -> dict[int, Optional[int]]:
-    """{label of the detector: category id of the annotation file, or None for a label that the file lacks}.
-
-    By name if the detector says the names of its labels (torchvision's weights do). Otherwise by the number of labels,
-    background included: one more than the file has categories are these in the order of their ids, 91 are COCO's ids."""
-    if names is not None:
-        ids = {name: number for number, name in categories}
-        found = {label: ids.get(name) for label, name in enumerate(names)}
-        if not any(v is not None for v in found.values()):
-            raise InputError(f"{who}: none of its categories ({', '.join(list(names)[1:4])}, ...) is in the annotation file "
-                             f"({', '.join(list(ids)[:3])}, ...)")
-        return found
-    if labels == len(categories) + 1:
-        return {i + 1: number for i, (number, _) in enumerate(sorted(categories))}
-    if labels == COCO_LABELS:
-        known = {number for number, _ in categories}
-        return {label: label if label in known else None for label in range(1, labels)}
-    raise InputError(f"{who}: {labels} labels (background included) for {len(categories)} categories; let the factory set "
-                     f"network.categories, the names of the labels")
+def category_of(names: Optional[Sequence[str]], categories: Categories) -> dict[int, Optional[int]]:
+    """{label of the detector: category id of the annotation file, or None for a label that the file lacks}: by name where the
+    detector has names. Otherwise the labels from 1 on are the file's categories in the order of their ids."""
+    ids = {name: number for number, name in categories}
+    if names is None:
+        return dict(enumerate((number for number, _ in sorted(categories)), 1))
+    if set(ids).isdisjoint(names):
+        raise InputError(f"none of the detector's categories {', '.join(list(names)[1:4])}, ... is in the annotation file")
+    return {label: ids.get(name) for label, name in enumerate(names)}
 
 
 def results_of(image: Mapping[str, Any], output: Mapping[str, Any], categories: Mapping[int, Optional[int]], floor: float,
                most: int) -> list[dict[str, Any]]:
     """COCO results of one image, best first: boxes as [left, top, width, height] with two decimals, cut to the image."""
-    boxes = output["boxes"].detach().double().cpu().tolist()
-    scores = output["scores"].detach().double().cpu().tolist()
-    labels = output["labels"].detach().cpu().tolist()
+    boxes, scores, labels = (output[key].detach().cpu().double().tolist() for key in ("boxes", "scores", "labels"))
     width, height = float(image["width"]), float(image["height"])
     found = []
-    for (x0, y0, x1, y1), score, label in zip(boxes, scores, labels):
-        if int(label) not in categories:
-            raise InputError(f"the detector gives label {int(label)}, and the annotation file has {len(categories)} "
-                             f"categories; let the factory set network.categories, the names of the labels")
-        category = categories[int(label)]
-        if category is None:
+    for (x0, y0, x1, y1), score, label in zip(boxes, scores, map(int, labels)):
+        if label not in categories:
+            raise InputError(f"the detector gives label {label}, and the annotation file has {len(categories)} categories; let the "
+                             f"factory set network.categories, the names of the labels")
+        if categories[label] is None:
             continue
         if not all(map(math.isfinite, (x0, y0, x1, y1, score))):
             raise InputError("a box or score is not finite; are these the right weights, or is --compute float16 too narrow?")
         x0, x1 = (round(min(max(v, 0.0), width), 2) for v in (x0, x1))
         y0, y1 = (round(min(max(v, 0.0), height), 2) for v in (y0, y1))
         score = round(min(max(score, 0.0), 1.0), 6)
-        if score < floor or x1 <= x0 or y1 <= y0:
-            continue
-        found.append({"image_id": image["id"], "category_id": category,
-                      "bbox": [x0, y0, round(x1 - x0, 2), round(y1 - y0, 2)], "score": score})
-    found.sort(key=lambda f: float(f["score"]), reverse=True)
-    return found[:most] if most else found
+        if score >= floor and x1 > x0 and y1 > y0:
+            found.append({"image_id": image["id"], "category_id": categories[label],
+                          "bbox": [x0, y0, round(x1 - x0, 2), round(y1 - y0, 2)], "score": score})  # fmt: skip
+    return sorted(found, key=lambda f: float(f["score"]), reverse=True)[:most]
 
 
-def lines_of(results: Iterable[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """One line of text for each image, by which an interrupted file is continued."""
-    return [json.dumps(list(one), separators=(",", ":")) + "\n" for one in results]
+@dataclass(frozen=True)
+class Detection(Task):
+    """The source of a split is a Source. `categories`: ids and names of the annotation files; `floor`: boxes with lower scores
+    are left out; `most`: boxes kept per image."""
 
+    categories: Categories
+    floor: float = 0.05
+    most: int = 100
+    extension = ".json"
 
-def joined(lines: Iterable[str]) -> Iterable[str]:
-    """The pieces of a COCO results file, from the lines of its images."""
-    yield "["
-    first = True
-    for line in lines:
-        body = line.strip()[1:-1]
-        if body:
-            yield ("\n" if first else ",\n") + body
-            first = False
-    yield "\n]\n"
+    def head(self) -> dict[str, Any]:
+        return {"task": "detection"}
+
+    def fixed(self) -> dict[str, Any]:
+        return {"categories": [list(c) for c in self.categories], "lowest_score": self.floor, "boxes_per_image": self.most}
+
+    def identity(self, split: Split) -> dict[str, Any]:
+        images = split.source.read()["images"]
+        return {"images": len(images), "image_files": _data.digest(f"{e['id']} {e['file_name']}" for e in images)}
+
+    def write_split(self, split: Split, folder: Path) -> dict[str, Any]:
+        name = f"{_files.file_name(split.name)}.json"
+        _files.write_whole(folder / name, json.dumps(split.source.read(), separators=(",", ":")).encode() + b"\n")
+        return {"annotations": name}
+
+    def load(self, member: Member, options: Any) -> Loaded:
+        counts = [len(self.categories) + 1, 91]  # with the background; torchvision's detectors of COCO have 91
+        found = _networks.load(member, options, "detection", counts, options.image_size)
+        for part in (found.network, getattr(found.network, "roi_heads", None)):
+            # Boxes as the pool keeps them, and no masks or keypoints: they cost time.
+            for key, value in {"score_thresh": self.floor, "detections_per_img": self.most, "mask_roi_pool": None, "keypoint_roi_pool": None}.items():
+                if hasattr(part, key):
+                    setattr(part, key, value)
+        found.network.category_ids = category_of(found.categories, self.categories)
+        to_tensor = _networks.need("torchvision.transforms.functional", "torchvision").to_tensor  # detectors resize by themselves
+        return found._replace(transform=found.transform or to_tensor)
+
+    def dataset(self, split: Split, transform: Any) -> _data.Samples:
+        entries = [{**e, "path": str(split.source.images / e["file_name"])} for e in split.source.read()["images"]]
+        return _data.Samples(entries, functools.partial(_data.sized_image, transform=transform))
+
+    def inputs(self, batch: list[Any], device: str) -> list[Any]:
+        return [image.to(device, non_blocking=True) for image, _ in batch]
+
+    def infer(self, network: Any, inputs: list[Any]) -> Any:
+        return network(inputs), network.category_ids
+
+    def rows(self, outputs: Any, batch: list[Any], options: Any) -> list[Any]:
+        found, categories = outputs
+        if not isinstance(found, (list, tuple)) or len(found) != len(batch) or not all(
+                isinstance(one, Mapping) and {"boxes", "labels", "scores"} <= set(one) for one in found):  # fmt: skip
+            raise InputError("the detector does not give a list with a dict of boxes, labels and scores for each image")
+        return [results_of(entry, output, categories, self.floor, self.most) for output, (_, entry) in zip(found, batch)]
+
+    def save(self, path: Path, split: Split, options: Any, batches: Iterator[Any]) -> None:
+        lines = (json.dumps(box, separators=(",", ":")) for batch in batches for image in batch for box in image)
+        path.write_text("[\n" + ",\n".join(lines) + "\n]\n")

@@ -95,34 +95,7 @@ bool cst_path_is_safetensors(const char *path) {
     return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
-cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info) {
-    *fd = -1;
-    /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
-    int file = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-    if (file < 0)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", path,
-                        strerror(errno));
-    if (fstat(file, info) != 0) {
-        int reason = errno;
-        (void)close(file);
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot get its status: %s", path,
-                        strerror(reason));
-    }
-    if (!S_ISREG(info->st_mode)) {
-        (void)close(file);
-        return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; name the file itself", path,
-                        S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
-    }
-    if (info->st_size == 0) {
-        (void)close(file);
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: the file is empty (0 bytes); was it written to the end?", path);
-    }
-    *fd = file;
-    return CST_OK;
-}
-
-/* The same as a source's whole content. */
+/* A whole file. */
 static cst_status open_source(cst_context *context, cst_bytes *source, const char *path) {
     cst_status status = cst_open_plain(context, path, &source->fd, &source->opened);
     if (status == CST_OK)

@@ -7,8 +7,8 @@
  * call), `storm` (so it does, and SIGTERM and SIGINT in turns before every later call of any kind),
  * `hang` (the call is not made and never returns), `replace` (before the call the file
  * CST_IO_OTHER gets the place and name of CST_IO_UNDER, then one path; without the former the
- * latter is removed), `write` (its bytes are written into the file there), `rewrite` (the same, and
- * the file's time of writing stays) or `none`; N the number, from 0, of the first call that fails.
+ * latter is removed), `write` (its bytes are written into the file there)
+ * or `none`; N the number, from 0, of the first call that fails.
  * Of EINTR one call fails, of all others every later one too, or none where `:once` stands behind
  * N. At the end the number of calls of the kind goes to the file CST_IO_COUNT. With CST_IO_NAMED no
  * file is made without a name. Who opens /dev/urandom for the n-th time gets the n-th eight bytes
@@ -33,16 +33,7 @@
 
 static char kind[16];
 static char under[1024];
-enum {
-    SHORT = -1,
-    KILL = -2,
-    INTERRUPT = -3,
-    STORM = -4,
-    HANG = -5,
-    REPLACE = -6,
-    REWRITE = -7,
-    WRITE = -8
-};
+enum { SHORT = -1, KILL = -2, INTERRUPT = -3, STORM = -4, HANG = -5, REPLACE = -6, WRITE = -7 };
 
 static int error;     /* an errno, one of these, or 0: none */
 static long storming; /* signals of a storm so far */
@@ -57,12 +48,12 @@ __attribute__((constructor)) static void begin(void) {
     static const struct {
         const char *name;
         int value;
-    } errors[] = {
-        {"EIO", EIO},         {"ENOSPC", ENOSPC},       {"EINTR", EINTR}, {"EMFILE", EMFILE},
-        {"EACCES", EACCES},   {"ENOMEM", ENOMEM},       {"EPERM", EPERM}, {"EDQUOT", EDQUOT},
-        {"EROFS", EROFS},     {"short", SHORT},         {"kill", KILL},   {"ENOTSUP", ENOTSUP},
-        {"EINVAL", EINVAL},   {"interrupt", INTERRUPT}, {"storm", STORM}, {"hang", HANG},
-        {"replace", REPLACE}, {"rewrite", REWRITE},     {"write", WRITE}};
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},       {"EINTR", EINTR},
+                  {"EMFILE", EMFILE}, {"EACCES", EACCES},       {"ENOMEM", ENOMEM},
+                  {"EPERM", EPERM},   {"EDQUOT", EDQUOT},       {"EROFS", EROFS},
+                  {"short", SHORT},   {"kill", KILL},           {"ENOTSUP", ENOTSUP},
+                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT}, {"storm", STORM},
+                  {"hang", HANG},     {"replace", REPLACE},     {"write", WRITE}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
@@ -124,18 +115,15 @@ static void replace(const char *other) {
         (void)NEXT(rename)(other, under);
 }
 
-/* The same bytes in the file that is there; `back`: nobody can tell by its time of writing. */
-static void rewrite(const char *other, bool back) {
+/* The same bytes in the file that is there. */
+static void rewrite(const char *other) {
     static char bytes[1 << 20];
-    struct stat before;
     int from = other ? NEXT(open)(other, O_RDONLY | O_CLOEXEC) : -1;
     int to = NEXT(open)(under, O_WRONLY | O_CLOEXEC);
     ssize_t got = from >= 0 ? NEXT(read)(from, bytes, sizeof bytes) : 0;
-    if (to >= 0 && got >= 0 && fstat(to, &before) == 0) {
+    if (to >= 0 && got >= 0) {
         (void)!NEXT(pwrite)(to, bytes, (size_t)got, 0);
         (void)!ftruncate(to, got);
-        if (back)
-            (void)futimens(to, (const struct timespec[]){before.st_atim, before.st_mtim});
     }
     (void)NEXT(close)(from);
     (void)NEXT(close)(to);
@@ -160,7 +148,7 @@ static void act(void) {
         replace(other);
         break;
     default:
-        rewrite(other, error == REWRITE);
+        rewrite(other);
     }
     errno = reason;
 }

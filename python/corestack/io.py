@@ -275,16 +275,16 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Optional[
     tensors.sort(key=lambda tensor: tensor[:2])
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     at = 0
-    for order, name, array in tensors:
+    for order, encoded, array in tensors:
         kind = c.lib.cst_dtype_name(-order).decode()
-        header[name.decode()] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[encoded.decode()] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    front = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    front += b" " * (-len(front) % 8)
     temporary = f"{target}.tmp.{os.getpid()}"
     try:
         with open(temporary, "xb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
+            file.write(len(front).to_bytes(8, "little") + front)
             for _, _, array in tensors:
                 file.write(np.ascontiguousarray(array).data)
         os.replace(temporary, target)

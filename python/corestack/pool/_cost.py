@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -65,4 +65,4 @@ def timings(forward: Callable[[], Any], rows: int, device: str, passes: int) -> 
         seconds.append(once())
     status = Path("/proc/self/status").read_text(encoding="ascii").partition("VmHWM:")[2]
     peak = torch.cuda.max_memory_allocated(device) if on_gpu else int((status or "0").split()[0]) * 1024
-    return {"latency_ms": float(f"{1000.0 * statistics.median(seconds) / rows:.4g}"), "memory_bytes": int(peak)}
+    return {"latency_ms": float(f"{1000.0 * float(np.median(seconds)) / rows:.4g}"), "memory_bytes": int(peak)}

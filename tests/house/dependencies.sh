@@ -44,7 +44,7 @@ quiet() { [ ! -s "$work/out" ] && [ ! -s "$work/err" ] && [ ! -s "$work/asked" ]
 
 stand_in id 'echo 0'
 printf '%s\n' gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev liblapacke-dev libzip-dev libpng-dev zlib1g-dev libyajl-dev \
-    librandom123-dev \
+    librandom123-dev libxxhash-dev \
     >"$work/installed"
 run --check build
 expect "--check fails" [ $status = 1 ]

@@ -208,7 +208,7 @@ part() {
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
     gcc) # some tests wait
         check "gcc: build without warnings" build gcc || return
-        tests "gcc: tests" build-gcc -LE 'check|unit' --parallel $((JOBS + 1))
+        tests "gcc: tests" build-gcc -LE 'check|unit|long' --parallel $((JOBS + 1))
         short tests "gcc: unit tests" build-gcc -L unit -LE check
         ;;
     unit) check "unit: build" build gcc && tests "unit: tests" build-gcc -L unit --parallel $((JOBS + 1)) ;;
@@ -217,7 +217,7 @@ part() {
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
     tsan)
         check "tsan: build by clang without warnings" build tsan &&
-            short tests "tsan: tests" build-tsan -LE 'values|one_thread'
+            short tests "tsan: tests" build-tsan -LE tsan_rare
         ;;
     python)
         [ -n "${BUILT:-}" ] || check "python: build" build gcc || return

@@ -36,6 +36,7 @@ part() {
     memory_shapes) /usr/bin/python3 tests/memory/shapes.py $build/corestack ;;
     ranks_large) /usr/bin/python3 tests/memory/ranks.py "$sources/$build/corestack-mpi" "$sources/$build/bench-pool" ;;
     ranks) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_ranks test_rank_faults test_slurm ;;
+    every_task) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_every_task ;;
     weight_space) tests/long/weight_space.sh $build ;;
     *)
         echo "tests/long/run.sh: no part '$1'" >&2
@@ -73,7 +74,7 @@ bring_up() { # preset, arguments of the build
 bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_killed properties limits \
+    set -- failing_memory python_memory every_task bounds faults_io faults_killed properties limits \
         faults_interrupted faults_bursts faults_random ranks ranks_large call_orders numbers arm memory_shapes weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan faults_replaced_asan "$@"

@@ -155,6 +155,7 @@ apt() {
     # shellcheck disable=SC2086 # empty when root
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"
 }
+start=$(date +%s)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 install() {
@@ -170,3 +171,4 @@ if ! install; then
         exit 1
     fi
 fi
+echo "Installed in $(($(date +%s) - start)) s."

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/base"
 failed=0
 # The few programs the script itself may use; sudo is among the stand-ins only where it is wanted.
-for tool in sh env printf sort cut tr sed head cat mktemp rm grep; do
+for tool in sh env printf sort cut tr sed head cat mktemp rm grep date; do
     ln -s "$(command -v $tool)" "$work/base/$tool"
 done
 stand_in() { # name, script

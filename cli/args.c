@@ -1,6 +1,6 @@
 /*
  * Reading the command line: options by name or letter, values, suggestions for mistyped words.
- * First step of every command. Paper: none.
+ * First step of every command.
  */
 #include "cli.h"
 

@@ -1,7 +1,6 @@
 /*
- * What the commands share: options, messages, progress, output, opening a pool.
- * The tool includes the library's public headers only and computes nothing itself.
- * Paper: none.
+ * What the commands share: options, messages, progress, output, opening a pool. The tool includes
+ * the library's public headers only and computes nothing itself.
  */
 #ifndef CLI_H
 #define CLI_H

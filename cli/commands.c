@@ -1,7 +1,4 @@
-/*
- * The table of commands, finding one by its name, and corestack help.
- * First step of every run. Paper: none.
- */
+/* The table of commands, finding one by its name, and corestack help. First step of every run. */
 #include "cli.h"
 
 #include <string.h>

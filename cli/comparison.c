@@ -1,7 +1,4 @@
-/*
- * What compare, ablate and sweep share: reading their options, checking names, listing methods.
- * Paper: none.
- */
+/* What compare, ablate and sweep share: reading their options, checking names, listing methods. */
 #include "comparison.h"
 
 #include <corestack/detection.h>

@@ -1,6 +1,5 @@
 /*
  * What compare, ablate and sweep share: their options, method names, and the folder behind --save.
- * Paper: none.
  */
 #ifndef CLI_COMPARISON_H
 #define CLI_COMPARISON_H

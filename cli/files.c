@@ -1,6 +1,6 @@
 /*
- * Pools and options as the options give them.
- * Between reading the command line and calling the library. Paper: none.
+ * Pools and options as the options give them. Between reading the command line and calling the
+ * library.
  */
 #include "cli.h"
 

@@ -1,7 +1,4 @@
-/*
- * The report of a command that makes one file of those that the arguments name: swa, swag.
- * Paper: none.
- */
+/* The report of a command that makes one file of those that the arguments name: swa, swag. */
 #include "cli.h"
 
 #include <corestack/report.h>

@@ -1,7 +1,4 @@
-/*
- * Help pages: of the tool and of each command, wrapped to the width of the page.
- * Paper: none.
- */
+/* Help pages: of the tool and of each command, wrapped to the width of the page. */
 #include "cli.h"
 
 #include <stdio.h>

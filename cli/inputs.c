@@ -1,7 +1,6 @@
 /*
  * What no output may be: a file that the command reads, a name in a folder of cases that it reads,
- * or the place of another output.
- * Before any work of the commands that write a file. Paper: none.
+ * or the place of another output. Before any work of the commands that write a file.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli.h"

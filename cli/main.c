@@ -1,7 +1,4 @@
-/*
- * The command-line tool: chooses the command and runs it.
- * Paper: none.
- */
+/* The command-line tool: chooses the command and runs it. */
 #include "cli.h"
 
 #include <fcntl.h>

@@ -1,7 +1,4 @@
-/*
- * Messages on stderr, one line each, and the exit codes that go with them.
- * Under every command. Paper: none.
- */
+/* Messages on stderr, one line each, and the exit codes that go with them. Under every command. */
 #include "cli.h"
 
 #include <stdarg.h>

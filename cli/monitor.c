@@ -1,6 +1,6 @@
 /*
- * corestack monitor: whether batches of rows without labels look like the rows of the fit.
- * After a fit, every hour. Paper: none.
+ * corestack monitor: whether batches of rows without labels look like the rows of the fit. After a
+ * fit, every hour.
  */
 #include "cli.h"
 

@@ -1,7 +1,6 @@
 /*
  * The file behind -o: checked before any work, never an input, and in its place only when the
- * report got out as well.
- * First and last step of the commands that write a file. Paper: none.
+ * report got out as well. First and last step of the commands that write a file.
  */
 #define _GNU_SOURCE /* realpath, statx */
 #include "cli.h"

@@ -1,8 +1,7 @@
 /*
  * Standard output and standard error. What is printed is held until the command has done its work,
  * and then written as far as there is room: an interrupt finds nothing that waits in the system,
- * where a signal that comes a moment too early would be missed.
- * Last step of every command. Paper: none.
+ * where a signal that comes a moment too early would be missed. Last step of every command.
  */
 #include "cli.h"
 

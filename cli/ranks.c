@@ -1,6 +1,6 @@
 /*
  * The ranks of corestack-mpi: all run the same command, and rank 0 alone writes files and prints.
- * Under every command. Paper: none.
+ * Under every command.
  */
 #include "cli.h"
 

@@ -1,6 +1,6 @@
 /*
- * The folder behind --save: the probabilities of each method as METHOD.SPLIT.npy.
- * Beside a comparison. Paper: none.
+ * The folder behind --save: the probabilities of each method as METHOD.SPLIT.npy. Beside a
+ * comparison.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "comparison.h"

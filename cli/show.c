@@ -1,7 +1,4 @@
-/*
- * corestack show: what a model file says of itself.
- * After a fit. Paper: none.
- */
+/* corestack show: what a model file says of itself. After a fit. */
 #include "cli.h"
 
 #include <corestack/report.h>

@@ -1,7 +1,4 @@
-/*
- * Signals: the first asks the command to stop.
- * Under every command. Paper: none.
- */
+/* Signals: the first asks the command to stop. Under every command. */
 #include "cli.h"
 
 #include <errno.h>
@@ -11,8 +8,7 @@
 
 /* The first signal asks the call of the library to stop, and what it left unfinished is removed.
  * More of them come with it where a key is held down, or a process group and its leader are both
- * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs.
- */
+ * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs. */
 
 static const int64_t INSIST = 5000; /* milliseconds */
 

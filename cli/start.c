@@ -1,7 +1,7 @@
 /*
  * Before the libraries start: OpenBLAS must not have threads of its own. They take 128 MiB each at
  * moments of their own; where there is no room for one it waits for ever, also at the end of the
- * process, and where no thread can be created it interrupts the process. Before main. Paper: none.
+ * process, and where no thread can be created it interrupts the process. Before main.
  */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, setenv, environ */
 #include "cli.h"

@@ -1,6 +1,6 @@
 /*
  * What the user sees while a command runs and when it ends: notices and progress on stderr, the
- * report on stdout. Around every command. Paper: none.
+ * report on stdout. Around every command.
  */
 #include "cli.h"
 

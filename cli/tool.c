@@ -1,6 +1,4 @@
-/*
- * corestack: the command-line tool in one process. Paper: none.
- */
+/* corestack: the command-line tool in one process. */
 #include "cli.h"
 
 int main(int argc, char **argv) {

@@ -1,7 +1,7 @@
 /*
  * The names under which a run writes, and their removal from within a signal handler: for the user
  * who insists on the end of a run that does not clean up by itself. Only calls that are safe there.
- * Beside every output. Paper: none.
+ * Beside every output.
  */
 #define _GNU_SOURCE /* syscall, O_DIRECTORY */
 #include "cli.h"

@@ -1,7 +1,7 @@
 /*
  * Collectives over MPI. Messages of any length go in pieces, for MPI counts bytes in an int.
  * Reductions go up a binomial tree of ranks and come back down, so that each rank sends and
- * receives about as many messages as the number of ranks has binary digits. Paper: none.
+ * receives about as many messages as the number of ranks has binary digits.
  */
 #include <corestack/mpi.h>
 

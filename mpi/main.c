@@ -1,6 +1,5 @@
 /*
  * corestack-mpi: the command-line tool on several ranks, `mpirun -n 8 corestack-mpi fit POOL -o M`.
- * Paper: none.
  */
 #include "cli.h"
 

@@ -1,6 +1,4 @@
-/*
- * Opens checkpoints that belong together: all files have the tensors of the first.
- */
+/* Opens checkpoints that belong together: all files have the tensors of the first. */
 #include "weights/checkpoints.h"
 
 #include <string.h>

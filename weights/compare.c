@@ -1,6 +1,4 @@
-/*
- * Compares the tensors of checkpoints, and reports what a mean of them does not make right.
- */
+/* Compares the tensors of checkpoints, and reports what a mean of them does not make right. */
 #include "weights/checkpoints.h"
 
 #include <stdio.h>

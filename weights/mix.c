@@ -1,6 +1,4 @@
-/*
- * Means of checkpoints in one pass. Paper: Related Work (weight-space fusion).
- */
+/* Means of checkpoints in one pass. Paper: Related Work (weight-space fusion). */
 #include "weights/mix.h"
 
 #include "weights/numbers.h"

@@ -1,6 +1,4 @@
-/*
- * Means of checkpoints, written as a checkpoint.
- */
+/* Means of checkpoints, written as a checkpoint. */
 #ifndef CST_WEIGHTS_MIX_H
 #define CST_WEIGHTS_MIX_H
 

@@ -1,6 +1,4 @@
-/*
- * Reading, checking and rounding the numbers of checkpoints.
- */
+/* Reading, checking and rounding the numbers of checkpoints. */
 #include "weights/numbers.h"
 
 #include "io/npy_stream.h"

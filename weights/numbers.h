@@ -1,6 +1,4 @@
-/*
- * Numbers of checkpoints: read as float64, checked, and rounded to the dtype of a tensor.
- */
+/* Numbers of checkpoints: read as float64, checked, and rounded to the dtype of a tensor. */
 #ifndef CST_WEIGHTS_NUMBERS_H
 #define CST_WEIGHTS_NUMBERS_H
 

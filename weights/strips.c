@@ -1,6 +1,4 @@
-/*
- * Tensors are cut into strips, one task each. Results must not depend on the cuts.
- */
+/* Tensors are cut into strips, one task each. Results must not depend on the cuts. */
 #include "weights/strips.h"
 
 enum { STRIP = 1 << 18 };

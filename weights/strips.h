@@ -1,6 +1,4 @@
-/*
- * A parallel loop over the elements of tensors.
- */
+/* A parallel loop over the elements of tensors. */
 #ifndef CST_WEIGHTS_STRIPS_H
 #define CST_WEIGHTS_STRIPS_H
 

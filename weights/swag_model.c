@@ -1,6 +1,4 @@
-/*
- * Reads and checks a SWAG file: every parameter must have its mean, variance and deviations.
- */
+/* Reads and checks a SWAG file: every parameter must have its mean, variance and deviations. */
 #include "weights/swag_model.h"
 
 #include <string.h>

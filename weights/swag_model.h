@@ -1,6 +1,4 @@
-/*
- * A SWAG file: names of its tensors, keys of its metadata, and an open one that was checked.
- */
+/* A SWAG file: names of its tensors, keys of its metadata, and an open one that was checked. */
 #ifndef CST_WEIGHTS_SWAG_MODEL_H
 #define CST_WEIGHTS_SWAG_MODEL_H
 

@@ -1,6 +1,4 @@
-/*
- * Candidates of a soup: averaged, predicted with by the caller's hook, scored.
- */
+/* Candidates of a soup: averaged, predicted with by the caller's hook, scored. */
 #ifndef CST_WEIGHTS_TRIAL_H
 #define CST_WEIGHTS_TRIAL_H
 

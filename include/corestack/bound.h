@@ -1,6 +1,4 @@
-/*
- * High-probability bounds for a fitted stack, and the quantities of the paper. docs/bounds.md.
- */
+/* High-probability bounds for a fitted stack, and the quantities of the paper. docs/bounds.md. */
 #ifndef CORESTACK_BOUND_H
 #define CORESTACK_BOUND_H
 
@@ -25,18 +23,16 @@ typedef struct cst_bound_options {
  * stack and of a vote of its members, of the calibration error, conformal prediction sets, clusters
  * and spectrum of the pool, and the PAC-Bayes bound of the paper (on split "oof", if the pool has
  * it). Keys: docs/json.md; method and literature: docs/bounds.md. Each bound holds on its own, not
- * jointly with the others. Classification only.
- * The rows of the split must be independent draws that the model was not fitted on. CST_ERROR_INPUT
- * if it was fitted on them, whatever the split is called (a notice if this is unknown), if there
- * are no labels, or for fewer than 4 rows. CST_ERROR_UNSUPPORTED for row weights, conditions, and
- * groups of several rows. options: NULL
- * for the defaults. *report belongs to the caller. */
+ * jointly with the others. Classification only. The rows of the split must be independent draws
+ * that the model was not fitted on. CST_ERROR_INPUT if it was fitted on them, whatever the split is
+ * called (a notice if this is unknown), if there are no labels, or for fewer than 4 rows.
+ * CST_ERROR_UNSUPPORTED for row weights, conditions, and groups of several rows. options: NULL for
+ * the defaults. *report belongs to the caller. */
 CST_API cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
                              const cst_bound_options *options, cst_report **report);
 
 /* How the rows of the split are weighted for prediction sets of rows that are distributed
- * otherwise.
- */
+ * otherwise. */
 typedef enum cst_bound_weights {
     CST_BOUND_UNWEIGHTED = 0, /* not */
     CST_BOUND_COVARIATE = 1,  /* by how much more frequent rows as unlike the fit are */

@@ -1,8 +1,7 @@
 /*
- * More than one process: a context with collectives shares its work with the contexts of other
- * processes, its ranks. Every rank makes the same calls with the same arguments; each computes its
- * part of the rows and of the members, and the results are the same bytes on every rank, whatever
- * their number. The library knows these functions only; <corestack/mpi.h> has them over MPI.
+ * Work shared by several processes (ranks): all make the same calls with the same arguments, each
+ * computes its part of rows and members, and the results are the same bytes whatever their number.
+ * The library only knows these functions; <corestack/mpi.h> implements them with MPI.
  */
 #ifndef CORESTACK_COLLECTIVES_H
 #define CORESTACK_COLLECTIVES_H

@@ -1,8 +1,7 @@
 /*
- * Methods side by side under one protocol: leaderboard, the paper's ablation, sweeps over an option
- * or the size of the pool. Paper: sections "Experimental Setup", "Results", "Component Ablation"
- * and "CKA Threshold Sensitivity"; docs/method.md#what-is-reported-as-out-of-fold, docs/options.md
- * and docs/json.md#compare.
+ * Methods under one protocol: leaderboard, ablation, sweeps over an option or the size of the pool.
+ * Paper: "Results", "Component Ablation", "CKA Threshold Sensitivity"; docs/options.md,
+ * docs/method.md#what-is-reported-as-out-of-fold, docs/json.md#compare.
  */
 #ifndef CORESTACK_COMPARE_H
 #define CORESTACK_COMPARE_H

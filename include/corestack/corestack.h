@@ -1,6 +1,4 @@
-/*
- * All of corestack's public interface.
- */
+/* All of corestack's public interface. */
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 

@@ -44,12 +44,11 @@ typedef struct cst_label_report cst_label_report;
 
 /* Corrects the predictions out [rows][classes] of a classification in place: in batches to which
  * that applies, probabilities are multiplied by the estimated class shares over those of the fit
- * and divided by their sum; others keep their bytes. guard: the report of
- * cst_model_predict_guarded on these rows, whose batches are taken; batches in
- * which the guard fired are left alone. report: may be NULL; *report belongs to the caller
- * (cst_label_report_free). CST_ERROR_UNSUPPORTED for other tasks, adapted models, models that store
- * nothing for it (older files, fits on fewer than 200 rows), and BBSE with more than 2,048 classes
- * or a singular confusion. */
+ * and divided by their sum; others keep their bytes. guard: the report of cst_model_predict_guarded
+ * on these rows, whose batches are taken; batches in which the guard fired are left alone. report:
+ * may be NULL; *report belongs to the caller (cst_label_report_free). CST_ERROR_UNSUPPORTED for
+ * other tasks, adapted models, models that store nothing for it (older files, fits on fewer than
+ * 200 rows), and BBSE with more than 2,048 classes or a singular confusion. */
 CST_API cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                                          cst_label_method method, const cst_guard_report *guard,
                                          int64_t rows, float *out, cst_label_report **report);

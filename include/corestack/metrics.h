@@ -35,10 +35,9 @@ CST_API const char *cst_metric_definition(const char *name);
 /* Scores probabilities [rows][classes] against labels [rows] in 0..classes-1. bins: 1 to 10000, or
  * 0 for CST_METRIC_BINS. CST_ERROR_INPUT, with the row, for a label out of range or a row that is
  * not a distribution: an entry that is not finite or exceeds [0, 1], or a sum that differs from 1,
- * by more than 1e-3.
- * Sources: Brier score: Brier 1950, in the multiclass sum form; ECE: Naeini et al. 2015, Guo et al.
- * 2017; ECE with equal counts and classwise ECE: Nixon et al. 2019, Kull et al. 2019; debiased ECE:
- * Kumar et al. 2019; CORP: Dimitriadis et al. 2021. */
+ * by more than 1e-3. Sources: Brier score: Brier 1950, in the multiclass sum form; ECE: Naeini et
+ * al. 2015, Guo et al. 2017; ECE with equal counts and classwise ECE: Nixon et al. 2019, Kull et
+ * al. 2019; debiased ECE: Kumar et al. 2019; CORP: Dimitriadis et al. 2021. */
 CST_API cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities,
                                         int64_t rows, int32_t classes, const int32_t *labels,
                                         int bins, cst_metrics *out);

@@ -240,8 +240,7 @@ CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t
 /* Returns the float32 probabilities of a member on a loaded split, [rows][classes], or
  * [conditions][rows][classes]; NULL if not loaded, or if they stay on disk because they exceed
  * their share of the memory limit (cst_context_set_memory). Borrowed. For programs that read a
- * pool.
- */
+ * pool. */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
 
 /* Copies rows first..first+count-1 of a member's predictions, in memory or on disk, to out

@@ -1,8 +1,7 @@
 /*
- * What a stack costs when it predicts: time, memory and size of its meta-layer, measured on this
- * machine, and with the costs of the members that the pool gives, of the whole. Paper: section
- * "Deployment Efficiency: Latency and Memory"; docs/prediction.md#what-a-prediction-costs and
- * docs/json.md#profile.
+ * Costs of prediction: time, memory and size of a stack's meta-layer, and of the whole where the
+ * pool gives its members' costs. Paper: section "Deployment Efficiency: Latency and Memory";
+ * docs/prediction.md#what-a-prediction-costs, docs/json.md#profile.
  */
 #ifndef CORESTACK_PROFILE_H
 #define CORESTACK_PROFILE_H
@@ -47,8 +46,7 @@ typedef struct cst_profile_options {
  * FLOPs and peak memory; null where a member lacks a cost, with a notice. The report has one row
  * per method, the model first, and next to them the figures of the paper's table. Everything but
  * times is the same in every run. options: NULL for the defaults. CST_ERROR_MISMATCH if pool and
- * model do not fit. *report belongs to the caller.
- */
+ * model do not fit. *report belongs to the caller. */
 CST_API cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *pool,
                                const cst_profile_options *options, cst_report **report);
 

@@ -57,15 +57,13 @@ CST_API cst_status cst_swag_fit(cst_context *context, const char *const *paths, 
 
 /* Draws networks from a file of cst_swag_fit (Maddox et al. 2019) and writes them as
  * sample_00.safetensors, ... (at least two digits) to a new or empty folder, which appears when it
- * is complete:
- * theta = mean + sqrt(scale) (sqrt(variance) z1 + sum over columns d of deviation_d z2_d /
- * sqrt(rank - 1))
- * with standard normal z1 for each parameter and z2 for each column, shared by all tensors of a
- * sample, rounded once to the dtype of the mean. scale >= 0: 0.5 is the distribution of the paper,
- * 1 that of the diagonal, 0 the mean. rank: number of last columns to use; -1: all; 0: diagonal
- * only. Draws depend on seed, sample, and the position of a parameter in the order of tensor names,
- * so that a larger set of samples begins with the smaller one. samples: 1 to 100000.
- * CST_ERROR_FORMAT for a file that is not a SWAG file. Can be cancelled. */
+ * is complete: theta = mean + sqrt(scale) (sqrt(variance) z1 + sum over columns d of deviation_d
+ * z2_d / sqrt(rank - 1)) with standard normal z1 for each parameter and z2 for each column, shared
+ * by all tensors of a sample, rounded once to the dtype of the mean. scale >= 0: 0.5 is the
+ * distribution of the paper, 1 that of the diagonal, 0 the mean. rank: number of last columns to
+ * use; -1: all; 0: diagonal only. Draws depend on seed, sample, and the position of a parameter in
+ * the order of tensor names, so that a larger set of samples begins with the smaller one. samples:
+ * 1 to 100000. CST_ERROR_FORMAT for a file that is not a SWAG file. Can be cancelled. */
 CST_API cst_status cst_swag_sample(cst_context *context, const char *model, int32_t samples,
                                    double scale, uint64_t seed, int32_t rank, const char *folder);
 

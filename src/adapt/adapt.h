@@ -1,6 +1,4 @@
-/*
- * The document of an adaptation. Filled by adapt_document.c for adapt.c.
- */
+/* The document of an adaptation. Filled by adapt_document.c for adapt.c. */
 #ifndef CST_ADAPT_ADAPT_H
 #define CST_ADAPT_ADAPT_H
 

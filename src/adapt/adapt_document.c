@@ -1,6 +1,4 @@
-/*
- * What an adaptation did, as a report. docs/json.md#adapt.
- */
+/* What an adaptation did, as a report. docs/json.md#adapt. */
 #include "adapt/adapt.h"
 #include "pool/pool.h"
 

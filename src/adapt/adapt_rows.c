@@ -1,6 +1,4 @@
-/*
- * Members by name, and the rows of a split that were asked for. See the header.
- */
+/* Members by name, and the rows of a split that were asked for. See the header. */
 #include "adapt/adapt_rows.h"
 #include "pool/pool.h"
 

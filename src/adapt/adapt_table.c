@@ -1,6 +1,4 @@
-/*
- * Logarithms of labelled rows, as prediction computes them. See the header.
- */
+/* Logarithms of labelled rows, as prediction computes them. See the header. */
 #include "adapt/adapt_table.h"
 #include "model/kernels.h"
 

@@ -1,6 +1,4 @@
-/*
- * The report of a monitor. Keys: docs/json.md. After its batches.
- */
+/* The report of a monitor. Keys: docs/json.md. After its batches. */
 #include "adapt/monitor.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/*
- * The test martingale of the monitor, row by row. See the header.
- */
+/* The test martingale of the monitor, row by row. See the header. */
 #include "adapt/monitor_evidence.h"
 
 #include <math.h>

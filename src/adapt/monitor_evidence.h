@@ -1,13 +1,12 @@
 /*
- * Evidence that rows are not like those of the fit: a test martingale, which may be looked at after
- * every row. Under the monitor. docs/prediction.md#monitor.
+ * Evidence that rows are unlike those of the fit: a test martingale, which may be looked at after
+ * every row. docs/prediction.md#monitor.
  *
- * The levels of a statistic fall into bins. With rows like the N of the fit, the next one is in bin
- * b with probability (m_b + n_b) / (M + n), n_b of the n rows so far and m_b of M rows of the fit
- * (Polya's urn), whatever the distribution of the statistic: the fit is a finite sample, and this
- * accounts for it. M is less than N, so that it also holds of a population that differs from the
- * fit's as another sample of M rows would, and the bets allow small levels to be TOLERANCE more
- * frequent. Each bet multiplies its capital by the density k u^(k - 1) of the bin over its mean.
+ * Levels of a statistic fall into bins. With rows like the N of the fit the next is in bin b with
+ * probability (m_b + n_b) / (M + n), n_b of the n rows so far and m_b of M rows of the fit (Polya's
+ * urn). M < N allows for a population that differs from the fit's as another sample would, and bets
+ * allow small levels to be TOLERANCE more frequent. Each bet multiplies its capital by the density
+ * k u^(k - 1) of the bin over its mean.
  */
 #ifndef CST_MONITOR_EVIDENCE_H
 #define CST_MONITOR_EVIDENCE_H

@@ -1,8 +1,7 @@
 /*
- * The online adapter: three Newton experts with forgetting at different speeds, fixed share over
- * the stack, averages and members, and a fixed share over these and the plain stack, so that no
- * stretch of the stream costs much more than the stack. After a fit.
- * docs/prediction.md#learning-online.
+ * The online adapter: three Newton experts that forget at different speeds, combined with stack,
+ * averages and members by fixed share, so that no stretch of the stream costs much more than the
+ * stack alone. docs/prediction.md#learning-online.
  */
 #ifndef CST_ADAPT_ONLINE_H
 #define CST_ADAPT_ONLINE_H

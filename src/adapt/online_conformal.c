@@ -1,6 +1,4 @@
-/*
- * Adaptive conformal inference. See the header.
- */
+/* Adaptive conformal inference. See the header. */
 #include "adapt/online_conformal.h"
 
 #include <math.h>

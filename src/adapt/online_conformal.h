@@ -1,8 +1,7 @@
 /*
- * Adaptive conformal inference (Gibbs and Candes 2021): prediction sets on a stream whose
- * distribution may change. The level moves with every miss, so that over any sequence of rows the
- * share of misses comes to alpha; nothing is assumed of the rows. For the online adapter.
- * docs/bounds.md#under-shift.
+ * Adaptive conformal inference (Gibbs and Candes 2021): each miss moves the level of the prediction
+ * sets, so that their misses come to a share of alpha on any sequence of rows, without assumptions.
+ * For the online adapter. docs/bounds.md#under-shift.
  */
 #ifndef CST_ADAPT_ONLINE_CONFORMAL_H
 #define CST_ADAPT_ONLINE_CONFORMAL_H

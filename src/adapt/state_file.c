@@ -1,6 +1,4 @@
-/*
- * What all files of states have. See the header.
- */
+/* What all files of states have. See the header. */
 #include "adapt/state_file.h"
 
 #include "io/output.h"

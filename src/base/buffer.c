@@ -1,6 +1,6 @@
 /*
  * A growing array of bytes. Under model files, headers of safetensors files and the text of
- * reports. Paper: none.
+ * reports.
  */
 #include "base/buffer.h"
 

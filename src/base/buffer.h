@@ -1,6 +1,6 @@
 /*
  * A growing array of bytes. Under model files, headers of safetensors files and the text of
- * reports. Paper: none.
+ * reports.
  */
 #ifndef CST_BASE_BUFFER_H
 #define CST_BASE_BUFFER_H

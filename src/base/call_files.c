@@ -1,6 +1,4 @@
-/*
- * The list of files that one call keeps open, looked up by path. Part of the context.
- */
+/* The list of files that one call keeps open, looked up by path. Part of the context. */
 #include "base/call_files.h"
 
 #include "base/context.h"

@@ -1,6 +1,6 @@
 /*
  * Calls of functions that the caller of the library gave: what such a function calls of the library
- * has notices and progress of its own. Around hooks and callbacks. Paper: none.
+ * has notices and progress of its own. Around hooks and callbacks.
  */
 #ifndef CST_BASE_CALLING_H
 #define CST_BASE_CALLING_H

@@ -36,8 +36,7 @@ void cst_context_leave(cst_context **entered);
 /* ---- sizes ---- */
 
 /* An array that is said to be larger than any address space was not given: its size is a mistake,
- * and reading it would end the process.
- */
+ * and reading it would end the process. */
 
 #define CST_ARRAY_BYTES ((uint64_t)1 << 56)
 
@@ -53,8 +52,7 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 
 /* ---- seeds ---- */
 
-/* Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly.
- */
+/* Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly. */
 
 #define CST_SEED_MAX ((uint64_t)1 << 53)
 
@@ -67,8 +65,7 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 
 /* ---- resamples ---- */
 
-/* None (0), or as many as a bootstrap takes.
- */
+/* None (0), or as many as a bootstrap takes. */
 
 enum { CST_RESAMPLES_MAX = 10000000 };
 
@@ -81,8 +78,7 @@ cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t re
 
 /* ---- texts ---- */
 
-/* An argument error that names the place where a list lacks a text; CST_OK where it is whole.
- */
+/* An argument error that names the place where a list lacks a text; CST_OK where it is whole. */
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
                            const char *const *texts, int32_t count);

@@ -1,6 +1,4 @@
-/*
- * Large arrays in mapped temporary files. Behind cst_alloc.
- */
+/* Large arrays in mapped temporary files. Behind cst_alloc. */
 #define _GNU_SOURCE /* O_TMPFILE, madvise */
 #include "base/large.h"
 

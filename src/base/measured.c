@@ -1,6 +1,4 @@
-/*
- * A context that counts its bytes; the processor's name. See the header.
- */
+/* A context that counts its bytes; the processor's name. See the header. */
 #include "base/measured.h"
 
 #include "base/context.h"

@@ -1,6 +1,5 @@
 /*
- * Numbers as text in the C locale, thread by thread.
- * Used by every reader, writer and message.
+ * Numbers as text in the C locale, thread by thread. Used by every reader, writer and message.
  * docs/architecture.md#numbers-as-text.
  */
 #define _XOPEN_SOURCE 700 /* newlocale, uselocale */

@@ -1,6 +1,4 @@
-/*
- * The option table: parsing, bounds, presets.
- */
+/* The option table: parsing, bounds, presets. */
 #include "base/options.h"
 
 #include <errno.h>

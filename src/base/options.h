@@ -1,6 +1,4 @@
-/*
- * The option table as code reads it: one identifier per key.
- */
+/* The option table as code reads it: one identifier per key. */
 #ifndef CST_BASE_OPTIONS_H
 #define CST_BASE_OPTIONS_H
 

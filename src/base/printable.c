@@ -1,6 +1,6 @@
 /*
  * Text of files and callers in messages and pages: nothing in it may steer a terminal or turn the
- * order of what is read. Under every message, page and the tool's own lines. Paper: none.
+ * order of what is read. Under every message, page and the tool's own lines.
  */
 #include "base/utf8.h"
 

@@ -1,6 +1,6 @@
 /*
  * Exchanges between ranks. One kind of message carries all: what it is for, whether its ranks
- * failed, and the bytes. Under parallel loops and sums. Paper: none.
+ * failed, and the bytes. Under parallel loops and sums.
  */
 #include "base/ranks.h"
 

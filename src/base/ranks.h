@@ -1,8 +1,7 @@
 /*
- * What ranks do together, for the loops of parallel.c and for whoever divides work among ranks. A
- * task of a loop works alone: in it, and in all that it calls, there is one rank. Each exchange
- * also tells whether a rank failed, so that one that did ends the others in whatever exchange they
- * are. <corestack/collectives.h>.
+ * Exchanges between ranks (<corestack/collectives.h>), for parallel.c and for all that divides
+ * work. Inside a task of a loop there is one rank. Every exchange also tells whether a rank failed,
+ * so that no other waits for it.
  */
 #ifndef CST_BASE_RANKS_H
 #define CST_BASE_RANKS_H

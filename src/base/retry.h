@@ -1,6 +1,6 @@
 /*
- * Calls of the system that a signal may interrupt, made again until none does.
- * Under every reader and writer of files. Paper: none.
+ * Calls of the system that a signal may interrupt, made again until none does. Under every reader
+ * and writer of files.
  */
 #ifndef CST_BASE_RETRY_H
 #define CST_BASE_RETRY_H

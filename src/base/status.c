@@ -1,6 +1,4 @@
-/*
- * Names and texts of the status codes, from the one list in corestack/status.h.
- */
+/* Names and texts of the status codes, from the one list in corestack/status.h. */
 #include <corestack/status.h>
 
 const char *cst_status_name(cst_status status) {

@@ -1,6 +1,4 @@
-/*
- * Sums in a fixed binary tree. Under cst_reduce_blocks. Paper: none.
- */
+/* Sums in a fixed binary tree. Under cst_reduce_blocks. */
 #include "base/tree.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /*
- * What a stack is compared with: one interface for every method that turns the predictions of a
- * pool's members into one prediction. Fitted on labelled out-of-fold rows, applied to any rows.
- * Beside the stack, after stage S0. Paper: section "Experimental Setup";
+ * Baselines that a stack is compared with: one interface for all methods that combine members'
+ * predictions, fitted on labelled out-of-fold rows. Paper: section "Experimental Setup";
  * docs/baselines.md#definitions.
  */
 #ifndef CST_BASELINES_H

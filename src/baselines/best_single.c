@@ -1,6 +1,4 @@
-/*
- * The member with the least out-of-fold NLL, used alone. docs/baselines.md#definitions.
- */
+/* The member with the least out-of-fold NLL, used alone. docs/baselines.md#definitions. */
 #include "baselines/baselines.h"
 
 #include "metrics/risk.h"

@@ -1,9 +1,7 @@
 /*
  * Linear stacking: ridge, lasso and elastic net of the class indicators on the members'
- * probabilities, one coefficient a member for all classes. Three baselines beside the stack, whose
- * stage S3 adds gated aggregators to the same columns. Paper: "Ridge stacking" in section
- * "Experimental Setup"; docs/method.md#s2-and-s3-gate-and-penalties, docs/method.md#s4-blend and
- * docs/baselines.md#definitions; Wolpert (1992).
+ * probabilities, one coefficient a member for all classes. Paper: "Ridge stacking" in section
+ * "Experimental Setup"; docs/baselines.md#definitions; Wolpert (1992).
  */
 #include "baselines/baselines.h"
 

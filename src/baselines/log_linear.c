@@ -1,8 +1,6 @@
 /*
- * The log-linear pool of all members, without selection and without a calibration behind it. A
- * baseline beside the stack, which is built on the same pool. Paper: section "Laplace-Approximate
- * Bayesian Blender" leaves the family of meta-learners open; docs/method.md#s4-blend and
- * docs/baselines.md#definitions.
+ * Baseline: the log-linear pool of all members, without selection and calibration. Paper: section
+ * "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend, docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

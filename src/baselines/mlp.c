@@ -1,12 +1,7 @@
 /*
- * The `mlp` baseline: a small neural network on the log-probabilities of all members. Beside the
- * stack. Paper: "Neural meta-learners", which excludes it since it overfits;
- * docs/baselines.md#definitions.
- *
- * The paper says "a three-layer MLP with dropout" and nothing more; since it calls its gate, which
- * has one hidden layer, a 2-layer MLP, this one has two. Width, dropout rate and optimiser are
- * ours. Wide pools (14 members of 1000 classes have 14,000 inputs and a million parameters) use
- * the same network in full: an epoch then visits a seeded draw of the rows instead of all.
+ * The `mlp` baseline: a network with two hidden layers on the log-probabilities of all members; its
+ * width, dropout and optimiser are ours. Wide pools visit a seeded draw of the rows in each epoch.
+ * Paper: "Neural meta-learners", which leaves it out; docs/baselines.md#definitions.
  */
 #include "baselines/mlp.h"
 #include "baselines/baselines.h"

@@ -1,10 +1,7 @@
 /*
- * The network of the `mlp` baseline: forward and backward pass, Adam with early stopping. Beside
- * the stack. Paper: "Neural meta-learners".
- *
- * A minibatch is cut into SLOTS chunks whose gradients are added in the order of the chunks, and
- * dropout draws from a stream of its own for each chunk, so that the bytes of a fit do not depend
- * on the number of threads. All memory is taken before the first step.
+ * Training of the `mlp` baseline: forward and backward pass, Adam with early stopping. A minibatch
+ * is cut into SLOTS chunks, each with a dropout stream of its own, whose gradients are added in
+ * order, so that a fit does not depend on the number of threads.
  */
 #include "baselines/mlp.h"
 

@@ -1,14 +1,11 @@
 /*
- * Greedy ensemble selection on the log loss, reproducing AutoGluon's float32 arithmetic where it
- * can decide. A blend rule of stage S4 and a baseline. docs/method.md#s4-blend; Caruana et al.
- * (2004).
+ * Greedy ensemble selection on the log loss, with AutoGluon's float32 arithmetic where it can
+ * decide. docs/method.md#s4-blend; Caruana et al. (2004).
  *
- * The loss of an average is the mean of log S - log T, T its true-class probability and S the sum
- * of its row. T needs one column of a member, which is kept; S is 1 but for rounding, and its
- * logarithm is taken to first order from the mean row sum of each member. So a round costs rows x
- * members, and the predictions are read once. AutoGluon multiplies float32 predictions by 1/(s+1)
- * in float32, which moves S by the rounding of its terms: where a loss is so near a rounding
- * boundary that this could matter, S is computed from all columns.
+ * The loss of an average is the mean of log S - log T, T its true-class probability and S its row
+ * sum. T needs one kept column a member; S is 1 but for rounding, and its logarithm is taken to
+ * first order from each member's mean row sum. Where a loss is so near a float32 rounding boundary
+ * that AutoGluon's multiplication by 1/(s+1) could matter, S is computed from all columns.
  */
 #include "blend/greedy.h"
 #include "blend/greedy_rounds.h"

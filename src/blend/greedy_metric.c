@@ -1,8 +1,7 @@
 /*
- * Greedy ensemble selection on the top-1 error or the Brier score, and on the log loss of rows that
- * count by weights, with the rounds, the rounding and the float32 arithmetic of greedy.c. Baselines
- * beside the stack. docs/baselines.md#definitions; Caruana et al. (2004), whose library of metrics
- * this follows.
+ * Greedy ensemble selection on top-1 error or Brier score, and on the log loss of weighted rows,
+ * with the rounds and float32 arithmetic of greedy.c. docs/baselines.md#definitions; Caruana et al.
+ * (2004).
  */
 #include "blend/greedy.h"
 #include "blend/greedy_rounds.h"

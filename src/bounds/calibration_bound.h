@@ -1,9 +1,7 @@
 /*
- * What can be said of calibration without assumptions: an interval of the expected calibration
- * error, and recalibrated confidences each with an interval of the accuracy behind it. After
- * prediction, on labelled rows that the model did not see. docs/bounds.md#the-bounds.
- *
- * Rows have to be independent draws, and each counts once: there is no form with row weights.
+ * Assumption-free statements on calibration: an interval of the expected calibration error, and
+ * recalibrated confidences with intervals of their accuracy. Rows must be independent draws that
+ * the model did not see; there are no row weights. docs/bounds.md#the-bounds.
  */
 #ifndef CST_BOUNDS_CALIBRATION_BOUND_H
 #define CST_BOUNDS_CALIBRATION_BOUND_H
@@ -47,8 +45,7 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
  * whatever the law of the rows. (Their theorem has Hoeffding's inequality there; exact tails are
  * never wider by more than their discreteness.) The largest gap between a bin's value and the ends
  * of its interval then bounds |P(correct | value) - value| everywhere, and so the ECE of the
- * values.
- */
+ * values. */
 
 typedef struct cst_certified_bin {
     double from; /* confidences in [from, to); the last bin is closed */

@@ -1,10 +1,7 @@
 /*
- * Split conformal prediction: sets of classes that hold the true one with a probability that is
- * asked for, from any stack's probabilities. After a fit, on labelled rows that it did not see.
- * docs/bounds.md#the-bounds.
- *
- * Only that calibration rows and later ones are exchangeable is assumed; neither the model nor its
- * calibration has to be right.
+ * Split conformal prediction: sets of classes that hold the true one with a given probability, from
+ * any stack's probabilities. Assumes only that the calibration rows, which the fit did not see, and
+ * later rows are exchangeable. docs/bounds.md#the-bounds.
  */
 #ifndef CST_BOUNDS_CONFORMAL_H
 #define CST_BOUNDS_CONFORMAL_H

@@ -1,6 +1,4 @@
-/*
- * Weighted conformal quantiles. See the header.
- */
+/* Weighted conformal quantiles. See the header. */
 #include "bounds/conformal_shift.h"
 
 #include "metrics/ranks.h"

@@ -1,8 +1,7 @@
 /*
- * Split conformal sets where the rows to be predicted are distributed otherwise than the rows of
- * calibration: each row of calibration counts by how much more frequent its like is among the new
- * rows. Tibshirani, Barber, Candes and Ramdas 2019 (covariates); Podkopaev and Ramdas 2021
- * (labels). docs/bounds.md#under-shift.
+ * Split conformal sets under shift: each calibration row counts by how much more frequent its like
+ * is among the new rows. Tibshirani et al. 2019 (covariates); Podkopaev and Ramdas 2021 (labels).
+ * docs/bounds.md#under-shift.
  */
 #ifndef CST_BOUNDS_CONFORMAL_SHIFT_H
 #define CST_BOUNDS_CONFORMAL_SHIFT_H

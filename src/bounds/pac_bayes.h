@@ -1,10 +1,7 @@
 /*
- * PAC-Bayes bounds of the error of a weighted ensemble, and the divergences that go into them.
- * After a fit, for the table of certificates. Paper: theorem "PAC-Bayes bound", which is computed
- * too; docs/bounds.md#the-papers-quantities.
- *
- * All bounds hold for every posterior rho at once, with probability at least 1 - delta over n
- * independent samples that neither the members nor the prior depend on.
+ * PAC-Bayes bounds of the error of a weighted ensemble, for all posteriors at once with probability
+ * 1 - delta over n independent samples that members and prior do not depend on. Paper: theorem
+ * "PAC-Bayes bound"; docs/bounds.md#the-papers-quantities.
  */
 #ifndef CST_BOUNDS_PAC_BAYES_H
 #define CST_BOUNDS_PAC_BAYES_H
@@ -39,8 +36,7 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
 /* ---- bounds ---- */
 
 /* empirical: in [0, 1], the rho-mean of a loss with values in [0, 1] over n >= 1 samples; kl =
- * KL(rho || pi) >= 0; 0 < delta < 1; NaN outside. Results are at most 1 where that is said.
- */
+ * KL(rho || pi) >= 0; 0 < delta < 1; NaN outside. Results are at most 1 where that is said. */
 
 /* Seeger 2002, Maurer 2004: kl(empirical || risk) <= (KL + log(2 sqrt(n) / delta)) / n, inverted.
  * In [0, 1]. */

@@ -1,8 +1,7 @@
 /*
- * What the paper says of the spectrum of a pool with near-duplicates, as figures of the pool at
- * hand: clusters, condition numbers before and after the projection, discs, effective dimension.
- * After stage S1. Paper: appendix, "Block Structure" to "Effect on regularized conditioning" and
- * "Rademacher complexity via effective dimension"; docs/bounds.md#the-papers-quantities.
+ * Spectrum of a pool with near-duplicates: clusters, condition numbers before and after the
+ * projection, discs, effective dimension. Paper: appendix, "Block Structure" to "Rademacher
+ * complexity via effective dimension"; docs/bounds.md#the-papers-quantities.
  */
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H
@@ -66,8 +65,7 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
  * for the factors 1 - epsilon. tests/bounds/spectral.c has pools that meet the assumptions and
  * break (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of
  * the correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
- * eigenvalue needs correlations that are aligned.
- */
+ * eigenvalue needs correlations that are aligned. */
 typedef struct cst_spectral_claims {
     double kappa_above;   /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
     double kappa_below;   /* (ii): kappa after <= (1 + (G - 1) mu) / (1 - (G - 1) mu) */

@@ -1,6 +1,4 @@
-/*
- * L-BFGS for smooth convex functions. See the header.
- */
+/* L-BFGS for smooth convex functions. See the header. */
 #include "calibration/descent.h"
 
 #include <math.h>

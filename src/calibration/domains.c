@@ -1,6 +1,4 @@
-/*
- * The domain-aware layer: fit of each domain's scale and biases, application. See the header.
- */
+/* The domain-aware layer: fit of each domain's scale and biases, application. See the header. */
 #include "calibration/domains.h"
 
 #include "calibration/calibration.h"

@@ -1,8 +1,7 @@
 /*
- * Isotonic calibration: one monotone map for each class. After any method.
- * docs/calibration.md#definitions; Zadrozny and Elkan (2002), by pooling adjacent violators.
- *
- * Sums over rows are counts, so that comparisons of block means are exact.
+ * Isotonic calibration: one monotone map for each class, by pooling adjacent violators. Sums over
+ * rows are counts, so that block means compare exactly. docs/calibration.md#definitions; Zadrozny
+ * and Elkan (2002).
  */
 #include "calibration/calibration.h"
 

@@ -1,9 +1,6 @@
 /*
- * Temperature scaling. After any method. docs/calibration.md#definitions; Guo et al. (2017), on
- * log-probabilities instead of logits.
- *
- * The mean NLL is convex in the inverse temperature, so that its derivative has one root at most:
- * Newton's method on log(1/T) inside a bracket that only shrinks.
+ * Temperature scaling of log-probabilities. The mean NLL is convex in 1/T: Newton's method on
+ * log(1/T) inside a bracket that only shrinks. docs/calibration.md#definitions; Guo et al. (2017).
  */
 #include "calibration/calibration.h"
 

@@ -1,10 +1,7 @@
 /*
- * Vector scaling: a slope and an intercept for the log-probability of each class. After any method.
- * docs/calibration.md#definitions; Guo et al. (2017), on log-probabilities instead of logits.
- *
- * 2C parameters, a convex loss. L-BFGS whose first guess of the inverse Hessian is the inverse of
- * the exact 2 x 2 blocks on the Hessian's diagonal, one block a class: what couples classes is weak
- * and learned from a few steps, and nothing of size C^2 is formed.
+ * Vector scaling: a slope and an intercept for each class's log-probability, by L-BFGS that starts
+ * from the inverse of the Hessian's 2 x 2 diagonal blocks; nothing of size C^2 is formed.
+ * docs/calibration.md#definitions; Guo et al. (2017).
  */
 #include "calibration/calibration.h"
 #include "calibration/descent.h"

@@ -1,6 +1,4 @@
-/*
- * All checks of one split: labels, folds, members. See the header.
- */
+/* All checks of one split: labels, folds, members. See the header. */
 #include "checks/parts.h"
 
 #include <string.h>

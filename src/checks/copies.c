@@ -1,6 +1,4 @@
-/*
- * Members that say nothing of their own: constant, or equal to another number by number.
- */
+/* Members that say nothing of their own: constant, or equal to another number by number. */
 #include "checks/parts.h"
 
 static cst_status constant(cst_context *context, const cst_check_sample *sample,

@@ -1,6 +1,4 @@
-/*
- * The list of findings: notices, errors, part of a document. See the header.
- */
+/* The list of findings: notices, errors, part of a document. See the header. */
 #include "checks/findings.h"
 
 #include <string.h>

@@ -1,14 +1,11 @@
-/*
- * Members of a classification that are too good to be true.
- */
+/* Members of a classification that are too good to be true. */
 #ifndef CST_CHECKS_LEAKS_H
 #define CST_CHECKS_LEAKS_H
 
 #include "checks/parts.h"
 
 /* What is known of a member's probabilities, besides cst_member_facts. Sums over the rows looked
- * at.
- */
+ * at. */
 typedef struct cst_class_facts {
     double nll, nll2; /* sum and sum of squares */
     double confidence;

@@ -1,6 +1,4 @@
-/*
- * The rows that checks look at, and the orders in which labels are compared with them.
- */
+/* The rows that checks look at, and the orders in which labels are compared with them. */
 #include "checks/parts.h"
 
 #include <math.h>

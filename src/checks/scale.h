@@ -1,6 +1,4 @@
-/*
- * Members of a classification whose probabilities are on a wrong scale.
- */
+/* Members of a classification whose probabilities are on a wrong scale. */
 #ifndef CST_CHECKS_SCALE_H
 #define CST_CHECKS_SCALE_H
 

@@ -1,6 +1,4 @@
-/*
- * How each member goes with the mean of the others, in one pass over the rows of all of them.
- */
+/* How each member goes with the mean of the others, in one pass over the rows of all of them. */
 #include "checks/parts.h"
 
 #include <math.h>

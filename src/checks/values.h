@@ -1,6 +1,4 @@
-/*
- * The parts of the checks of a regression.
- */
+/* The parts of the checks of a regression. */
 #ifndef CST_CHECKS_VALUES_H
 #define CST_CHECKS_VALUES_H
 

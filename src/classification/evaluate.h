@@ -1,6 +1,4 @@
-/*
- * What the documents of evaluations share. Keys: docs/json.md.
- */
+/* What the documents of evaluations share. Keys: docs/json.md. */
 #ifndef CST_CLASSIFICATION_EVALUATE_H
 #define CST_CLASSIFICATION_EVALUATE_H
 

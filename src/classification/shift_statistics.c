@@ -1,6 +1,4 @@
-/*
- * How a statistic of several methods, with its draws, becomes keys of their rows.
- */
+/* How a statistic of several methods, with its draws, becomes keys of their rows. */
 #include "classification/shift.h"
 
 #include "metrics/percentile.h"

@@ -1,6 +1,4 @@
-/*
- * Scores of predicted probabilities, means over conditions or splits. See the header.
- */
+/* Scores of predicted probabilities, means over conditions or splits. See the header. */
 #include "classification/state.h"
 
 #include "metrics/weighted.h"

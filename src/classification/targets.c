@@ -1,6 +1,4 @@
-/*
- * The splits that an evaluation or a comparison predicts. docs/robustness.md.
- */
+/* The splits that an evaluation or a comparison predicts. docs/robustness.md. */
 #include "classification/targets.h"
 
 #include "io/strings.h"

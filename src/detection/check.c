@@ -1,6 +1,4 @@
-/*
- * Checks of detections by the share of true boxes that a member's boxes hit. See the header.
- */
+/* Checks of detections by the share of true boxes that a member's boxes hit. See the header. */
 #include "detection/check.h"
 
 #include "detection/ap.h"

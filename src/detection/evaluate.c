@@ -1,7 +1,4 @@
-/*
- * Scores of a model against annotations. After a fit.
- * docs/detection.md.
- */
+/* Scores of a model against annotations. After a fit. docs/detection.md. */
 #include "detection/figures.h"
 #include "detection/state.h"
 #include "model/fitted_on.h"

@@ -1,6 +1,4 @@
-/*
- * COCO's figures as parts of a report document. Keys: docs/json.md.
- */
+/* COCO's figures as parts of a report document. Keys: docs/json.md. */
 #ifndef CST_DETECTION_FIGURES_H
 #define CST_DETECTION_FIGURES_H
 

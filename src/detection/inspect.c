@@ -1,6 +1,4 @@
-/*
- * The inspection of a pool of detections: that of its clusters as rows. Stage S0.
- */
+/* The inspection of a pool of detections: that of its clusters as rows. Stage S0. */
 #include "detection/check.h"
 #include "detection/detection.h"
 #include "pipeline/pipeline.h"

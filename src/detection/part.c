@@ -1,6 +1,4 @@
-/*
- * Images, true boxes and members' boxes of a part, in their places. See the header.
- */
+/* Images, true boxes and members' boxes of a part, in their places. See the header. */
 #include "detection/part.h"
 
 #include "pool/divide.h"

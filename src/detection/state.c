@@ -1,6 +1,4 @@
-/*
- * Clusters to fit on and scores of boxes. See the header.
- */
+/* Clusters to fit on and scores of boxes. See the header. */
 #include "detection/state.h"
 
 #include "detection/check.h"

@@ -1,6 +1,4 @@
-/*
- * What an evaluation of detections holds, shared by comparisons and the evaluation of a model.
- */
+/* What an evaluation of detections holds, shared by comparisons and the evaluation of a model. */
 #ifndef CST_DETECTION_STATE_H
 #define CST_DETECTION_STATE_H
 

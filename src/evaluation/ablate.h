@@ -1,6 +1,4 @@
-/*
- * The rows of an ablation: their names, and what each sets. Paper: section "Component Ablation".
- */
+/* The rows of an ablation: their names, and what each sets. Paper: section "Component Ablation". */
 #ifndef CST_EVALUATION_ABLATE_H
 #define CST_EVALUATION_ABLATE_H
 

@@ -1,6 +1,4 @@
-/*
- * Methods by name, one run of one, intervals, rows of a document. See the header.
- */
+/* Methods by name, one run of one, intervals, rows of a document. See the header. */
 #include "evaluation/harness.h"
 
 #include "base/calling.h"

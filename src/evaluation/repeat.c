@@ -1,6 +1,4 @@
-/*
- * Repetitions of a comparison, one after the other. See the header.
- */
+/* Repetitions of a comparison, one after the other. See the header. */
 #include "evaluation/repeat.h"
 
 #include "pool/parts.h"

@@ -1,6 +1,4 @@
-/*
- * What a model says about itself, for the public function. After a fit.
- */
+/* What a model says about itself, for the public function. After a fit. */
 #ifndef CST_EVALUATION_SHOW_H
 #define CST_EVALUATION_SHOW_H
 

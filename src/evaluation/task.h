@@ -1,8 +1,7 @@
 /*
  * What a task is to the rest of the library: one table of functions for each of classification,
  * regression, segmentation and detection. The harness (harness.h, compare, ablate, sweep) is
- * written once over it; src/tasks chooses the table by the pool.
- * docs/architecture.md#tasks.
+ * written once over it; src/tasks chooses the table by the pool. docs/architecture.md#tasks.
  */
 #ifndef CST_EVALUATION_TASK_H
 #define CST_EVALUATION_TASK_H

@@ -1,6 +1,5 @@
 /*
  * Sources: plain files read by offset with pread, zip members handed to zip.c. Under every reader.
- * Paper: none.
  */
 #include "io/bytes.h"
 

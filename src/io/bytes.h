@@ -21,10 +21,9 @@ typedef struct cst_bytes cst_bytes;
 /* Opens `path`. What ends in ".gz" is inflated. "a.npz#name" and "a.npz:name" choose a member of an
  * archive ("name" finds "name.npy" as well); "a.npz" alone is its only member. Of
  * "a.safetensors#name" the whole file is opened and keeps that name for messages; of "a.csv#column"
- * the file. An empty file is a separate error. `zip_limit` caps the declared uncompressed size
- * of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
- * meant, and nothing else. A source serves one thread at a time.
- */
+ * the file. An empty file is a separate error. `zip_limit` caps the declared uncompressed size of a
+ * member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
+ * meant, and nothing else. A source serves one thread at a time. */
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit);
 /* The same of a plain file, whatever it is called. */

@@ -1,6 +1,6 @@
 /*
- * A stable counting sort by category and then image, done in place from a permutation.
- * After the readers of COCO files. Paper: none.
+ * A stable counting sort by category and then image, done in place from a permutation. After the
+ * readers of COCO files.
  */
 #include "io/coco_order.h"
 

@@ -1,6 +1,6 @@
 /*
  * Boxes put in the order that the evaluator and the clustering walk: by image, then category, then
- * as they stood in the file. After the readers of COCO files. Paper: none.
+ * as they stood in the file. After the readers of COCO files.
  */
 #ifndef CST_IO_COCO_ORDER_H
 #define CST_IO_COCO_ORDER_H

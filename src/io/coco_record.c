@@ -1,6 +1,6 @@
 /*
  * What COCO files are made of: names of fields and lists, errors about a record, numbers and boxes.
- * Between the stream of records (coco_scan.c) and the readers. Paper: none.
+ * Between the stream of records (coco_scan.c) and the readers.
  */
 #include "io/coco_scan.h"
 

@@ -1,6 +1,6 @@
 /*
  * A COCO file as a stream of records: yajl's events, kept to the fields that matter. Under the
- * readers of annotations and results. Paper: none; polygons and masks pass by without being stored.
+ * readers of annotations and results. Polygons and masks pass by without being stored.
  */
 #include "io/coco_scan.h"
 

@@ -1,6 +1,6 @@
 /*
  * The records of a COCO file, one at a time while the file streams past. Under the readers of
- * annotations and results; nothing else knows the JSON parser. Paper: none.
+ * annotations and results; nothing else knows the JSON parser.
  */
 #ifndef CST_IO_COCO_SCAN_H
 #define CST_IO_COCO_SCAN_H

@@ -1,6 +1,6 @@
 /*
  * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables. Paper: none.
+ * for. Under the tables.
  */
 #include "io/column_names.h"
 #include "io/csv.h"

@@ -1,6 +1,6 @@
 /*
  * What the name of a column says: ids, labels, folds, predictions, or the class that a column is
- * for. Under the tables. Paper: none.
+ * for. Under the tables.
  */
 #ifndef CST_IO_COLUMN_NAMES_H
 #define CST_IO_COLUMN_NAMES_H

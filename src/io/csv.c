@@ -1,6 +1,4 @@
-/*
- * Records of delimited text, read in chunks. Under cst_table. Paper: none.
- */
+/* Records of delimited text, read in chunks. Under cst_table. */
 #include "io/csv.h"
 #include "io/foreign.h"
 

@@ -1,6 +1,6 @@
 /*
  * Delimited text: records of cells. Under the tables (io/table.h), for pools that come from
- * spreadsheets and competitions. Paper: none.
+ * spreadsheets and competitions.
  */
 #ifndef CST_IO_CSV_H
 #define CST_IO_CSV_H

@@ -1,6 +1,6 @@
 /*
  * Predictions in the form of a sample submission: its ids in their order, its columns by their
- * names. The last step of predict. Paper: none.
+ * names. The last step of predict.
  */
 #include "base/buffer.h"
 #include "io/csv.h"

@@ -1,6 +1,6 @@
 /*
  * What a cell of delimited text passes for: a number, a formula of a spreadsheet, bare text. Under
- * the reader and the writer. Paper: none.
+ * the reader and the writer.
  */
 #include "io/csv.h"
 

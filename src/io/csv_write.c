@@ -1,7 +1,6 @@
 /*
  * Probabilities as CSV that this library, a spreadsheet and a data frame read back: a header, the
- * sample ids where there are any, nine digits (enough for every float32).
- * The last step of predict. Paper: none.
+ * sample ids where there are any, nine digits (enough for every float32). The last step of predict.
  */
 #include "io/csv_write.h"
 #include "io/csv.h"

@@ -1,6 +1,4 @@
-/*
- * Cells of delimited text as they are written. Under predictions as tables. Paper: none.
- */
+/* Cells of delimited text as they are written. Under predictions as tables. */
 #ifndef CST_IO_CSV_WRITE_H
 #define CST_IO_CSV_WRITE_H
 

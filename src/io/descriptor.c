@@ -1,6 +1,6 @@
 /*
  * Paths that mean an open descriptor. A link in /proc/<process>/fd looks like any other and leads
- * to a file, yet it stands for what is open, at its offset. Under output.c. Paper: none.
+ * to a file, yet it stands for what is open, at its offset. Under output.c.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/descriptor.h"

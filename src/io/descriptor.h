@@ -1,6 +1,6 @@
 /*
  * Paths that mean an open descriptor: /dev/stdout, /dev/fd/N, /proc/self/fd/N, and links to them.
- * For output, which must not rename a file over what such a path leads to. Paper: none.
+ * For output, which must not rename a file over what such a path leads to.
  */
 #ifndef CST_IO_DESCRIPTOR_H
 #define CST_IO_DESCRIPTOR_H

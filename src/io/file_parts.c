@@ -1,6 +1,4 @@
-/*
- * Parts of files: lists and folders. See the header. Under the manifest. Paper: none.
- */
+/* Parts of files: lists and folders. See the header. Under the manifest. */
 #include "io/file_parts.h"
 
 #include "base/retry.h"

@@ -1,6 +1,6 @@
 /*
  * Parts: several files whose rows are read as those of one file. A manifest lists them, or names
- * their folder. Between the manifest and the readers of rows. Paper: none.
+ * their folder. Between the manifest and the readers of rows.
  */
 #ifndef CST_IO_FILE_PARTS_H
 #define CST_IO_FILE_PARTS_H

@@ -1,6 +1,6 @@
 /*
  * Formats that cannot be read, known by name or first bytes, and what to do with each. Under the
- * readers of predictions. Paper: none.
+ * readers of predictions.
  */
 #include "io/foreign.h"
 #include "io/bytes.h"

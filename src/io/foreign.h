@@ -1,6 +1,6 @@
 /*
  * Formats that cannot be read, known by name or first bytes, and what to do with each. Under the
- * readers of predictions. Paper: none.
+ * readers of predictions.
  */
 #ifndef CST_IO_FOREIGN_H
 #define CST_IO_FOREIGN_H

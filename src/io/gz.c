@@ -1,6 +1,6 @@
 /*
  * Files of gzip through zlib: checked to their end when they are opened, then inflated as they are
- * read. Small ones stay in memory. Under cst_bytes. Paper: none.
+ * read. Small ones stay in memory. Under cst_bytes.
  */
 #include "base/call_files.h"
 #include "io/bytes.h"

@@ -1,6 +1,6 @@
 /*
  * The header of .npy: magic, version, length and a Python dict literal, read by a small strict
- * tokenizer that knows strings, booleans, integers, tuples and nothing else. Paper: none.
+ * tokenizer that knows strings, booleans, integers, tuples and nothing else.
  */
 #include "io/npy_header.h"
 #include "io/foreign.h"

@@ -1,6 +1,4 @@
-/*
- * The header of .npy, apart from the data so that it can be tested and fuzzed alone. Paper: none.
- */
+/* The header of .npy, apart from the data so that it can be tested and fuzzed alone. */
 #ifndef CST_IO_NPY_HEADER_H
 #define CST_IO_NPY_HEADER_H
 

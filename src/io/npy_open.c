@@ -1,6 +1,6 @@
 /*
  * Opening an array: npy, a member of an archive, or a tensor of a safetensors file. Before any of
- * it is read. Paper: none.
+ * it is read.
  */
 #include "io/npy.h"
 #include "io/npy_header.h"

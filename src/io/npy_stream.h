@@ -1,6 +1,6 @@
 /*
  * Writing an .npy piece by piece, whole or not at all. The last step of predictions that are larger
- * than memory. Paper: none.
+ * than memory.
  */
 #ifndef CST_IO_NPY_STREAM_H
 #define CST_IO_NPY_STREAM_H

@@ -1,6 +1,6 @@
 /*
  * Writing .npy version 1.0: float32 matrices and int32 vectors, whole or not at all. The last step
- * of predict and folds. Paper: none.
+ * of predict and folds.
  */
 #include "io/npy.h"
 #include "io/output.h"

@@ -1,6 +1,6 @@
 /*
  * Atomic output: a file without a name where the system has such (else a temporary name), fsync,
- * rename, fsync of the folder. Under every writer. Paper: none.
+ * rename, fsync of the folder. Under every writer.
  */
 #define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "io/output.h"
@@ -145,8 +145,7 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
 /* ---- what may have to be waited for ---- */
 
 /* A pipe that nobody reads yet, a terminal that is stopped: a call that blocks there would not be
- * over when the caller wants to stop, so no call is made before there is room.
- */
+ * over when the caller wants to stop, so no call is made before there is room. */
 
 enum {
     WAIT_MS = 50,

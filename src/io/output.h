@@ -1,6 +1,6 @@
 /*
  * Output that appears whole or not at all: written to a temporary name in the same folder, synced,
- * renamed, and the folder synced. Used by every writer. Paper: none.
+ * renamed, and the folder synced. Used by every writer.
  */
 #ifndef CST_IO_OUTPUT_H
 #define CST_IO_OUTPUT_H

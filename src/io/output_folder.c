@@ -1,6 +1,4 @@
-/*
- * A folder of output files, whole or not at all. For maps with a file for each case. Paper: none.
- */
+/* A folder of output files, whole or not at all. For maps with a file for each case. */
 #include "io/output_folder.h"
 
 #include "base/retry.h"

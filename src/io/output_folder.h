@@ -1,6 +1,6 @@
 /*
  * A folder of output files that appears whole or not at all: filled under a temporary name beside
- * its own, then renamed. For maps with a file for each case. Paper: none.
+ * its own, then renamed. For maps with a file for each case.
  */
 #ifndef CST_IO_OUTPUT_FOLDER_H
 #define CST_IO_OUTPUT_FOLDER_H

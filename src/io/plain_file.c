@@ -1,6 +1,4 @@
-/*
- * Opens regular files and reads them at an offset, in pieces, so that an interrupt is noticed.
- */
+/* Opens regular files and reads them at an offset, in pieces, so that an interrupt is noticed. */
 #include "io/bytes.h"
 
 #include "base/retry.h"

@@ -1,7 +1,7 @@
 /*
  * Reading safetensors files: tensors by number or name, ranges of them as stored or as floats, by
  * offset from the file, so that a file of any size needs little memory. Also a tensor as an array
- * of a pool. Paper: none.
+ * of a pool.
  */
 #include "io/safetensors.h"
 

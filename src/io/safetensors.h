@@ -1,6 +1,6 @@
 /*
  * What the reader of safetensors files knows of one: a table of tensors over a source of bytes. For
- * the reader's own files, tests, and .npy's reader, which takes a tensor as an array. Paper: none.
+ * the reader's own files, tests, and .npy's reader, which takes a tensor as an array.
  */
 #ifndef CST_IO_SAFETENSORS_H
 #define CST_IO_SAFETENSORS_H

@@ -1,7 +1,7 @@
 /*
  * The header of a safetensors file: its length, then JSON that names every tensor with type, shape
  * and range of bytes. Read through yajl's events into one table, then held against the file: every
- * byte belongs to one tensor. Paper: none.
+ * byte belongs to one tensor.
  */
 #include "base/utf8.h"
 #include "io/safetensors.h"

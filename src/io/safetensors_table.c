@@ -1,7 +1,7 @@
 /*
  * The table of a safetensors file's tensors: types, names sorted for look-up, and the check that
  * the tensors' ranges cover the data without a hole or an overlap. After the header was read,
- * before anything of the data is. Paper: none.
+ * before anything of the data is.
  */
 #include "io/safetensors.h"
 

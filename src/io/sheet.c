@@ -1,6 +1,6 @@
 /*
  * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns. Paper: none.
+ * hold. Under the choice of columns.
  */
 #include "io/sheet.h"
 

@@ -1,6 +1,6 @@
 /*
  * The first rows of a table: whether there is a header, what the names say and what the columns
- * hold. Under the choice of columns (io/table.h). Paper: none.
+ * hold. Under the choice of columns (io/table.h).
  */
 #ifndef CST_IO_SHEET_H
 #define CST_IO_SHEET_H

@@ -1,6 +1,6 @@
 /*
  * What each column of a delimited file is for. Between the record reader and the pool: predictions,
- * labels and ids go through one choice. Paper: none.
+ * labels and ids go through one choice.
  */
 #include "io/table.h"
 #include "io/bytes.h"

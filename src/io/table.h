@@ -1,6 +1,6 @@
 /*
  * Tables of delimited text: what each column is for, decided once for predictions, labels and ids.
- * Between the record reader and the pool. Paper: none.
+ * Between the record reader and the pool.
  */
 #ifndef CST_IO_TABLE_H
 #define CST_IO_TABLE_H

@@ -1,7 +1,7 @@
 /*
  * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
  * beyond what the archive promises. libzip is shown a directory with this member alone. Under
- * cst_bytes. Paper: none.
+ * cst_bytes.
  */
 #include "base/retry.h"
 #include "io/bytes.h"

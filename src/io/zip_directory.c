@@ -1,8 +1,7 @@
 /*
- * Reads the directory at the end of a zip archive, where its size is known before any of it is
- * read, and picks one member. libzip would keep every name in a table whose places a file's author
- * can compute, look at each candidate for an end record, and not ask whether to stop. Under zip.c.
- * Paper: none; the format is PKWARE's APPNOTE, sections 4.3.12 to 4.3.16.
+ * Reads the directory at the end of a zip archive, whose size is checked first, and picks a member.
+ * libzip would hash all names, try every candidate for an end record, and never ask whether to
+ * stop. Format: PKWARE's APPNOTE, sections 4.3.12 to 4.3.16.
  */
 #include "io/zip_directory.h"
 

@@ -1,7 +1,4 @@
-/*
- * The directory of a zip archive: which members there are and where. Between bytes.c and zip.c.
- * Paper: none.
- */
+/* The directory of a zip archive: which members there are and where. Between bytes.c and zip.c. */
 #ifndef CST_IO_ZIP_DIRECTORY_H
 #define CST_IO_ZIP_DIRECTORY_H
 

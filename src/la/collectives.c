@@ -1,7 +1,6 @@
 /*
  * The ranks of a context: whether their machines compute alike, the least memory of all, and how
- * long an exchange takes.
- * Before any work that is shared. Paper: none.
+ * long an exchange takes. Before any work that is shared.
  */
 #include <corestack/collectives.h>
 

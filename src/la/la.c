@@ -1,6 +1,4 @@
-/*
- * Dense linear algebra over CBLAS and LAPACKE.
- */
+/* Dense linear algebra over CBLAS and LAPACKE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS, PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
 #include "la/la.h"
 
@@ -108,8 +106,7 @@ void cst_la_leave(void) {
 
 /* OpenBLAS keeps a buffer of 128 MiB for each thread that calls it, and where it finds no room for
  * one it asks again for ever. So where memory is limited one thread at a time calls it, and none
- * before there is room.
- */
+ * before there is room. */
 
 #define BUFFER_ROOM ((size_t)160 << 20)
 

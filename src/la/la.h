@@ -28,8 +28,7 @@ cst_status cst_gram_long(cst_context *context, int64_t k, int64_t n, double alph
                          double beta, double *c);
 
 /* Lower triangle of C (n x n) = alpha * A' A + beta * C, A k x n; the upper triangle is not
- * touched.
- */
+ * touched. */
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc);
 

@@ -1,7 +1,6 @@
 /*
  * Exponentials and logarithms of arrays, in wide registers. Under every stage that takes logarithms
- * of predictions or exponentials of scores.
- * docs/architecture.md#sums-over-fixed-blocks.
+ * of predictions or exponentials of scores. docs/architecture.md#sums-over-fixed-blocks.
  */
 #include "la/wide.h"
 

@@ -1,6 +1,5 @@
 /*
- * The twelve aggregators: statistics of the kept members' predictions for one (sample, class) pair.
- * Stage S2: what the gate weighs and the meta-design carries beside the members themselves.
+ * The twelve aggregators of the kept members' predictions for a (sample, class) pair. Stage S2.
  * Paper: section "Differentiable Meta-Feature Gate", equation for A_i;
  * docs/method.md#s2-and-s3-gate-and-penalties.
  */

@@ -1,7 +1,6 @@
 /*
- * Compact tables: which classes of a row are kept, and the pass that keeps them.
- * Between the pool and the log-linear fits of stage S4.
- * Section: "Computational Complexity" of the paper.
+ * Compact tables: which classes of a row are kept, and the pass that keeps them. Between the pool
+ * and the log-linear fits of stage S4. Section: "Computational Complexity" of the paper.
  */
 #include "learners/loglinear_pass.h"
 

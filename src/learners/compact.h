@@ -1,31 +1,21 @@
 /*
- * The compact table: for each sample the classes that matter, with every member's probability. One
- * pass over a view makes it; log-linear fits, their cross-validation and selection then read it
- * instead of the view, all folds the same table. Between the pool and stage S4. Section:
- * "Computational Complexity" of the paper, whose counts have every class in them.
+ * The compact table: for each sample the classes that matter, with every member's probability.
+ * Log-linear fits, their cross-validation and selection read it instead of the view. Paper: section
+ * "Computational Complexity", whose counts have every class.
  *
- * What is kept of a row. Let q_c be the larger of the members' mean probability of class c and
- * cut / C. Classes with q_c >= cut and the label are kept as they are. Of the others a systematic
- * sample is kept in which c has the chance pi_c = q_c / cut, and its score is raised by the offset
- * -log(pi_c), so that the sum of exp(score) over what is kept has, whatever the weights and
- * biases, the sum over all classes as its mean. The row's number and nothing else decides which
- * sample it is.
+ * Kept of a row: let q_c be the larger of the members' mean probability of class c and cut / C.
+ * Classes with q_c >= cut and the label are kept. Of the others a systematic sample, set by the
+ * row's number alone, keeps c with chance pi_c = q_c / cut and raises its score by -log(pi_c), so
+ * that the mean of the sum of exp(score) is the sum over all classes.
  *
- * What is lost. exp(sum_k w_k log p_kc) <= sum_k w_k p_kc <= K max(w) q_c for weights that are not
- * negative and add to one, so a sampled class adds at most cut K max(w) to a sum that is near one,
- * and with t the share of the pool's mass that is not kept as it is, the variance of the row's
- * normaliser is at most cut K max(w) t (a systematic sample along the sizes has less). With
- * cut = 1e-3, weights 1/K and t = 0.03 that is a standard deviation of 0.006 nats a row, without
- * sign: 4e-5 nats in the mean loss of 25,000 rows, and a bias of half the variance, 2e-5. Models
- * that are published are polished on every class (learners/loglinear.h).
+ * Lost: for weights that are not negative and add to one a sampled class adds at most cut K max(w)
+ * to a sum near one, and the variance of the row's normaliser is at most cut K max(w) t, t the
+ * sampled share of mass. With cut = 1e-3, weights 1/K and t = 0.03 that is a standard deviation of
+ * 0.006 nats a row. Published models are polished on every class (learners/loglinear.h).
  *
- * Diffuse rows. Where rows keep more than 128 classes on average, the cut of each row that would is
- * raised until it keeps about so many. Measured on 1,500 rows of 400 classes with 15 members,
- * softmax of normal noise and a label ahead by 4 +- 3, one seed: the error of a row's log
- * normaliser has a standard deviation of 0.06 nats for one member, 0.03 for a pool of four and 0.01
- * to 0.02 for all. Half the variance is what the mean loss should be off by: 2e-3, 5e-4 and 1e-4 to
- * 3e-4. Of 20,000 rows with 200 classes the same members were kept, and the held-out loss of all of
- * them was 5e-5 lower than on every class.
+ * Rows that would keep more than 128 classes on average have their cut raised until they keep about
+ * so many: the mean loss is then off by 2e-3 nats for one member, 1e-4 to 3e-4 for a pool (1,500
+ * rows of 400 classes, 15 members), and the same members were kept of 20,000 rows with 200 classes.
  */
 #ifndef CST_COMPACT_H
 #define CST_COMPACT_H

@@ -1,7 +1,6 @@
 /*
- * The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that says, for each (sample, class) pair,
- * how much of each aggregator enters the meta-design. Stage S2, after the redundancy projection and
- * before the penalised linear fits. Paper: section "Differentiable Meta-Feature Gate";
+ * The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that weighs the aggregators of each
+ * (sample, class) pair. Stage S2. Paper: section "Differentiable Meta-Feature Gate";
  * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_GATE_H

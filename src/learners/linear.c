@@ -1,8 +1,7 @@
 /*
  * Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores.
- * Stage S3 after the penalty, and the second half of prediction.
- * Paper: section "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties
- * and docs/method.md#s4-blend.
+ * Stage S3 after the penalty, and the second half of prediction. Paper: section "Spectrum-Adaptive
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
 #include "learners/linear.h"
 #include "la/la.h"

@@ -1,8 +1,7 @@
 /*
  * The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
- * likelihood with Gaussian priors. Stage S4's strongest meta-learner and the space in which members
- * are selected. Section: "Laplace-Approximate Bayesian Blender" of the paper, which leaves the
- * family of meta-learners open.
+ * likelihood with Gaussian priors. Meta-learner of stage S4, and where members are selected. Paper:
+ * section "Laplace-Approximate Bayesian Blender", which leaves the meta-learners open.
  */
 #ifndef CST_LOGLINEAR_H
 #define CST_LOGLINEAR_H

@@ -1,8 +1,7 @@
 /*
- * Curvature of the log-linear pool's biases from rows in which many classes have mass: their
+ * Curvature of the log-linear pool's biases from rows with mass on many classes: their
  * probabilities are laid side by side, and BLAS adds the products of a few rows at a time. Under
- * the passes of loglinear_pass.c and loglinear_sampled.c. Section: "Laplace-Approximate Bayesian
- * Blender" of the paper.
+ * loglinear_pass.c and loglinear_sampled.c.
  */
 #include "la/la.h"
 #include "la/wide.h"
@@ -15,8 +14,7 @@
 enum { ROWS_MOST = 128, ROWS_LEAST = 16, DENSE_FLOATS = 1 << 16 };
 
 /* Adds p [count] to mass, `root` times p to `to`, and the weights' part to cross
- * [members][classes].
- */
+ * [members][classes]. */
 CST_WIDE_BODY dense_body(const float *restrict p, const float *restrict root,
                          const float *restrict y, int64_t width, int64_t count, int64_t members,
                          int64_t classes, double weight, double scale, double *restrict to,

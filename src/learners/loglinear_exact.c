@@ -1,8 +1,7 @@
 /*
- * The log-linear pool on a view: compact table, prior, fit, and the last steps
- * on every class of every row, so that what is published does not depend on
- * what the compact table left out. Stage S4. Section: "Laplace-Approximate
- * Bayesian Blender" of the paper.
+ * The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
+ * every row, so that what is published does not depend on what the compact table left out. Stage
+ * S4. Section: "Laplace-Approximate Bayesian Blender" of the paper.
  */
 #include "la/la.h"
 #include "la/wide.h"
@@ -16,8 +15,7 @@
 enum { READ_FLOATS = 1 << 16, HELD_LOGS = 1 << 16 };
 enum { POLISH_PASSES = 12 };
 /* From so many classes on, scattered rows are taken one by one: one that is in memory is not
- * copied.
- */
+ * copied. */
 enum { SINGLE_CLASSES = 256 };
 
 /* ---- loss and gradient over everything ---- */
@@ -160,9 +158,8 @@ static void add_member_spread(const exact_job *job, int64_t first, int64_t count
     }
 }
 
-/* sum: loss, gradient [members + classes], then for each member sum and sum of
- * squares of logs, where they are wanted. `from`: rows before the first of these
- * among those that were read. */
+/* sum: loss, gradient [members + classes], then for each member sum and sum of squares of logs,
+ * where they are wanted. `from`: rows before the first of these among those that were read. */
 static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_t count,
                        exact_scratch *s, double *sum) {
     const cst_view *view = job->view;
@@ -248,8 +245,7 @@ typedef struct polish {
     double *sum; /* of exact_block */
 } polish;
 
-/* Penalised loss at theta from the data's loss, and the prior's pull added to
- * the gradient. */
+/* Penalised loss at theta from the data's loss, and the prior's pull added to the gradient. */
 static double add_prior(const polish *s, double loss) {
     const cst_loglinear *fit = s->fit;
     int32_t k = fit->members;
@@ -350,8 +346,7 @@ static double direction(polish *s) {
     return 0.5 * cst_pass_dot(s->step, s->slope, d);
 }
 
-/* Quasi-Newton steps from the point of least loss; shorter after each that
- * raises it. */
+/* Quasi-Newton steps from the point of least loss; shorter after each that raises it. */
 static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
                           const double *zeros, polish *s, double *spread) {
     size_t d = (size_t)s->fit->parameters;

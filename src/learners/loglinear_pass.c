@@ -1,8 +1,7 @@
 /*
- * Passes over a log table with every class (of others: loglinear_sampled.c): rows are taken a few
- * at a time, so that what is computed of them stays in the cache; loops run along the entries of
- * several rows. Under the Newton fits of stage S4 and of selection. Section: "Laplace-Approximate
- * Bayesian Blender" of the paper.
+ * Passes over a log table with every class (of a sample: loglinear_sampled.c), a few rows at a time
+ * so that they stay in the cache, with loops along the entries of several rows. Under the Newton
+ * fits of stage S4 and of selection.
  */
 #include "learners/loglinear_pass.h"
 

@@ -1,11 +1,9 @@
 /*
  * Passes over a table that is a sample of the classes: logs and curvature in float32, scores and
- * gradient in float64, row by row where they lie. Under the Newton fits of stage S4 and of
- * selection. Section: "Laplace-Approximate Bayesian Blender" of the paper.
+ * gradient in float64. Under the Newton fits of stage S4 and of selection.
  *
- * Of what is in float32, probabilities are good to 1e-6 and the Hessian to 1e-5, each row or each
- * chunk of rows by itself and summed in float64: far less than what the sample leaves open, and
- * less than moves the optimum, which the gradient sets.
+ * In float32 probabilities are good to 1e-6 and the Hessian to 1e-5: less than what the sample
+ * leaves open, and the optimum is set by the gradient.
  */
 #include "learners/loglinear_pass.h"
 

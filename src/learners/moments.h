@@ -1,8 +1,7 @@
 /*
  * Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
- * one pass over the rows. Everything stage S3 fits comes from these; the number of rows never
- * enters a solver. Paper: normalised Gram of section "Spectrum-Adaptive Regularization";
- * docs/method.md#s2-and-s3-gate-and-penalties.
+ * one pass over the rows; all of stage S3 is fitted from these. Paper: normalised Gram of section
+ * "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_MOMENTS_H
 #define CST_LEARNERS_MOMENTS_H

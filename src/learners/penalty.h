@@ -1,8 +1,7 @@
 /*
- * Four ways to choose the ridge penalty: the closed form lambda*, K-fold cross-validation,
- * generalised cross-validation and MacKay's evidence. Stage S3. All work on one scale, min |y -
- * Xw|^2/n + lambda |w|^2 with standardised columns. Paper: section "Spectrum-Adaptive
- * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
+ * Ridge penalty by the closed form lambda*, K-fold cross-validation, GCV or MacKay's evidence, on
+ * one scale: min |y - Xw|^2/n + lambda |w|^2 with standardised columns. Stage S3. Paper:
+ * "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_PENALTY_H
 #define CST_LEARNERS_PENALTY_H

@@ -1,9 +1,7 @@
 /*
- * Exact confidence bounds for a probability from a number of errors, and the binary
- * Kullback-Leibler divergence with its inverses. Under every certificate of an error rate.
+ * Exact confidence bounds of a probability from a number of errors, and the binary Kullback-Leibler
+ * divergence with its inverses. Values outside the stated domain give NaN.
  * docs/bounds.md#the-bounds.
- *
- * Values outside the stated domain give NaN.
  */
 #ifndef CST_METRICS_BINOMIAL_H
 #define CST_METRICS_BINOMIAL_H

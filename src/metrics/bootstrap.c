@@ -1,10 +1,7 @@
 /*
- * Bootstrap intervals of every score, of many methods and of their paired differences in one pass.
- * After prediction, beside every reported score. docs/json.md#evaluate.
- *
- * CST_LANES resamples run side by side: each draws how often every sample occurs, and one pass over
- * a method's samples, bin after bin, then gives its sums for all lanes. Nothing is sorted anew: a
- * resample only changes how often a presorted sample counts.
+ * Bootstrap intervals of all scores of many methods and of their paired differences. CST_LANES
+ * resamples run side by side in one pass over a method's sorted samples: a resample only changes
+ * how often a sample counts. docs/json.md#evaluate.
  */
 #include <corestack/metrics.h>
 

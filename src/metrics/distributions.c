@@ -1,9 +1,7 @@
 /*
- * Tails of Student's t, normal, chi-square and binomial distributions, by regularised incomplete
- * beta and gamma functions. Behind the p values of every comparison. docs/json.md#compare.
- *
- * Factors like x^a e^-x / Gamma(a) are products of huge and tiny numbers: they are formed from
- * log(1 + u) - u and from what Stirling's formula leaves, so that large parameters keep digits.
+ * Tails of Student's t, normal, chi-square and binomial distributions by incomplete beta and gamma
+ * functions. Factors like x^a e^-x / Gamma(a) are formed from log(1 + u) - u and Stirling's
+ * remainder, so that large parameters keep digits. docs/json.md#compare.
  */
 #include "metrics/distributions.h"
 

@@ -1,8 +1,7 @@
 /*
- * Scores of samples by how little the members agree: share that votes otherwise than the stack, and
- * the mutual information of prediction and member. After prediction.
- * docs/robustness.md#out-of-distribution; Houlsby et al. (2011) and Lakshminarayanan et al. (2017)
- * for the latter.
+ * Out-of-distribution scores from disagreement: the share of members that vote otherwise than the
+ * stack, and the mutual information of prediction and member (Houlsby et al. 2011; Lakshminarayanan
+ * et al. 2017). docs/robustness.md#out-of-distribution.
  */
 #include "metrics/ood.h"
 

@@ -1,6 +1,4 @@
-/*
- * Percentiles of bootstrap draws. Under every interval. docs/json.md#evaluate.
- */
+/* Percentiles of bootstrap draws. Under every interval. docs/json.md#evaluate. */
 #include "metrics/percentile.h"
 
 #include <math.h>

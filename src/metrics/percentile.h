@@ -1,6 +1,4 @@
-/*
- * Percentiles of bootstrap draws. Under every interval. docs/json.md#evaluate.
- */
+/* Percentiles of bootstrap draws. Under every interval. docs/json.md#evaluate. */
 #ifndef CST_METRICS_PERCENTILE_H
 #define CST_METRICS_PERCENTILE_H
 

@@ -1,6 +1,4 @@
-/*
- * What the scores of predicted values and their bootstrap share. docs/regression.md#scores.
- */
+/* What the scores of predicted values and their bootstrap share. docs/regression.md#scores. */
 #ifndef CST_METRICS_REGRESSION_H
 #define CST_METRICS_REGRESSION_H
 

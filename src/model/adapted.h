@@ -1,8 +1,7 @@
 /*
  * A stack adapted to new data: softmax_c(a log p_stack + sum_k w_k log p~_k + b_c), p~_k the
- * members with a share of the uniform distribution mixed in. The stack stays as it was fitted;
- * members that it left out may come back. After the stack, the last step of prediction.
- * docs/model-format.md#adpt.
+ * members mixed with a share of the uniform distribution. The stack itself stays as it was fitted;
+ * members that it left out may come back. docs/model-format.md#adpt.
  */
 #ifndef CST_MODEL_ADAPTED_H
 #define CST_MODEL_ADAPTED_H

@@ -1,7 +1,6 @@
 /*
- * CRC-32C by a table of 256 entries, made on the stack (files are a few kilobytes).
- * The last step of writing a model and the first of reading one.
- * docs/model-format.md#checksum.
+ * CRC-32C by a table of 256 entries, made on the stack (files are a few kilobytes). The last step
+ * of writing a model and the first of reading one. docs/model-format.md#checksum.
  */
 #include "model/crc32c.h"
 

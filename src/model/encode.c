@@ -1,7 +1,6 @@
 /*
  * Writes a fitted stack as the bytes of a model file: little-endian, IEEE-754, no time, no machine.
- * After stage S4.
- * docs/model-format.md.
+ * After stage S4. docs/model-format.md.
  */
 #include "base/buffer.h"
 #include "model/absent.h"

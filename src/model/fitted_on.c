@@ -1,7 +1,6 @@
 /*
- * The rows a model was fitted on: a name, a hash and a sketch in its settings.
- * Between fitting and scoring.
- * docs/model-format.md#sett.
+ * The rows a model was fitted on: a name, a hash and a sketch in its settings. Between fitting and
+ * scoring. docs/model-format.md#sett.
  */
 #include "model/fitted_on.h"
 

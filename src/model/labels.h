@@ -1,6 +1,4 @@
-/*
- * Corrections for label shift inside the library. After the guard. corestack/label_shift.h.
- */
+/* Corrections for label shift inside the library. After the guard. corestack/label_shift.h. */
 #ifndef CST_MODEL_LABELS_H
 #define CST_MODEL_LABELS_H
 

@@ -1,6 +1,5 @@
 /*
- * Model files from disk and from memory.
- * Before prediction; the bytes are decode.c's business.
+ * Model files from disk and from memory. Before prediction; the bytes are decode.c's business.
  * docs/model-format.md.
  */
 #include "base/retry.h"
@@ -17,8 +16,7 @@
 /* ---- bytes of what may be a pipe ---- */
 
 /* A pipe may have no writer, or one that takes its time: a call that blocks there would not be over
- * when the caller wants to stop, so none does.
- */
+ * when the caller wants to stop, so none does. */
 
 enum { WAIT_MS = 50 };
 

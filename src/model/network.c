@@ -1,6 +1,4 @@
-/*
- * The network of a model: prediction of one sample without memory or threads. See the header.
- */
+/* The network of a model: prediction of one sample without memory or threads. See the header. */
 #include "model/network.h"
 
 #include "model/kernels.h"

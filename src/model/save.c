@@ -1,7 +1,6 @@
 /*
- * Writes a fitted stack to a file that appears whole or not at all, or to memory.
- * After stage S4; the bytes are encode.c's business.
- * docs/model-format.md.
+ * Writes a fitted stack to a file that appears whole or not at all, or to memory. After stage S4;
+ * the bytes are encode.c's business. docs/model-format.md.
  */
 #include "io/output.h"
 #include "model/stack.h"

@@ -1,7 +1,6 @@
 /*
- * The fitted stack in memory: made empty, looked at, freed.
- * After stage S4, between fitting and prediction.
- * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
+ * The fitted stack in memory: made empty, looked at, freed. After stage S4, between fitting and
+ * prediction. Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
 #include "model/absent.h"
 #include "model/kernels.h"

@@ -1,6 +1,4 @@
-/*
- * Variances of the predictions of a regression. The last stage. docs/regression.md.
- */
+/* Variances of the predictions of a regression. The last stage. docs/regression.md. */
 #include "model/patterns.h"
 #include "model/values.h"
 

@@ -1,6 +1,4 @@
-/*
- * What a fit stores of its stack's predictions by the true class. See label_shift.h.
- */
+/* What a fit stores of its stack's predictions by the true class. See label_shift.h. */
 #include "novelty/label_shift.h"
 
 #include <stdlib.h>

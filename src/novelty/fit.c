@@ -1,6 +1,4 @@
-/*
- * The reference of a fit: what its out-of-fold rows measure. After stage S4. novelty/novelty.h.
- */
+/* The reference of a fit: what its out-of-fold rows measure. After stage S4. novelty/novelty.h. */
 #include "novelty/parts.h"
 
 #include <math.h>

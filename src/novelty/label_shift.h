@@ -1,8 +1,7 @@
 /*
- * Class shares of a batch without labels, where only they have changed: by EM (Saerens, Latinne and
- * Decaestecker 2002) and by black box shift estimation (Lipton, Wang and Smola 2018), with tests of
- * whether they have changed and whether that explains the batch. After a fit, before the stack's
- * probabilities are used. docs/prediction.md#label-shift.
+ * Class shares of an unlabelled batch where only they have changed, by EM (Saerens et al. 2002) and
+ * black box shift estimation (Lipton et al. 2018), with tests of whether they changed and whether
+ * that explains the batch. docs/prediction.md#label-shift.
  */
 #ifndef CST_LABEL_SHIFT_H
 #define CST_LABEL_SHIFT_H

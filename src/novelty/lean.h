@@ -1,8 +1,7 @@
 /*
- * How a batch that is unlike the fit leans on the average of all members, without labels: whether
- * the stack's confidence has fallen, how accurate stack and average probably still are, and the
- * temperatures that follow. After stage S4; read by prediction and by what comes after it.
- * docs/prediction.md#guard.
+ * Leaning of a batch unlike the fit on the average of all members, without labels: whether the
+ * stack's confidence fell, how accurate stack and average probably still are, and the temperatures
+ * that follow. docs/prediction.md#guard.
  */
 #ifndef CST_LEAN_H
 #define CST_LEAN_H
@@ -84,8 +83,7 @@ cst_lean_side cst_lean_look(const cst_lean *lean, int side, const cst_lean_row *
 /* The temperature of a side from what its rows tell and their mean confidence [CST_LEAN_POINTS] at
  * its temperatures: that at which the mean confidence is the accuracy. The stack is only flattened,
  * so that its confidence falls at most as far again as it has fallen; the average is only
- * sharpened.
- */
+ * sharpened. */
 double cst_lean_temperature(const cst_lean *lean, int side, const cst_lean_side *found,
                             const double *mean);
 

@@ -1,6 +1,4 @@
-/*
- * What a run found, as a report document. Keys: docs/json.md.
- */
+/* What a run found, as a report document. Keys: docs/json.md. */
 #ifndef CST_PIPELINE_DOCUMENT_H
 #define CST_PIPELINE_DOCUMENT_H
 

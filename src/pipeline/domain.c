@@ -1,6 +1,4 @@
-/*
- * The domain-aware layer of a stack. See the header.
- */
+/* The domain-aware layer of a stack. See the header. */
 #include "pipeline/domain.h"
 
 #include "metrics/risk.h"

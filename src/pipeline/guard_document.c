@@ -1,6 +1,4 @@
-/*
- * What the guard found, in a report. After prediction. docs/json.md, corestack/guard.h.
- */
+/* What the guard found, in a report. After prediction. docs/json.md, corestack/guard.h. */
 #include "model/guard.h"
 #include "report/report.h"
 

@@ -1,7 +1,6 @@
 /*
- * What the blend needs of predictions for rows that a fit has not seen: the probability of the true
- * class from every meta-learner, and the residuals' second moments. One pass over the rows, nothing
- * of their number times that of classes is held. Between stages S3 and S4. Paper:
+ * Held-out predictions for the blend: every meta-learner's probability of the true class and the
+ * residuals' second moments, in one pass over the rows. Between stages S3 and S4. Paper:
  * "Laplace-Approximate Bayesian Blender".
  */
 #ifndef CST_PIPELINE_HELDOUT_H

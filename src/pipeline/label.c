@@ -1,6 +1,4 @@
-/*
- * Names and settings of a fitted model. See the header.
- */
+/* Names and settings of a fitted model. See the header. */
 #include "pipeline/label.h"
 
 #include "base/buffer.h"

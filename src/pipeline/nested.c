@@ -1,6 +1,4 @@
-/*
- * Nested evaluation. See the header.
- */
+/* Nested evaluation. See the header. */
 #include "pipeline/nested.h"
 
 #include "base/ranks.h"

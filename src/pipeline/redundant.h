@@ -1,6 +1,4 @@
-/*
- * Stage S1 inside the pipeline: similarity, threshold, projection.
- */
+/* Stage S1 inside the pipeline: similarity, threshold, projection. */
 #ifndef CST_PIPELINE_REDUNDANT_H
 #define CST_PIPELINE_REDUNDANT_H
 

@@ -1,6 +1,4 @@
-/*
- * Scaled members as a view. See the header.
- */
+/* Scaled members as a view. See the header. */
 #include "pipeline/scaled.h"
 
 #include "base/ranks.h"

@@ -1,7 +1,7 @@
 /*
  * Scaled members: each after its own calibration map or softmax, as the view that log-linear pools
  * are fitted on. A rank keeps the rows that it works on and computes others when they are read.
- * Under the meta-learners of the blend. Paper: none.
+ * Under the meta-learners of the blend.
  */
 #ifndef CST_PIPELINE_SCALED_H
 #define CST_PIPELINE_SCALED_H

@@ -1,6 +1,4 @@
-/*
- * Options decoded once, in the types the stages take.
- */
+/* Options decoded once, in the types the stages take. */
 #ifndef CST_PIPELINE_SETTINGS_H
 #define CST_PIPELINE_SETTINGS_H
 

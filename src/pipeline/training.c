@@ -1,6 +1,4 @@
-/*
- * Stage S0: loading a split, checking or making its folds.
- */
+/* Stage S0: loading a split, checking or making its folds. */
 #include "pipeline/training.h"
 
 #include "pool/folds.h"

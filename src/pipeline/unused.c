@@ -1,6 +1,4 @@
-/*
- * Members that no meta-learner of a blend reads any more. See the header.
- */
+/* Members that no meta-learner of a blend reads any more. See the header. */
 #include "pipeline/unused.h"
 
 #include "learners/design.h"

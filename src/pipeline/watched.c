@@ -1,6 +1,4 @@
-/*
- * The stack on the rows of its fit, for the monitor. See the header.
- */
+/* The stack on the rows of its fit, for the monitor. See the header. */
 #include "pipeline/watched.h"
 
 #include "metrics/samples.h"

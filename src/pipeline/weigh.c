@@ -1,6 +1,4 @@
-/*
- * The weights of meta-learners in the blend. See the header.
- */
+/* The weights of meta-learners in the blend. See the header. */
 #include "pipeline/weigh.h"
 
 #include "metrics/risk.h"

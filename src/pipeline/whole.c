@@ -1,6 +1,4 @@
-/*
- * Whole methods as meta-learners of a blend. See the header.
- */
+/* Whole methods as meta-learners of a blend. See the header. */
 #include "pipeline/whole.h"
 
 #include "pipeline/refits.h"

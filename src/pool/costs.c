@@ -1,6 +1,4 @@
-/*
- * Costs of members and of sets, and the limits on them. Stages S0, S1 and selection.
- */
+/* Costs of members and of sets, and the limits on them. Stages S0, S1 and selection. */
 #include "pool/costs.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
 /*
  * The rows of a split that count. Rows of weight 0, rows that no member predicted and rows without
- * a fold are left out below the view, in a store that
- * reads around them, so that everything above works as if they had never been. Between pool and
- * statistics. docs/method.md#row-weights.
+ * a fold are left out below the view, in a store that reads around them, so that everything above
+ * works as if they had never been. Between pool and statistics. docs/method.md#row-weights.
  */
 #include "pool/counted.h"
 

@@ -1,6 +1,4 @@
-/*
- * Stratified and grouped divisions in two. See the header.
- */
+/* Stratified and grouped divisions in two. See the header. */
 #include "pool/divide.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
 /*
- * Rows that a member did not predict, filled in from those of the other members: a regression of
- * its centred log-probabilities (of its values) on theirs, from pairwise moments, solved for each
- * set of members that are there, without labels. After loading, for fits, which need whole rows.
- * docs/pool.md#missing-predictions.
+ * Fills in rows that a member did not predict: a regression of its centred log-probabilities (or
+ * values) on the other members', without labels, from pairwise moments, solved for each set of
+ * members that are there. docs/pool.md#missing-predictions.
  */
 #include "la/la.h"
 #include "pool/state.h"

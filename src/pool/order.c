@@ -1,7 +1,6 @@
 /*
  * The order of a split's rows: how many there are, which row of the split an id is. Every file of a
- * split is joined through these.
- * docs/method.md#s0-rows-folds-ids.
+ * split is joined through these. docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/state.h"
 

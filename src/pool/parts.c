@@ -1,6 +1,4 @@
-/*
- * The parts of a divided split. See the header.
- */
+/* The parts of a divided split. See the header. */
 #include "pool/parts.h"
 
 #include "pool/counted.h"

@@ -1,7 +1,6 @@
 /*
- * Rows converted piece by piece, each piece small enough to stay in the cache.
- * Under members that are read from files and from the caller's arrays.
- * docs/method.md#s0-rows-folds-ids.
+ * Rows converted piece by piece, each piece small enough to stay in the cache. Under members that
+ * are read from files and from the caller's arrays. docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/pieces.h"
 #include "pool/cause.h"

@@ -35,8 +35,7 @@ cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const c
 
 /* log sum_c exp(z_c) of every row's logits z, read from the file of a member of a loaded split.
  * out: [rows] ([conditions * rows] with conditions). CST_ERROR_UNSUPPORTED where the pool has no
- * logits.
- */
+ * logits. */
 cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
                                 int32_t member, double *out);
 

@@ -207,8 +207,7 @@ typedef struct cst_convert {
 } cst_convert;
 
 /* One row: `values` [width], which may be overwritten, to `out` [classes]. `first` and `i` say
- * which row of the block it is.
- */
+ * which row of the block it is. */
 cst_status cst_convert_row(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
                            double *values, float *out);
 /* The same for values that are float32 in the file and stay as they are. wide: [width] scratch. */

@@ -1,6 +1,4 @@
-/*
- * Members that stay on disk. Behind a view. Paper: P_oof, of any size.
- */
+/* Members that stay on disk. Behind a view. Paper: P_oof, of any size. */
 #include "pool/store.h"
 
 #include "base/ranks.h"

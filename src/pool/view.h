@@ -1,10 +1,7 @@
 /*
- * A view: the probabilities of some members on some rows of one split, and the labels (of a
- * regression: values and targets). Everything
- * statistical reads predictions through a view and nothing else,
- * so that refitting inside a fold is a view with fewer rows, and where the numbers come from
- * (memory now, disk later) is decided in one place. Paper: the matrix P_oof restricted to a set S
- * of members.
+ * A view: the predictions of some members on some rows of one split, with labels or targets. All
+ * statistics read predictions through views, so that refitting inside a fold is a view with fewer
+ * rows. Paper: the matrix P_oof restricted to a set S of members.
  */
 #ifndef CST_VIEW_H
 #define CST_VIEW_H

@@ -1,8 +1,7 @@
 /*
- * Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the ones chosen
- * so far represent them. Stage S1, before the Nystrom features. Paper: section "Scalability", whose
- * uniform sqrt(N) landmarks are the floor; method section 2. Blocks of proposals with rejection
- * follow Epperly, Tropp and Webber, "Embrace rejection" (2024).
+ * Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen ones
+ * represent them. Stage S1. Paper: section "Scalability", whose sqrt(N) uniform landmarks are the
+ * floor; blocks with rejection follow Epperly, Tropp and Webber (2024).
  */
 #include "redundancy/hsic.h"
 

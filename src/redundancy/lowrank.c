@@ -1,12 +1,12 @@
 /*
  * HSIC of all pairs from Nystrom features: by cross-Grams, or by random signs. Stage S1. Paper:
- * section "Scalability"; method section 2.
+ * section "Scalability".
  *
  * With centred features Z the kernel is H K H = Z Z', so tr(H K H H L H) = |Z_a' Z_b|^2
- * (Frobenius). For a column v of random signs E[v' HKH HLH v] is the same trace: with U = Z (Z' V)
- * and s columns it is estimated by <U_a, U_b>/s. The unbiased statistic ignores what is added to
- * the kernel as a_i + a_j, so it may use H K H as well: with the diagonal d_i = |z_i|^2 taken out,
- * the row sums are -d_i.
+ * (Frobenius). For random signs v, E[v' HKH HLH v] is the same trace: with U = Z (Z' V) and s
+ * columns it is estimated by <U_a, U_b>/s. The unbiased statistic ignores a_i + a_j added to the
+ * kernel, so it may use H K H too: with the diagonal d_i = |z_i|^2 taken out, the row sums are
+ * -d_i.
  */
 #include "redundancy/hsic.h"
 

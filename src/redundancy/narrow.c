@@ -1,11 +1,7 @@
 /*
- * Kernels of rows with landmarks in single precision, where that is close enough. Stage S1, under
- * the Nystrom features of members with many classes. Paper: section "Scalability";
- * docs/redundancy.md.
- *
- * Features are k root with root = W^(-1/2), which makes errors of kernels larger where landmarks
- * nearly coincide. The error of a row's features, whose norm is at most 1, is measured on the
- * landmarks.
+ * Kernels of rows with landmarks in single precision where the error of a row's features, measured
+ * on the landmarks, stays small: it grows where landmarks nearly coincide. Stage S1. Paper: section
+ * "Scalability"; docs/redundancy.md.
  */
 #include "redundancy/narrow.h"
 

@@ -1,12 +1,11 @@
 /*
- * How much of the pairs of rows is enough: rounds of tiles in which every row has as many partners
- * as every other, and the standard error of a CKA that is left. Stage S1, beside the sum over pairs
- * of rows. Paper: equation (2); docs/redundancy.md.
+ * How many pairs of rows are enough: rounds of tiles that give every row as many partners, and the
+ * standard error of CKA that is left. Stage S1. Paper: equation (2); docs/redundancy.md.
  *
- * Rows are in random order, so that a strip is a random sample. To first order a CKA moves by y_t
- * for tile t, a linear function of the tile's products, and y_t = mean + a_i + a_j + e_t with an
- * effect a of each of its strips. As all strips are in as many tiles, the effects of the rows that
- * are sampled cancel but for the rows that are not, and e_t, of variance about 1/(tiles), remains.
+ * Rows are in random order, so a strip is a random sample. To first order tile t moves a CKA by y_t
+ * = mean + a_i + a_j + e_t, linear in its products, with an effect a of each strip. As all strips
+ * are in as many tiles these cancel, but for rows not sampled; e_t, of variance about 1/(tiles),
+ * remains.
  */
 #include "redundancy/pairs.h"
 

@@ -1,8 +1,7 @@
 /*
- * Which members say the same thing: kernel and linear similarity of their predictions, clusters,
- * and the projection that drops what a better member already says. Stage S1, before the gate.
- * Paper: section "Kernelized Redundancy Projection using CKA", equations (1) and (2); method
- * section 2.
+ * Redundant members: kernel and linear similarity of their predictions, clusters, and the
+ * projection that drops what a better member already says. Stage S1. Paper: section "Kernelized
+ * Redundancy Projection using CKA", equations (1) and (2).
  */
 #ifndef CST_REDUNDANCY_H
 #define CST_REDUNDANCY_H

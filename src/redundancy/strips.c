@@ -2,10 +2,9 @@
  * Members packed by strips of rows, for tiles of their kernels in single precision. Stage S1, under
  * the sum over pairs of rows. Paper: equation (1); docs/redundancy.md.
  *
- * What a kernel needs of a distance is its absolute error against sigma: rows that nearly coincide
- * may lose all digits of their distance and have a kernel of 1 all the same. So single precision
- * does, unless rows lie very far apart for their sigma; and since a prediction has most of its mass
- * on few classes, most products in a b are too small to matter. Both are measured on a sample.
+ * A kernel needs the absolute error of a distance against sigma, so single precision does unless
+ * rows lie very far apart for their sigma; most products in a b are too small to matter. Both are
+ * measured on a sample.
  */
 #include "redundancy/strips.h"
 

@@ -1,6 +1,4 @@
-/*
- * Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md.
- */
+/* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
 #include "regression/document.h"
 
 #include "metrics/regression.h"

@@ -1,8 +1,7 @@
 /*
- * Stages S2 to S4 of a regression on a fixed set of members: gate, linear meta-learners, their
- * cross-fitted residuals and the blend, for each output. Everything but the gate is computed from
- * moments. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate Bayesian
- * Blender"; docs/regression.md.
+ * Stages S2 to S4 of a regression on fixed members: gate, linear meta-learners, their cross-fitted
+ * residuals and the blend, for each output, all but the gate from moments. Paper: sections
+ * "Differentiable Meta-Feature Gate" to "Laplace-Approximate Bayesian Blender"; docs/regression.md.
  */
 #ifndef CST_REGRESSION_LEARNERS_H
 #define CST_REGRESSION_LEARNERS_H

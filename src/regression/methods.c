@@ -1,7 +1,6 @@
 /*
  * Methods of a regression by name, and what each gives on the rows that it is scored on. Behind
- * comparisons.
- * Paper: section "Experimental Setup"; docs/regression.md.
+ * comparisons. Paper: section "Experimental Setup"; docs/regression.md.
  */
 #include "regression/methods.h"
 

@@ -12,8 +12,7 @@
 /* ---- sweeping ---- */
 
 /* [G b; b' y] with the columns of a set swept holds at once the set's weights, what each outsider
- * would gain by joining and what each insider costs by leaving, for O(K^2) a step.
- */
+ * would gain by joining and what each insider costs by leaving, for O(K^2) a step. */
 
 typedef struct sweeper {
     int32_t members;
@@ -165,8 +164,7 @@ static cst_status forward(cst_context *context, sweeper *s, const cst_select_opt
 /* ---- one set ---- */
 
 /* Weights and intercept of the pool on a set, the weights at their members' places ([K], 0
- * elsewhere).
- */
+ * elsewhere). */
 static cst_status set_weights(cst_context *context, const cst_covariances *c,
                               const int32_t *members, int32_t count, double precision,
                               bool nonnegative, double *weights, double *intercept) {

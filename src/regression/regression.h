@@ -1,6 +1,4 @@
-/*
- * The public functions for pools of regressions. docs/regression.md.
- */
+/* The public functions for pools of regressions. docs/regression.md. */
 #ifndef CST_REGRESSION_H
 #define CST_REGRESSION_H
 

@@ -1,6 +1,4 @@
-/*
- * Moments and scores of an evaluation of a regression. See the header.
- */
+/* Moments and scores of an evaluation of a regression. See the header. */
 #include "regression/state.h"
 
 #include "metrics/weighted.h"

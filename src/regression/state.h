@@ -1,6 +1,4 @@
-/*
- * What an evaluation of a regression holds, shared by comparisons and the evaluation of a model.
- */
+/* What an evaluation of a regression holds, shared by comparisons and the evaluation of a model. */
 #ifndef CST_REGRESSION_STATE_H
 #define CST_REGRESSION_STATE_H
 

@@ -1,6 +1,4 @@
-/*
- * The weights of a regression's meta-learners in its blend. See the header.
- */
+/* The weights of a regression's meta-learners in its blend. See the header. */
 #include "regression/weigh.h"
 
 #include "blend/blend.h"

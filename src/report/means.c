@@ -1,6 +1,4 @@
-/*
- * Means of documents. See the header.
- */
+/* Means of documents. See the header. */
 #include "report/means.h"
 
 #include "report/scores.h"

@@ -1,6 +1,5 @@
 /*
- * Growing text and aligned tables; reading values out of a document.
- * Used by every text rendering. Paper: none.
+ * Growing text and aligned tables; reading values out of a document. Used by every text rendering.
  */
 #include "report/page.h"
 

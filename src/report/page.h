@@ -1,7 +1,6 @@
 /*
- * Text for a terminal: a growing page, and tables with aligned columns on it.
- * The renderers of src/report/text_*.c write on it.
- * Paper: none.
+ * Text for a terminal: a growing page, and tables with aligned columns on it. The renderers of
+ * src/report/text_*.c write on it.
  */
 #ifndef CST_REPORT_PAGE_H
 #define CST_REPORT_PAGE_H

@@ -1,7 +1,6 @@
 /*
- * The document behind a report: building it and writing it as JSON.
- * Last stage of every command; the text renderings read the same document.
- * Keys: docs/json.md.
+ * The document behind a report: building it and writing it as JSON. Last stage of every command;
+ * the text renderings read the same document. Keys: docs/json.md.
  */
 #include "report/report.h"
 

@@ -1,8 +1,7 @@
 /*
- * The scores that tables have as columns: those of the document's task (task_scores.h) and those of
- * corruption, parts of a split and out-of-distribution rows; the best two values of a column; the
- * rows of a document.
- * Used by the text, CSV and Markdown renderings. Paper: the layout of the main results table.
+ * Scores that tables have as columns: those of the task (task_scores.h), of corruption, of parts of
+ * a split and of out-of-distribution rows; the best two values of a column; the rows of a document.
+ * Paper: the layout of the main results table.
  */
 #ifndef CST_REPORT_SCORES_H
 #define CST_REPORT_SCORES_H

@@ -1,6 +1,4 @@
-/*
- * The table of scores. See the header.
- */
+/* The table of scores. See the header. */
 #include "report/task_scores.h"
 
 /* key, label, decimals, scale, higher is better, has interval, in table, interval in table, in

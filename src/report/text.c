@@ -1,6 +1,6 @@
 /*
- * A report as text, as comma-separated values, in Markdown and LaTeX: the choice of renderer.
- * Last stage of a command without --json. Paper: none.
+ * A report as text, as comma-separated values, in Markdown and LaTeX: the choice of renderer. Last
+ * stage of a command without --json.
  */
 #include "report/text.h"
 

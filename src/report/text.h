@@ -1,6 +1,6 @@
 /*
- * Text renderings of a document, one function for each command, and what they share.
- * Last stage of a command without --json. Paper: none.
+ * Text renderings of a document, one function for each command, and what they share. Last stage of
+ * a command without --json.
  */
 #ifndef CST_REPORT_TEXT_H
 #define CST_REPORT_TEXT_H
@@ -14,8 +14,7 @@ cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bo
     cst_text_soup, cst_text_averages, cst_text_show, cst_text_profile, cst_text_online,
     cst_text_adapt, cst_text_suggest, cst_text_monitor;
 
-/* The rows of a document as comma-separated values, and as tables in Markdown
- * and LaTeX. */
+/* The rows of a document as comma-separated values, and as tables in Markdown and LaTeX. */
 typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
 cst_rows_renderer cst_rows_csv, cst_rows_markdown, cst_rows_latex;
 

@@ -1,6 +1,4 @@
-/*
- * What an adaptation did, as text: losses, how far the stack moved, members. Paper: none.
- */
+/* What an adaptation did, as text: losses, how far the stack moved, members. */
 #include "report/scores.h"
 #include "report/text.h"
 #include "report/text_table.h"

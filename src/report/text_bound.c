@@ -1,7 +1,6 @@
 /*
  * What `corestack bound` found, as text: certificates of errors, prediction sets, calibration, then
- * the paper's quantities.
- * Last stage of the command without --json. Paper: appendix.
+ * the paper's quantities. Last stage of the command without --json. Paper: appendix.
  */
 #include "report/text.h"
 #include "report/text_table.h"

@@ -1,7 +1,6 @@
 /*
  * What `corestack evaluate` found, as text: one row for the stack or the file, and one for each
- * baseline.
- * Last stage of an evaluation. Paper: the layout of the main results table.
+ * baseline. Last stage of an evaluation. Paper: the layout of the main results table.
  */
 #include "report/text_methods.h"
 

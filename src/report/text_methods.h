@@ -1,8 +1,7 @@
 /*
  * What the texts of compare, ablate, sweep and evaluate share: the sentences on what was scored and
- * how, tables of scores, definitions, seconds, and the tables that only one task has.
- * Used by src/report/text_{compare,ablate,sweep,evaluate}.c. Paper: the layout of the results
- * tables.
+ * how, tables of scores, definitions, seconds, and the tables that only one task has. Used by
+ * src/report/text_{compare,ablate,sweep,evaluate}.c. Paper: the layout of the results tables.
  */
 #ifndef CST_REPORT_TEXT_METHODS_H
 #define CST_REPORT_TEXT_METHODS_H

@@ -1,6 +1,6 @@
 /*
- * What `corestack monitor` found, as text: a line for each batch, and what drifted.
- * Last stage of a monitor without --json. Paper: none.
+ * What `corestack monitor` found, as text: a line for each batch, and what drifted. Last stage of a
+ * monitor without --json.
  */
 #include "report/text_methods.h"
 

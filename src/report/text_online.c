@@ -1,6 +1,6 @@
 /*
  * What `corestack online` found, as text: losses next to the stack, the average and the best
- * member. Last stage of the command without --json. Paper: none.
+ * member. Last stage of the command without --json.
  */
 #include "report/scores.h"
 #include "report/text.h"

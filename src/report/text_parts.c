@@ -1,6 +1,6 @@
 /*
- * What the text renderings share: labelled lines, lists of names and weights, bullets.
- * Used by src/report/text_*.c. Paper: none.
+ * What the text renderings share: labelled lines, lists of names and weights, bullets. Used by
+ * src/report/text_*.c.
  */
 #include "report/text.h"
 

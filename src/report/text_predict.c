@@ -1,6 +1,6 @@
 /*
- * What `corestack predict` and `corestack folds` wrote, as one line.
- * Last stage of these commands without --json. Paper: none.
+ * What `corestack predict` and `corestack folds` wrote, as one line. Last stage of these commands
+ * without --json.
  */
 #include "report/scores.h"
 #include "report/text.h"

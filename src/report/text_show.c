@@ -1,6 +1,6 @@
 /*
  * What `corestack show` says of a model, as text: members with weights, what it was fitted on,
- * settings. Paper: none.
+ * settings.
  */
 #include "report/scores.h"
 #include "report/text.h"

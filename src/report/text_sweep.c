@@ -1,8 +1,7 @@
 /*
- * What `corestack sweep` found, as text: a row for each value of an option, or for each size of
- * the pool the mean over random subsets.
- * Last stage of a sweep without --json. Paper: section "CKA Threshold Sensitivity" and the figure
- * of accuracy by pool size.
+ * What `corestack sweep` found, as text: a row for each value of an option, or for each size of the
+ * pool the mean over random subsets. Last stage of a sweep without --json. Paper: section "CKA
+ * Threshold Sensitivity" and the figure of accuracy by pool size.
  */
 #include "report/text_methods.h"
 

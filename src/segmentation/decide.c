@@ -1,6 +1,4 @@
-/*
- * From probabilities to label maps. After prediction. docs/segmentation.md, "Label maps".
- */
+/* From probabilities to label maps. After prediction. docs/segmentation.md, "Label maps". */
 #include "segmentation/decide.h"
 
 #include "segmentation/tally.h"

@@ -1,6 +1,4 @@
-/*
- * Bootstrap over cases. After scoring. docs/segmentation.md#scores.
- */
+/* Bootstrap over cases. After scoring. docs/segmentation.md#scores. */
 #include "segmentation/intervals.h"
 
 #include "metrics/percentile.h"

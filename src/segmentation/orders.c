@@ -1,6 +1,4 @@
-/*
- * Other orders of the pixels of maps. See the header.
- */
+/* Other orders of the pixels of maps. See the header. */
 #include "segmentation/orders.h"
 
 static const char *const WORDS[CST_MAP_ORDERS] = {"transposed (height and width exchanged)",

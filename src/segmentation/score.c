@@ -1,6 +1,4 @@
-/*
- * Scores of a whole split, case by case. After a fit. docs/segmentation.md, "Scores".
- */
+/* Scores of a whole split, case by case. After a fit. docs/segmentation.md, "Scores". */
 #include "segmentation/score.h"
 
 #include "segmentation/boundary.h"

@@ -1,6 +1,4 @@
-/*
- * Sampled pixels and counted rows of an evaluation of a segmentation. See the header.
- */
+/* Sampled pixels and counted rows of an evaluation of a segmentation. See the header. */
 #include "segmentation/state.h"
 
 typedef cst_map_state state;

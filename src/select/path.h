@@ -1,6 +1,4 @@
-/*
- * Paths of nested member sets in log-linear space, built on one log table.
- */
+/* Paths of nested member sets in log-linear space, built on one log table. */
 #ifndef CST_SELECT_PATH_H
 #define CST_SELECT_PATH_H
 

@@ -21,9 +21,8 @@ typedef struct cst_set_space {
     cst_status (*fit)(cst_context *context, void *user, const int32_t *set, int32_t count,
                       double *weights, double *loss);
     /* The quadratic model at the optimum of a set, which may be empty, of `candidates` [n]: a set T
-     * has about the loss
-     * constant - sum over blocks of slope_T' curvature_TT^-1 slope_T / 2.
-     * slope: [blocks][n], curvature: [blocks][n][n]. */
+     * has about the loss constant - sum over blocks of slope_T' curvature_TT^-1 slope_T / 2. slope:
+     * [blocks][n], curvature: [blocks][n][n]. */
     cst_status (*model)(cst_context *context, void *user, const int32_t *candidates, int32_t n,
                         const int32_t *set, int32_t count, const double *weights, double *loss,
                         double *slope, double *curvature);

@@ -226,9 +226,6 @@ int cli_report_notices(cli_call *call, cst_report *report);
 /* Fails where more than one of --json, --csv, --markdown and --latex is given. */
 int cli_check_form(cli_call *call);
 
-/* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */
-int cli_print_report(cli_call *call, const cst_report *report);
-
 /* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, cst_report *report, int code);
 
@@ -352,10 +349,6 @@ typedef struct cli_outfile {
     bool direct;                        /* a device, a pipe or a descriptor */
     bool folder;
 } cli_outfile;
-
-/* A number for a name beside an output, chosen anew for each run and known to nobody else, so that
- * what bears it is ours: the numbers of processes are used again, at once in containers. */
-uint64_t cli_draw_name(void);
 
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", what is
  * standard output, links to nowhere, names that are too long and missing folders. `what` says in

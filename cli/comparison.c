@@ -2,7 +2,6 @@
 #include "comparison.h"
 
 #include <corestack/detection.h>
-#include <corestack/report.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -104,7 +104,9 @@ static int check_folder(cli_call *call, const char *option, const char *path) {
     return CLI_OK;
 }
 
-uint64_t cli_draw_name(void) {
+/* A number for a name beside an output, chosen anew for each run and known to nobody else, so that
+ * what bears it is ours: the numbers of processes are used again, at once in containers. */
+static uint64_t draw_name(void) {
     uint64_t drawn = 0;
     struct timespec now = {0};
     int random = -1;
@@ -135,8 +137,7 @@ static int choose_new_name(cli_call *call, cli_outfile *outfile) {
             cut--;
     for (int attempt = 0; attempt < NAME_TRIES; attempt++) {
         (void)snprintf(outfile->write_to, sizeof outfile->write_to, "%.*s.new.%016" PRIx64,
-                       (int)((size_t)(base - outfile->final) + cut), outfile->final,
-                       cli_draw_name());
+                       (int)((size_t)(base - outfile->final) + cut), outfile->final, draw_name());
         errno = EEXIST;
         if (lstat(outfile->write_to, &info) != 0) {
             if (errno != ENOENT)

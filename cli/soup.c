@@ -6,7 +6,6 @@
 
 #include <corestack/report.h>
 #include <corestack/soup.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- options ---- */

@@ -179,7 +179,8 @@ int cli_check_form(cli_call *call) {
     return CLI_OK;
 }
 
-int cli_print_report(cli_call *call, const cst_report *report) {
+/* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */
+static int print_report(cli_call *call, const cst_report *report) {
     char *text = NULL;
     cst_status status = CST_OK;
     if (cli_flag(call, "json"))
@@ -208,7 +209,7 @@ int cli_end_report(cli_call *call, cst_report *report, int code) {
     if (code == CLI_OK && call->quiet && !json) /* the document keeps its notices */
         code = cli_check(call, cst_report_set_strings(call->context, report, "notices", NULL, 0));
     if (code == CLI_OK)
-        code = cli_print_report(call, report);
+        code = print_report(call, report);
     cst_report_free(call->context, report);
     return code;
 }

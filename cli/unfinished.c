@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
-#include <dirent.h>
 #include <sys/syscall.h>
 #endif
 

@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     make_links();
     cst_context *context = fuzz_begin(size, 256);
     cst_manifest *manifest = NULL;
-    if (fuzz_good(context, cst_manifest_read(context, &manifest, path, false), false))
+    if (fuzz_good(context, cst_manifest_read_as(context, &manifest, path, false, NULL), false))
         check(manifest);
     cst_manifest_free(context, manifest);
     fuzz_end(context);

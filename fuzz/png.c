@@ -2,7 +2,7 @@
  * Fuzz target: PNG label maps. Checksums of chunks are made to fit after a mutation. What is read
  * and can be written is read back the same. src/io/png.h.
  */
-#include "io/png.h"
+#include "../tests/support/png_labels.h"
 #include "common/fuzz.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static void write_back(cst_context *context, const int32_t *labels, int64_t heig
     const char *path = fuzz_file("back.png", "", 0);
     FUZZ_CHECK(cst_png_write_labels(context, path, labels, height, width, 16) == CST_OK,
                "labels that were read can be written");
-    FUZZ_CHECK(cst_png_read_labels(context, path, 0, &again, &shape[0], &shape[1]) == CST_OK &&
+    FUZZ_CHECK(png_labels(context, path, &again, &shape[0], &shape[1]) == CST_OK &&
                    shape[0] == height && shape[1] == width &&
                    memcmp(again, labels, (size_t)(height * width) * sizeof *labels) == 0,
                "labels that were written are read back");
@@ -31,8 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t width = 0;
     int64_t said[2] = {0, 0};
     bool sized = fuzz_good(context, cst_png_size(context, path, 0, &said[0], &said[1]), false);
-    if (fuzz_good(context, cst_png_read_labels(context, path, 0, &labels, &height, &width),
-                  false)) {
+    if (fuzz_good(context, png_labels(context, path, &labels, &height, &width), false)) {
         FUZZ_CHECK(sized && said[0] == height && said[1] == width, "the size is that of the map");
         for (int64_t i = 0; i < height * width; i++)
             FUZZ_CHECK(labels[i] >= 0 && labels[i] < 1 << 16, "labels fit 16 bits");

@@ -1,7 +1,6 @@
 /* Compares the tensors of checkpoints, and reports what a mean of them does not make right. */
 #include "weights/checkpoints.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from . import _frames, _npy, _tensors, _values, io
 from . import _library as c
 from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
-from ._types import Array, Column, Costs
+from ._types import Array, Costs
 
 _TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
 

@@ -9,7 +9,6 @@
 #include "pool/pool.h"
 
 #include <corestack/adapt.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

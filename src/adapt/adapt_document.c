@@ -1,6 +1,5 @@
 /* What an adaptation did, as a report. docs/json.md#adapt. */
 #include "adapt/adapt.h"
-#include "pool/pool.h"
 
 /* docs/bounds.md#under-shift */
 static const char CERTIFICATES[] =

@@ -2,8 +2,6 @@
 #include "adapt/adapt_rows.h"
 #include "pool/pool.h"
 
-#include <string.h>
-
 static cst_status check(cst_context *context, const cst_model *model, const cst_pool *pool,
                         const char *split) {
     if (model->task != CST_TASK_CLASSIFICATION || cst_pool_task(pool) != CST_TASK_CLASSIFICATION)

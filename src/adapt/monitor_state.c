@@ -6,7 +6,6 @@
 
 #include "adapt/state_file.h"
 
-#include <math.h>
 #include <string.h>
 
 static const cst_state_kind KIND = {.magic = "\211CSM\r\n\032\n",

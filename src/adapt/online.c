@@ -526,7 +526,7 @@ cst_status cst_adapter_set(cst_context *context, cst_adapter *adapter, int64_t t
 
 /* ---- what it has seen ---- */
 
-int32_t cst_online_best(const cst_adapter *a) {
+static int32_t online_best(const cst_adapter *a) {
     int32_t best = a->labelled > 0 ? 0 : -1;
     for (int32_t k = 1; best >= 0 && k < a->members; k++)
         if (a->loss[CST_ONLINE_SINGLES + k] < a->loss[CST_ONLINE_SINGLES + best])
@@ -541,7 +541,7 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapter_get_state: adapter and the result are required");
     double rows = adapter->labelled > 0 ? (double)adapter->labelled : NAN;
-    int32_t best = cst_online_best(adapter);
+    int32_t best = online_best(adapter);
     double shared = adapter->mixture[CST_ONLINE_MIXED - 1];
     *out = (cst_adapter_state){.observed = adapter->next,
                                .labelled = adapter->labelled,

@@ -91,7 +91,4 @@ cst_online_slot *cst_online_find(const cst_adapter *adapter, int64_t ticket);
 /* Learns the label of such a ticket. */
 void cst_online_learn(cst_adapter *adapter, int64_t ticket, int32_t label);
 
-/* The member with the least loss; -1 without rows. */
-int32_t cst_online_best(const cst_adapter *adapter);
-
 #endif

@@ -49,16 +49,6 @@ double cst_aci_threshold(const cst_aci *aci) {
     return place > (double)aci->count ? INFINITY : aci->sorted[(int32_t)place - 1];
 }
 
-int32_t cst_aci_set(const cst_aci *aci, const float *row, int32_t classes, unsigned char *set) {
-    double threshold = cst_aci_threshold(aci);
-    int32_t size = 0;
-    for (int32_t c = 0; c < classes; c++) {
-        set[c] = cst_aci_score(row, c) <= threshold;
-        size += set[c];
-    }
-    return size;
-}
-
 /* The first place of `sorted` whose value is not below `value`. */
 static int32_t place_of(const cst_aci *aci, int32_t count, double value) {
     int32_t low = 0;

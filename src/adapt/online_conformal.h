@@ -40,9 +40,6 @@ static inline double cst_aci_score(const float *row, int32_t c) {
     return 1 - (double)row[c];
 }
 
-/* The set of a row p [classes]: set [classes], 1 where a class is in it. Returns its size. */
-int32_t cst_aci_set(const cst_aci *aci, const float *row, int32_t classes, unsigned char *set);
-
 /* The label of a row has come: whether its set, as it was given out, held the label, and the score
  * of the label. Labels may come late and in any order; rows whose labels never come change nothing.
  * A score that is no number is not kept. */

@@ -9,7 +9,6 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

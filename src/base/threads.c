@@ -84,7 +84,9 @@ static void worker_signals(sigset_t *set) {
         (void)sigdelset(set, own[i]);
 }
 
-int cst_thread_start(pthread_t *thread, void *(*run)(void *), void *user) {
+/* Starts a thread of the library, with a small stack and signals blocked. Returns 0 or an error
+ * number. */
+static int thread_start(pthread_t *thread, void *(*run)(void *), void *user) {
     pthread_attr_t attributes;
     sigset_t blocked;
     sigset_t before;
@@ -190,7 +192,7 @@ static bool add_worker(cst_context *root, cst_threads *pool) {
     w->pool = pool;
     w->number = pool->count + 1;
     (void)pthread_cond_init(&w->wake, NULL);
-    if (cst_thread_start(&w->thread, thread_main, w) != 0) {
+    if (thread_start(&w->thread, thread_main, w) != 0) {
         pool->refused = no_process; /* or the like: the C library gives EAGAIN for any */
         (void)pthread_cond_destroy(&w->wake);
         release(root, w);

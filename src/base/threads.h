@@ -28,8 +28,4 @@ void cst_threads_work(cst_context *context, int count, cst_thread_fn work, void 
 /* Ends the threads of a context that is being freed. */
 void cst_threads_free(cst_context *context);
 
-/* Starts a thread of the library, with a small stack and signals blocked. Returns 0 or an error
- * number. */
-int cst_thread_start(pthread_t *thread, void *(*run)(void *), void *user);
-
 #endif

@@ -3,8 +3,6 @@
 
 #include "metrics/risk.h"
 
-#include <stdio.h>
-
 static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     double *nll = cst_alloc(context, (size_t)out->members, sizeof *nll);
     cst_status status = nll ? cst_risk_all(context, data->view, nll) : CST_ERROR_MEMORY;

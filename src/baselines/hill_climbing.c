@@ -5,7 +5,6 @@
  */
 #include "baselines/baselines.h"
 
-#include "learners/aggregators.h"
 #include "learners/probability.h"
 #include "metrics/risk.h"
 

@@ -4,8 +4,6 @@
  */
 #include "baselines/baselines.h"
 
-#include <string.h>
-
 cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,
                                 cst_learner_kind kind, const int32_t *kept, const double *bias,
                                 int32_t biases, cst_model *out) {

@@ -4,12 +4,9 @@
  */
 #include "bounds/bound.h"
 
-#include "base/options.h"
 #include "la/la.h"
 #include "model/stack.h"
 #include "pool/pool.h"
-
-#include <string.h>
 
 static cst_status check_options(cst_context *context, const cst_bound_work *work) {
     if (!(work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1))

@@ -5,7 +5,6 @@
 #include "bounds/bound.h"
 #include "model/seen_rows.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows of the fit ---- */

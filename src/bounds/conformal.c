@@ -71,23 +71,16 @@ typedef struct pass {
     int32_t classes;
     const int32_t *labels;
     int role;
-    double *scores;      /* [rows], of the labels */
-    unsigned char *sets; /* [rows][classes] */
+    double *scores; /* [rows], of the labels */
 } pass;
 
 enum { COVERED, SIZE, EMPTY, SINGLE, FIGURES };
 
 static void put_set(const pass *p, int64_t i, const double *scores, double *figures) {
-    int32_t top = 0;
-    const float *row = p->probabilities + i * p->classes;
-    for (int32_t c = 1; c < p->classes; c++)
-        top = row[c] > row[top] ? c : top;
     int32_t size = 0;
     for (int32_t c = 0; c < p->classes; c++) {
-        bool in = scores[c] <= p->conformal->threshold || (p->options->keep_top && c == top);
+        bool in = scores[c] <= p->conformal->threshold;
         size += in;
-        if (p->sets)
-            p->sets[i * p->classes + c] = in;
         if (in && p->labels && p->labels[i] == c)
             figures[COVERED] += 1;
     }
@@ -138,14 +131,11 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
     if (status == CST_OK && (p->rows < 1 || p->classes < 1))
         status = cst_fail(context, CST_ERROR_ARGUMENT,
                           "conformal sets need at least one row and one class");
-    cst_share filled[2];
-    int32_t count = 0;
+    cst_share filled = {0};
     if (p->scores)
-        filled[count++] = cst_share_rows(p->scores, p->rows, sizeof *p->scores);
-    if (p->sets)
-        filled[count++] = cst_share_rows(p->sets, p->rows, (size_t)p->classes);
+        filled = cst_share_rows(p->scores, p->rows, sizeof *p->scores);
     return status == CST_OK ? cst_reduce_fill(context, cst_block_count(p->rows), FIGURES,
-                                              pass_block, p, figures, filled, count)
+                                              pass_block, p, figures, &filled, p->scores != NULL)
                             : status;
 }
 
@@ -202,20 +192,6 @@ double cst_conformal_assured(const cst_conformal *conformal, double delta) {
 }
 
 /* ---- sets ---- */
-
-cst_status cst_conformal_sets(cst_context *context, const cst_conformal *conformal,
-                              const float *probabilities, int64_t rows, int32_t classes,
-                              unsigned char *sets) {
-    double figures[FIGURES];
-    pass p = {.options = &conformal->options,
-              .conformal = conformal,
-              .probabilities = probabilities,
-              .rows = rows,
-              .classes = classes,
-              .role = OF_SETS,
-              .sets = sets};
-    return run(context, &p, figures);
-}
 
 cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *conformal,
                                   const float *probabilities, int64_t rows, int32_t classes,

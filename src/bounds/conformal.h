@@ -25,7 +25,6 @@ typedef struct cst_conformal_options {
                              a row is a matter of chance */
     double penalty;       /* RAPS; >= 0 */
     int32_t free_classes; /* RAPS; >= 0 */
-    bool keep_top;        /* the first class is in every set, so that none is empty */
     uint64_t seed;        /* of u */
 } cst_conformal_options;
 
@@ -59,12 +58,6 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
 /* The share of later rows whose sets hold the true class that is assured with probability 1 - delta
  * over the calibration split: the delta quantile of Beta(order, n + 1 - order). */
 double cst_conformal_assured(const cst_conformal *conformal, double delta);
-
-/* sets: [rows][classes], 1 where a class is in the row's set. The draws of u are not those of
- * calibration. */
-cst_status cst_conformal_sets(cst_context *context, const cst_conformal *conformal,
-                              const float *probabilities, int64_t rows, int32_t classes,
-                              unsigned char *sets);
 
 typedef struct cst_conformal_result {
     double coverage;  /* share of rows whose set holds the label */

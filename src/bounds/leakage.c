@@ -11,7 +11,6 @@
 #include "report/report.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows ---- */

@@ -96,8 +96,10 @@ void cst_calibrator_describe(cst_calibrator *fit) {
     }
 }
 
-cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t count,
-                                cst_calibrator *out) {
+/* The arrays that a map of this kind and number of classes has, zeroed; of an isotonic one without
+ * its knots. Free with cst_calibrator_free, also after a failure. */
+static cst_status calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t count,
+                                   cst_calibrator *out) {
     size_t classes = (size_t)count;
     bool ready = true;
     *out = (cst_calibrator){.kind = kind, .classes = count, .temperature = 1};
@@ -110,13 +112,6 @@ cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, 
         ready = out->steps != NULL;
     }
     return ready ? CST_OK : CST_ERROR_MEMORY;
-}
-
-cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
-                              const float *probabilities, int64_t rows, int32_t classes,
-                              const int32_t *labels, cst_calibrator *out) {
-    return cst_calibrator_fit_weighted(context, kind, probabilities, rows, classes, labels, NULL,
-                                       out);
 }
 
 cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
@@ -135,7 +130,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
             context, CST_ERROR_INPUT,
             "%s calibration does not support row weights; use temperature, or remove the weights",
             cst_calibrator_name(kind));
-    cst_status status = cst_calibrator_alloc(context, kind, classes, out);
+    cst_status status = calibrator_alloc(context, kind, classes, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_from(context, probabilities, rows, classes, labels, weights,
                                           NULL, &out->temperature, NULL);
@@ -178,7 +173,7 @@ cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind k
     const cst_temperature_options shrunk = {
         .prior = SLOPE_PRIOR, .start = start ? start->temperature : 1, .tolerance = SHRUNK_STEP};
     cst_status status = gather(context, view, &labels, &weights);
-    CST_TRY(cst_calibrator_alloc(context, kind, view->classes, out));
+    CST_TRY(calibrator_alloc(context, kind, view->classes, out));
     options.weights = view->weights ? weights : NULL;
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_from(context, probabilities, view->rows, view->classes, labels,
@@ -276,7 +271,7 @@ void cst_calibrator_pack(const cst_calibrator *map, double *numbers) {
 
 cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind, int32_t classes,
                                  const double *numbers, cst_calibrator *out) {
-    cst_status status = cst_calibrator_alloc(context, kind, classes, out);
+    cst_status status = calibrator_alloc(context, kind, classes, out);
     if (status != CST_OK) {
         cst_calibrator_free(context, out);
         return status;

@@ -41,13 +41,9 @@ const char *cst_calibrator_definition(cst_calibrator_kind kind);
 /* The kind of a name; CST_CALIBRATOR_NONE where there is none. */
 cst_calibrator_kind cst_calibrator_find(const char *name);
 
-/* Fits on probabilities [rows][classes] with labels [rows], each 0..classes-1. *out is zeroed first
- * and empty after an error. */
-cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
-                              const float *probabilities, int64_t rows, int32_t classes,
-                              const int32_t *labels, cst_calibrator *out);
-/* The same of rows that count by weights [rows] (NULL: alike), which the temperature alone takes:
- * CST_ERROR_INPUT for another kind. */
+/* Fits on probabilities [rows][classes] with labels [rows], each 0..classes-1; rows count by
+ * weights [rows] (NULL: alike), which the temperature alone takes: CST_ERROR_INPUT for another
+ * kind. *out is zeroed first and empty after an error. */
 cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
                                        const float *probabilities, int64_t rows, int32_t classes,
                                        const int32_t *labels, const double *weights,
@@ -66,10 +62,6 @@ cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *cali
 /* The same of rows in double precision, [count][classes], without threads or memory. */
 void cst_calibrator_rows(const cst_calibrator *calibrator, int64_t count, double *probabilities);
 
-/* The arrays that a map of this kind and number of classes has, zeroed; of an isotonic one without
- * its knots. Free with cst_calibrator_free, also after a failure. */
-cst_status cst_calibrator_alloc(cst_context *context, cst_calibrator_kind kind, int32_t classes,
-                                cst_calibrator *out);
 /* Fills `detail` from what is there. */
 void cst_calibrator_describe(cst_calibrator *calibrator);
 
@@ -84,11 +76,6 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 #define CST_TEMPERATURE_LOW 0.01
 #define CST_TEMPERATURE_HIGH 100.0
 
-/* The temperature with the least mean NLL; a probability below 1e-15 counts as 1e-15. *nll: the
- * loss one Newton step before it; may be NULL. */
-cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, double *temperature,
-                               double *nll);
 /* What a temperature is drawn to, and how far it is taken. */
 typedef struct cst_temperature_options {
     double prior; /* precision of a Gaussian prior on the inverse around 1, against the total NLL */
@@ -96,8 +83,9 @@ typedef struct cst_temperature_options {
     double tolerance; /* the relative step that is the last */
 } cst_temperature_options;
 
-/* The same of rows that count by weights [rows], or alike (NULL). options: NULL for those of the
- * map `temperature`. */
+/* The temperature with the least mean NLL; a probability below 1e-15 counts as 1e-15. weights:
+ * [rows] or NULL. options: NULL for those of the map `temperature`. *nll: the loss one Newton step
+ * before it; may be NULL. */
 cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     const cst_temperature_options *options, double *temperature,

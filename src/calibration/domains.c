@@ -1,7 +1,6 @@
 /* The domain-aware layer: fit of each domain's scale and biases, application. See the header. */
 #include "calibration/domains.h"
 
-#include "calibration/calibration.h"
 #include "calibration/descent.h"
 #include "metrics/risk.h"
 

@@ -6,7 +6,6 @@
 #include "calibration/calibration.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* Rows of neighbouring probabilities that share one value: hits / rows. */
 typedef struct pooled {

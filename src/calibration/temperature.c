@@ -146,13 +146,6 @@ static cst_status search(cst_context *context, temperature_job *job, double star
     return status;
 }
 
-cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, double *temperature,
-                               double *nll) {
-    return cst_temperature_fit_from(context, probabilities, rows, classes, labels, NULL, NULL,
-                                    temperature, nll);
-}
-
 cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     const cst_temperature_options *options, double *temperature,

@@ -13,7 +13,6 @@
 
 #include "metrics/statistics.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SCORES = CST_CLASS_SCORES, BRIEF = 4 }; /* the first four are in every evaluation */

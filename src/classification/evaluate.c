@@ -9,8 +9,6 @@
 #include "metrics/weighted.h"
 #include "pool/counted.h"
 
-#include <string.h>
-
 cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
                                       const float *probabilities, int64_t rows, int32_t classes,
                                       const int32_t *labels, const double *weights) {
@@ -40,8 +38,9 @@ static cst_status read_rows(cst_context *context, const cst_view *view, float **
     return *out ? cst_view_copy(context, view, 0, *out) : CST_ERROR_MEMORY;
 }
 
-cst_status cst_evaluate_view(cst_context *context, const cst_task_ops *ops, const cst_view *view,
-                             int32_t resamples, uint64_t seed, cst_report **report) {
+/* The document of the rows of a view's one member, with labels. */
+static cst_status evaluate_view(cst_context *context, const cst_task_ops *ops, const cst_view *view,
+                                int32_t resamples, uint64_t seed, cst_report **report) {
     float *rows = NULL;
     const cst_compare_options options = {.resamples = resamples, .seed = seed};
     cst_target target = {
@@ -70,7 +69,7 @@ cst_status cst_classification_evaluate_member(cst_context *context, const cst_ta
     if (status == CST_OK && (!counted.view.labels || counted.view.rows < 1))
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
-    CST_TRY(cst_evaluate_view(context, ops, &counted.view, resamples, seed, report));
+    CST_TRY(evaluate_view(context, ops, &counted.view, resamples, seed, report));
     cst_counted_close(context, &counted);
     return status;
 }

@@ -11,8 +11,4 @@ cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
                                       const float *probabilities, int64_t rows, int32_t classes,
                                       const int32_t *labels, const double *weights);
 
-/* The document of the rows of a view's one member, with labels. */
-cst_status cst_evaluate_view(cst_context *context, const cst_task_ops *ops, const cst_view *view,
-                             int32_t resamples, uint64_t seed, cst_report **report);
-
 #endif

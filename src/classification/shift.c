@@ -4,8 +4,6 @@
  */
 #include "classification/shift.h"
 
-#include <string.h>
-
 bool cst_shift_scores(const cst_targets *targets) {
     return targets->scored > 1 || targets->list[0].conditions > 0;
 }

@@ -8,7 +8,6 @@
 #include "metrics/corruption.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* After the plan's own: scores that are means over conditions. */

@@ -8,7 +8,6 @@
 #include <corestack/metrics.h>
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */

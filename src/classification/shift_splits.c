@@ -4,7 +4,6 @@
  */
 #include "classification/shift.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { TOP1, NLL, BRIER, SCORES };

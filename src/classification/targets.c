@@ -1,9 +1,6 @@
 /* The splits that an evaluation or a comparison predicts. docs/robustness.md. */
 #include "classification/targets.h"
 
-#include "io/strings.h"
-
-#include <stdio.h>
 #include <string.h>
 
 enum { TARGETS_MAX = 64 };

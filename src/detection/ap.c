@@ -6,7 +6,6 @@
 #include "detection/ap.h"
 
 #include <float.h>
-#include <math.h>
 
 /* What is read off one curve: the precision at recalls, averaged, and the last recall. */
 typedef struct curve {

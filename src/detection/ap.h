@@ -44,18 +44,14 @@ typedef struct cst_ap_matches {
     int32_t images;
     int32_t categories;
     int64_t count;
-    cst_ap_box *box;    /* by category, then falling score, ties as the reference breaks them */
-    int64_t *first;     /* [categories + 1] */
-    int64_t true_count; /* (image, category) pairs with true boxes that count in some area */
+    cst_ap_box *box; /* by category, then falling score, ties as the reference breaks them */
+    int64_t *first;  /* [categories + 1] */
     struct cst_ap_true {
         int32_t image;
         int32_t count[CST_AP_AREAS]; /* true boxes that count */
-    } * truth;                       /* [true_count], by category */
+    } * truth;                       /* by category */
     int64_t *true_first;             /* [categories + 1] */
 } cst_ap_matches;
-
-/* The thresholds as the reference computes them. */
-void cst_ap_thresholds(double out[CST_AP_THRESHOLDS]);
 
 /* IoU of two boxes; over the area of `box` alone where the true box is a crowd. */
 double cst_box_iou(double ax, double ay, double aw, double ah, double bx, double by, double bw,

@@ -12,7 +12,8 @@
 static const double AREA_LOW[CST_AP_AREAS] = {0, 0, 32 * 32, 96 * 96};
 static const double AREA_HIGH[CST_AP_AREAS] = {1e10, 32 * 32, 96 * 96, 1e10};
 
-void cst_ap_thresholds(double out[CST_AP_THRESHOLDS]) {
+/* The thresholds as the reference computes them. */
+static void ap_thresholds(double out[CST_AP_THRESHOLDS]) {
     double step = (0.95 - 0.5) / (CST_AP_THRESHOLDS - 1);
     for (int t = 0; t < CST_AP_THRESHOLDS; t++)
         out[t] = 0.5 + t * step;
@@ -125,7 +126,7 @@ static int64_t best_truth(const bench *b, const cst_coco_true *truth, int64_t tr
 static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
                         const cst_coco_true *truth, int64_t truths, cst_ap_outcome *outcomes) {
     double thresholds[CST_AP_THRESHOLDS];
-    cst_ap_thresholds(thresholds);
+    ap_thresholds(thresholds);
     for (int64_t d = 0; d < boxes; d++)
         for (int64_t g = 0; g < truths; g++)
             b->iou[d * truths + g] = cst_box_true_iou(&box[b->order[d].place], &truth[g]);
@@ -278,7 +279,6 @@ static cst_status count_truths(cst_context *context, const cst_coco *truth, cst_
             for (int a = 0; a < CST_AP_AREAS; a++)
                 to->count[a] = !one->crowd && one->area >= AREA_LOW[a] && one->area <= AREA_HIGH[a];
         }
-        out->true_count = truth->count;
     }
     cst_free(context, next);
     return status;

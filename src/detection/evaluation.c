@@ -7,7 +7,6 @@
 #include "detection/state.h"
 #include "evaluation/profile.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef cst_box_state state;

@@ -7,7 +7,6 @@
 #include "model/pool_hash.h"
 #include "pool/state.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Whether one of the options was set, and the one of detection that stands for them was not. */

@@ -5,7 +5,6 @@
 #include "evaluation/harness.h"
 #include "la/la.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { ENTRIES_MAX = 8 };

@@ -8,9 +8,7 @@
 #include "base/options.h"
 #include "la/la.h"
 #include "pipeline/document.h"
-#include "pipeline/label.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct method_fit {

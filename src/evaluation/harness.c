@@ -2,7 +2,6 @@
 #include "evaluation/harness.h"
 
 #include "base/calling.h"
-#include "la/la.h"
 
 #include <math.h>
 #include <string.h>
@@ -367,8 +366,9 @@ void cst_put_header(cst_report *report, const cst_evaluation *e) {
     cst_findings_put(report, e->pool, &e->findings, false);
 }
 
-void cst_put_interval(cst_report *report, json_t *object, const char *key,
-                      const cst_interval *interval) {
+/* "KEY_ci". */
+static void put_interval(cst_report *report, json_t *object, const char *key,
+                         const cst_interval *interval) {
     char name[40];
     double ends[2] = {interval->low, interval->high};
     (void)cst_snprintf(name, sizeof name, "%s_ci", key);
@@ -384,7 +384,7 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
     for (int32_t s = 0; s < shown; s++) {
         cst_report_number(report, row, specs[s].key, entry->scores[s]);
         if (intervals->done && specs[s].has_interval)
-            cst_put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
+            put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
     }
     return e->ops->put_row ? e->ops->put_row(context, report, row, e, entry) : CST_OK;
 }
@@ -402,7 +402,7 @@ void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e
         if (!specs[s].has_interval)
             continue;
         cst_report_number(report, part, specs[s].key, interval->value);
-        cst_put_interval(report, part, specs[s].key, interval);
+        put_interval(report, part, specs[s].key, interval);
     }
 }
 

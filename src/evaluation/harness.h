@@ -90,9 +90,6 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
                      const cst_entry *entry);
 /* "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds". */
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
-/* "KEY_ci". */
-void cst_put_interval(cst_report *report, json_t *object, const char *key,
-                      const cst_interval *interval);
 /* "definitions" of the task's scores. */
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e);
 

@@ -6,7 +6,6 @@
 #include "evaluation/profile.h"
 
 #include "base/measured.h"
-#include "base/options.h"
 #include "la/la.h"
 #include "model/stack.h"
 

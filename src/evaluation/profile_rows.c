@@ -4,8 +4,6 @@
  * Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #include "evaluation/profile.h"
-#include "model/absent.h"
-#include "pool/pool.h"
 
 #include <string.h>
 

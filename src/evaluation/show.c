@@ -6,7 +6,6 @@
 
 #include "base/options.h"
 #include "la/la.h"
-#include "model/absent.h"
 #include "model/fitted_on.h"
 #include "pipeline/document.h"
 #include "pipeline/label.h"

@@ -3,9 +3,7 @@
  * for. Under the tables.
  */
 #include "io/column_names.h"
-#include "io/csv.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <corestack/files.h>
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 static cst_status nothing_given(cst_context *context) {
     return cst_fail(context, CST_ERROR_ARGUMENT,

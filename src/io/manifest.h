@@ -102,10 +102,6 @@ typedef struct cst_manifest {
     int64_t parts_files; /* in all of them */
 } cst_manifest;
 
-/* Reads and checks a manifest. `outside`: files may be outside its folder. Files named in it need
- * not exist yet, but none may point out of the folder. */
-cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
-                             bool outside);
 /* The same where the caller says the task (or NULL): it holds where the manifest does not say it,
  * and decides which keys there may be; another one than the manifest's is CST_ERROR_INPUT. */
 cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,

@@ -5,8 +5,6 @@
 #include "io/cases.h"
 #include "io/manifest_json.h"
 
-#include <string.h>
-
 /* Whether the samples of the pool are rows. */
 static bool has_rows(const cst_manifest_reader *r) {
     cst_task task = r->manifest->task;

@@ -226,11 +226,6 @@ static cst_status set_folder(const cst_manifest_reader *r) {
     return status;
 }
 
-cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
-                             bool outside) {
-    return cst_manifest_read_as(context, out, path, outside, NULL);
-}
-
 cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
                                 bool outside, const cst_task *task) {
     *out = NULL;

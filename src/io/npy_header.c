@@ -6,7 +6,6 @@
 #include "io/foreign.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MAGIC_BYTES = 6, HEADER_MAX = 1 << 16 };

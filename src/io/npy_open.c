@@ -6,8 +6,6 @@
 #include "io/npy_header.h"
 #include "io/safetensors.h"
 
-#include <string.h>
-
 /* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
  */
 static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,

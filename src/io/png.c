@@ -210,21 +210,16 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
                       cst_bytes_size(source));
 }
 
-/* Room for the labels, or the caller's, which is of `height` times `width` pixels. */
-static cst_status make_labels(image *m, int32_t *into, int64_t height, int64_t width) {
-    if (into && ((int64_t)m->height != height || (int64_t)m->width != width))
-        return cst_fail(m->context, CST_ERROR_IO,
-                        "%s: its size has changed since it was first opened; run the command again "
-                        "when nothing writes to the file",
-                        m->path);
-    m->labels =
-        into ? into : cst_alloc(m->context, m->height, (size_t)m->width * sizeof *m->labels);
-    return m->labels ? CST_OK : CST_ERROR_MEMORY;
+static cst_status check_same_size(const image *m, int64_t height, int64_t width) {
+    if ((int64_t)m->height == height && (int64_t)m->width == width)
+        return CST_OK;
+    return cst_fail(m->context, CST_ERROR_IO,
+                    "%s: its size has changed since it was first opened; run the command again "
+                    "when nothing writes to the file",
+                    m->path);
 }
 
-/* into: [rows][columns] of the caller's, or NULL. */
-static cst_status read_labels(image *m, uint64_t zip_limit, int32_t *into, int64_t rows,
-                              int64_t columns) {
+static cst_status read_labels(image *m, uint64_t zip_limit, int64_t rows, int64_t columns) {
     int64_t height = 0;
     int64_t width = 0;
     cst_status status = cst_bytes_open(m->context, &m->source, m->path, zip_limit);
@@ -237,7 +232,7 @@ static cst_status read_labels(image *m, uint64_t zip_limit, int32_t *into, int64
     CST_TRY(check_header(m));
     CST_TRY(read_size(m->context, m->source, m->path, &height, &width));
     CST_TRY(guard(m, begin_rows));
-    CST_TRY(make_labels(m, into, rows, columns));
+    CST_TRY(check_same_size(m, rows, columns));
     CST_TRY(guard(m, read_rows));
     if (m->png)
         png_destroy_read_struct(&m->png, &m->info, NULL);
@@ -245,25 +240,10 @@ static cst_status read_labels(image *m, uint64_t zip_limit, int32_t *into, int64
     return status;
 }
 
-cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
-                               int32_t **out, int64_t *height, int64_t *width) {
-    image m = {.context = context, .path = path};
-    cst_status status = read_labels(&m, zip_limit, NULL, 0, 0);
-    *out = NULL;
-    if (status != CST_OK) {
-        cst_free(context, m.labels);
-    } else {
-        *out = m.labels;
-        *height = (int64_t)m.height;
-        *width = (int64_t)m.width;
-    }
-    return status;
-}
-
 cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
                              int64_t height, int64_t width, int32_t *out) {
-    image m = {.context = context, .path = path};
-    return read_labels(&m, zip_limit, out, height, width);
+    image m = {.context = context, .path = path, .labels = out};
+    return read_labels(&m, zip_limit, height, width);
 }
 
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,

@@ -7,13 +7,9 @@
 
 #include "base/base.h"
 
-/* Labels [height][width] of a grey image (1 to 16 bits, not scaled) or the indices of a palette
- * image. Other kinds (RGB, an alpha channel) are CST_ERROR_INPUT, since a colour is no class.
- * *out is the caller's (cst_free). Path and zip_limit as of cst_bytes_open. */
-cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
-                               int32_t **out, int64_t *height, int64_t *width);
-
-/* The same into an array of [height][width] labels; CST_ERROR_IO if the image has another size. */
+/* Labels out [height][width] of a grey image (1 to 16 bits, not scaled) or the indices of a palette
+ * image; CST_ERROR_IO if the image has another size, CST_ERROR_INPUT for other kinds (RGB, an alpha
+ * channel), since a colour is no class. Path and zip_limit as of cst_bytes_open. */
 cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
                              int64_t height, int64_t width, int32_t *out);
 

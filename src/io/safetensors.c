@@ -8,7 +8,6 @@
 #include "base/call_files.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Bytes that are read and converted at a time. */

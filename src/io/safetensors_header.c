@@ -7,7 +7,6 @@
 #include "io/safetensors.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 

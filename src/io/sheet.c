@@ -4,7 +4,6 @@
  */
 #include "io/sheet.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

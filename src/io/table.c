@@ -5,7 +5,6 @@
 #include "io/table.h"
 #include "io/bytes.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* More names are not looked for one by one. */
@@ -187,8 +186,11 @@ static cst_status take(const choice *c, const int32_t *columns, int32_t count) {
     return status;
 }
 
-int32_t cst_table_member_columns(const cst_sheet *sheet, const char *name, int32_t *columns,
-                                 size_t *skip) {
+/* Columns of `sheet` that are those of member `name`: "name", "name:class", "name__class" or
+ * "name.class", of the first kind that there is. Fills columns (room for all) and returns how many;
+ * *skip: bytes of the names that are the member's. */
+static int32_t table_member_columns(const cst_sheet *sheet, const char *name, int32_t *columns,
+                                    size_t *skip) {
     static const char *const marks[] = {":", "__", "."};
     size_t length = strlen(name);
     int32_t column = cst_sheet_find(sheet, name);
@@ -218,7 +220,7 @@ static cst_status take_named(choice *c, int32_t *columns) {
     bool several = c->ask->use == CST_TABLE_PREDICTIONS || c->ask->use == CST_TABLE_TARGETS;
     int32_t count = 0;
     if (several)
-        count = cst_table_member_columns(c->sheet, c->column, columns, &c->skip);
+        count = table_member_columns(c->sheet, c->column, columns, &c->skip);
     else if ((columns[0] = cst_sheet_find(c->sheet, c->column)) >= 0)
         count = 1;
     if (count == 0)
@@ -468,11 +470,6 @@ static cst_status choose(choice *c) {
 /* Whether the values are numbers, which a header is told from. */
 static bool asks_for_numbers(const cst_table_ask *ask) {
     return ask->use != CST_TABLE_COLUMN && ask->use != CST_TABLE_IDS;
-}
-
-cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
-                          const cst_table_ask *ask, uint64_t zip_limit) {
-    return cst_table_open_source(context, out, &(cst_row_source){path, NULL, zip_limit}, ask);
 }
 
 /* The column that is named must be the same in every part. */

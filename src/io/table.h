@@ -48,20 +48,12 @@ typedef struct cst_table {
 } cst_table;
 
 /* "file.csv#column" names the column of the values, or the member of which "column:class" are the
- * columns. ask: NULL for a matrix. */
-cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
-                          const cst_table_ask *ask, uint64_t zip_limit);
-/* The same of parts, which must have the same header, or none; "#column" is that of the first. */
+ * columns. Parts must have the same header, or none; "#column" is that of the first. ask: NULL for
+ * a matrix. */
 cst_status cst_table_open_source(cst_context *context, cst_table **out,
                                  const cst_row_source *source, const cst_table_ask *ask);
 void cst_table_close(cst_context *context, cst_table *table);
 /* Back to the first row of data. */
 cst_status cst_table_rewind(cst_context *context, cst_table *table);
-
-/* Columns of `sheet` that are those of member `name`: "name", "name:class", "name__class" or
- * "name.class", of the first kind that there is. Fills columns (room for all) and returns how many;
- * *skip: bytes of the names that are the member's. */
-int32_t cst_table_member_columns(const cst_sheet *sheet, const char *name, int32_t *columns,
-                                 size_t *skip);
 
 #endif

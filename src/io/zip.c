@@ -9,7 +9,6 @@
 #include "io/zip_directory.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <zip.h>

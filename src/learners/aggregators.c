@@ -243,23 +243,3 @@ void cst_aggregate_tile(const float *const *members, int32_t member_count, int32
     if (entropy && divergence)
         cst_aggregate_broadcast(classes, first, size, entropy, divergence, columns);
 }
-
-void cst_aggregate(const float *const *members, int32_t member_count, int32_t best, int64_t count,
-                   int32_t classes, double *out, double *scratch) {
-    double *entropy = scratch + cst_aggregate_scratch(member_count);
-    double *divergence = entropy + count;
-    double *columns = scratch;
-    double *work = scratch + (size_t)CST_AGGREGATORS * CST_TILE;
-    cst_aggregate_samples(members, member_count, best, count, classes, entropy, divergence,
-                          scratch);
-    int64_t pairs = count * (int64_t)classes;
-    for (int64_t first = 0; first < pairs; first += CST_TILE) {
-        int64_t size = pairs - first < CST_TILE ? pairs - first : CST_TILE;
-        cst_aggregate_tile(members, member_count, classes, first, size, entropy, divergence,
-                           columns, work);
-        double *rows = out + first * CST_AGGREGATORS;
-        for (int64_t e = 0; e < size; e++)
-            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
-                rows[e * CST_AGGREGATORS + a] = columns[a * CST_TILE + e];
-    }
-}

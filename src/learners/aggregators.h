@@ -31,14 +31,6 @@ enum {
 /* Doubles of scratch for any of the functions below with `members` members. */
 size_t cst_aggregate_scratch(int32_t members);
 
-/* All aggregators of `count` samples: members[k] is [count][classes] float32, `best` the position
- * of the best single member, out [count * classes][12]. `scratch` has cst_aggregate_scratch doubles
- * and then 2 * count more. With one class (regression) a prediction is not a distribution, and
- * entropy and divergence are 0. The result for a sample does not depend on the samples beside it.
- */
-void cst_aggregate(const float *const *members, int32_t member_count, int32_t best, int64_t count,
-                   int32_t classes, double *out, double *scratch);
-
 /* ---- in tiles: what the design and the prediction path use ---- */
 
 /* (sample, class) pairs handled together, laid out column by column so that loops vectorise. */

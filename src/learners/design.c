@@ -70,11 +70,8 @@ void cst_design_tile(const cst_gate *gate, const float *const *members, int64_t 
     }
 }
 
-/* Calls for each tile; `out` is where pair 0's column 0 goes, with the two strides of the layout.
- */
-static void write_design(const cst_gate *gate, const float *const *members, int64_t count,
-                         int32_t classes, double *out, int64_t pair_stride, int64_t column_stride,
-                         double *scratch) {
+void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, double *out, int64_t stride, double *scratch) {
     int32_t inputs = gate->inputs;
     int32_t gated = gated_columns(gate->mode);
     double *columns = scratch;
@@ -87,26 +84,16 @@ static void write_design(const cst_gate *gate, const float *const *members, int6
     for (int64_t first = 0; first < pairs; first += CST_TILE) {
         int64_t size = pairs - first < CST_TILE ? pairs - first : CST_TILE;
         cst_design_tile(gate, members, count, classes, first, size, samples, columns, work);
-        double *place = out + first * pair_stride;
+        double *place = out + first;
         for (int32_t k = 0; k < inputs; k++) {
             const float *x = members[k] + first;
             for (int64_t e = 0; e < size; e++)
-                place[e * pair_stride + k * column_stride] = (double)x[e];
+                place[k * stride + e] = (double)x[e];
         }
         for (int32_t j = 0; j < gated; j++) {
             const double *x = columns + (size_t)j * CST_TILE;
             for (int64_t e = 0; e < size; e++)
-                place[e * pair_stride + (inputs + j) * column_stride] = x[e];
+                place[(inputs + j) * stride + e] = x[e];
         }
     }
-}
-
-void cst_design_rows(const cst_gate *gate, const float *const *members, int64_t count,
-                     int32_t classes, double *out, double *scratch) {
-    write_design(gate, members, count, classes, out, cst_design_columns(gate), 1, scratch);
-}
-
-void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t count,
-                     int32_t classes, double *out, int64_t stride, double *scratch) {
-    write_design(gate, members, count, classes, out, 1, stride, scratch);
 }

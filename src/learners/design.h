@@ -18,13 +18,9 @@ int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column);
 /* Doubles of scratch for the functions below on `count` samples (cst_design_tile: any count). */
 size_t cst_design_scratch(const cst_gate *gate, int64_t count);
 
-/* Rows of `count` samples: members[k] is [count][classes] float32, [K]; out [count * classes][d].
- * A sample's rows do not depend on the samples beside it. */
-void cst_design_rows(const cst_gate *gate, const float *const *members, int64_t count,
-                     int32_t classes, double *out, double *scratch);
-
-/* The same, column by column: out[j * stride + e] is column j of flattened pair e = sample *
- * classes + class, stride >= count * classes. */
+/* The design of `count` samples, members[k] [count][classes] float32, column by column: out[j *
+ * stride + e] is column j of flattened pair e = sample * classes + class, stride >= count *
+ * classes. */
 void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t count,
                      int32_t classes, double *out, int64_t stride, double *scratch);
 

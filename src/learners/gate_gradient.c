@@ -7,7 +7,6 @@
 #include "la/wide.h"
 #include "learners/gate_training.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Rows of a mini-batch handled together: the unit of the fixed-order sum. */

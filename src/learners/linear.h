@@ -61,12 +61,4 @@ cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
                               cst_linear_kind kind, double l1_ratio, double low, int32_t points,
                               double *lambda, double *lambdas, double *losses);
 
-/* Doubles of scratch for cst_linear_scores on `count` samples. */
-size_t cst_linear_scratch(const cst_gate *gate, int64_t count);
-
-/* Scores of `count` samples: members[k] is [count][classes] float32; out [count][classes], raw (see
- * probability.h). A sample's scores do not depend on the samples beside it. */
-void cst_linear_scores(const cst_gate *gate, const cst_linear *linear, const float *const *members,
-                       int64_t count, int32_t classes, double *out, double *scratch);
-
 #endif

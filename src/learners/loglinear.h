@@ -74,17 +74,10 @@ cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, c
  */
 cst_status cst_logtable_mix(cst_context *context, cst_logtable *table);
 
-/* A table of every row under given mixing [view->members]. */
-cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
-                              cst_logtable *out);
-
 /* Mixing fitted on `fit`, and the tables of both views under it: what fitting on some rows and
  * judging on others needs. Free both. */
 cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
                              cst_logtable *table, cst_logtable *held);
-
-/* The mixing of cst_logtable_mix straight from a view. mix: [view->members]. */
-cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
 
 /* Most classes with biases: a fit holds some matrices of (members + classes)^2 doubles, of half a
  * GiB each here. */
@@ -143,16 +136,6 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                              const double *start, cst_loglinear *out);
 void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
 
-/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
- * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
- * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
- * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
- * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
- * with the rows' weights at a mean of 1. */
-cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
-                                const cst_loglinear_options *options, cst_loglinear *fit,
-                                double *spread);
-
 /* What cross-validation over the folds chooses before a fit. All zero: nothing. */
 typedef struct cst_loglinear_cv {
     bool prior;          /* the prior of the weights */
@@ -192,7 +175,7 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
 
 /* log det of the Hessian in the parametrisation whose columns have unit standard deviation (over
  * the (sample, class) rows), so that it may be set beside those of the linear meta-learners.
- * spread: what cst_loglinear_polish found, of every row of the view; NULL: computed from the table,
+ * spread: what loglinear_polish found, of every row of the view; NULL: computed from the table,
  * unbiased where that is a sample. */
 cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
                                 const int32_t *active, const cst_loglinear *fit,

@@ -390,9 +390,15 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
     return status;
 }
 
-cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
-                                const cst_loglinear_options *options, cst_loglinear *fit,
-                                double *spread) {
+/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
+ * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
+ * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
+ * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
+ * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
+ * with the rows' weights at a mean of 1. */
+static cst_status loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
+                                   const cst_loglinear_options *options, cst_loglinear *fit,
+                                   double *spread) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
     size_t width = 1 + 3 * k + (size_t)fit->classes;
@@ -482,8 +488,7 @@ static cst_status fit_view(cst_context *context, const cst_view *view, const cst
     else if (status == CST_OK)
         status = cst_loglinear_fit(context, table, active, view->members, options, start, out);
     if (status == CST_OK && sample)
-        status =
-            cst_loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
+        status = loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
     if (status == CST_OK && logdet)
         status = cst_loglinear_logdet(context, table, active, out, sample ? spread : NULL, logdet);
     if (status != CST_OK)

@@ -207,16 +207,6 @@ cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, c
     return status;
 }
 
-cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
-                              cst_logtable *out) {
-    cst_compact_options options = cst_compact_defaults();
-    options.max_rows = 0;
-    cst_status status = cst_logtable_open(context, view, NULL, 1, &options, out);
-    if (status == CST_OK)
-        memcpy(out->mix, mix, (size_t)view->members * sizeof *mix);
-    return status;
-}
-
 cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
                              cst_logtable *table, cst_logtable *held) {
     *held = (cst_logtable){0};
@@ -327,44 +317,4 @@ void cst_logtable_unshare(cst_context *context, cst_compact *shared) {
     if (shared)
         cst_compact_free(context, shared);
     cst_free(context, shared);
-}
-
-static cst_status view_mix_block(cst_context *worker, void *user, int64_t block, double *sum) {
-    const cst_view *view = user;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
-    size_t cells = cst_view_copies(view) ? (size_t)count * classes : 0;
-    double p[CST_BLOCK_ROWS];
-    double logs[CST_BLOCK_ROWS];
-    double weight[CST_BLOCK_ROWS];
-    for (int64_t i = 0; view->weights && i < count; i++)
-        weight[i] = cst_view_weight(view, first + i);
-    float *scratch = cst_alloc(worker, cells, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
-        if (status != CST_OK)
-            break;
-        for (int64_t i = 0; i < count; i++)
-            p[i] = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
-        mix_losses(p, count, view->classes, view->weights ? weight : NULL, logs,
-                   sum + (size_t)k * MIX_COUNT);
-    }
-    cst_free(worker, scratch);
-    return status;
-}
-
-cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix) {
-    size_t width = (size_t)view->members * MIX_COUNT;
-    double *loss = cst_alloc(context, width, sizeof *loss);
-    cst_view mutable_view = *view;
-    cst_status status = loss ? cst_reduce_blocks(context, cst_block_count(view->rows), width,
-                                                 view_mix_block, &mutable_view, loss)
-                             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        best_mix(loss, view->members, mix);
-    cst_free(context, loss);
-    return status;
 }

@@ -45,12 +45,6 @@ typedef struct cst_moments_job {
 cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
                                    const cst_moments_job *jobs, int32_t count);
 
-/* The same for a design in memory: x [rows][columns], y [rows]; any target, so this is the road for
- * regression too. */
-cst_status cst_moments_from_rows(cst_context *context, int64_t rows, int32_t columns,
-                                 const double *x, const double *y, const int32_t *folds,
-                                 int32_t fold_count, cst_moments *out);
-
 void cst_moments_free(cst_context *context, cst_moments *moments);
 
 /* Sum over all folds but one (-1: over all of them): out [(d + 2) * (d + 2)]. */

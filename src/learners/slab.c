@@ -10,7 +10,8 @@
 /* Numbers of all members in a slab: 4 MiB of floats. */
 static const int64_t SLAB_CELLS = 1 << 20;
 
-int64_t cst_slab_rows(const cst_view *view) {
+/* Rows of a slab of this view: as many as fit the cache, 1..CST_BLOCK_ROWS. */
+static int64_t slab_rows(const cst_view *view) {
     int64_t width = (int64_t)view->classes * view->members;
     int64_t rows = SLAB_CELLS / width;
     return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
@@ -25,7 +26,7 @@ void cst_slab_free(cst_context *context, cst_slab *slab) {
 }
 
 cst_status cst_slab_make(cst_context *context, const cst_view *view, int64_t chunk, cst_slab *out) {
-    *out = (cst_slab){.view = view, .capacity = cst_slab_rows(view), .chunk = chunk};
+    *out = (cst_slab){.view = view, .capacity = slab_rows(view), .chunk = chunk};
     size_t cells = (size_t)view->members * (size_t)view->classes;
     size_t read = cst_view_copies(view) ? (size_t)out->capacity : 0;
     size_t picked = chunk > 1 ? (size_t)chunk : 0;

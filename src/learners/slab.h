@@ -18,10 +18,7 @@ typedef struct cst_slab {
     const float **members; /* [members] -> [count][classes]: the rows picked last */
 } cst_slab;
 
-/* Rows of a slab of this view: as many as fit the cache, 1..CST_BLOCK_ROWS. */
-int64_t cst_slab_rows(const cst_view *view);
-
-/* Memory for slabs of cst_slab_rows rows and picks of `chunk`. Free with cst_slab_free, also after
+/* Memory for slabs of slab_rows rows and picks of `chunk`. Free with cst_slab_free, also after
  * a failure. */
 cst_status cst_slab_make(cst_context *context, const cst_view *view, int64_t chunk, cst_slab *out);
 void cst_slab_free(cst_context *context, cst_slab *slab);

@@ -77,7 +77,6 @@ static void describe(cst_spectrum *s, cst_noise_rule rule) {
         }
     }
     if (values[0] > s->mp_edge) {
-        s->smallest_used = true;
         s->above--;
         signal -= values[0];
         noise += values[0];

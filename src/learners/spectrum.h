@@ -48,7 +48,6 @@ typedef struct cst_spectrum {
     double lambda_star; /* largest eigenvalue / snr; NaN where the snr is not finite and positive */
     double kappa;       /* largest / smallest eigenvalue that is not null */
     int32_t above;      /* eigenvalues above the edge */
-    bool smallest_used; /* none was at or below the edge: the smallest stands for the noise */
 } cst_spectrum;
 
 /* *out is zeroed first; free with cst_spectrum_free. */

@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *cst_corruption_kind(const cst_corruption *condition) {
+/* The kind that a condition counts as; "all" where it says nothing of itself. */
+static const char *corruption_kind(const cst_corruption *condition) {
     if (condition->kind)
         return condition->kind;
     return condition->family ? condition->family : "all";
@@ -56,7 +57,7 @@ static cst_status group(cst_context *context, const cst_corruption *conditions, 
         return CST_ERROR_MEMORY;
     const char **families = out->name + n;
     for (int32_t c = 0; c < count; c++) {
-        const char *name = cst_corruption_kind(&conditions[c]);
+        const char *name = corruption_kind(&conditions[c]);
         int32_t k = find_name(out->name, out->kinds, name);
         if (k < 0) {
             const char *family = conditions[c].family;

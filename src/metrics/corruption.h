@@ -37,7 +37,4 @@ cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *
                                     cst_corruption_plan *out);
 void cst_corruption_plan_free(cst_context *context, cst_corruption_plan *plan);
 
-/* The kind that a condition counts as; "all" where it says nothing of itself. */
-const char *cst_corruption_kind(const cst_corruption *condition);
-
 #endif

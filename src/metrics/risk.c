@@ -8,9 +8,7 @@
 
 typedef struct risk_job {
     const cst_view *view;
-    int32_t first_member;
     bool top1; /* count correct rows instead of the NLL */
-    int32_t members;
 } risk_job;
 
 static double row_nll(const float *row, int32_t label) {
@@ -34,10 +32,10 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
     if (!scratch)
         return CST_ERROR_MEMORY;
     cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < job->members; k++) {
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         const float *rows = NULL;
-        const uint8_t *present = cst_view_present(view, job->first_member + k);
-        status = cst_view_rows(context, view, job->first_member + k, first, count, scratch, &rows);
+        const uint8_t *present = cst_view_present(view, k);
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t label = cst_view_label(view, first + i);
             const float *row = rows + (size_t)i * width;
@@ -45,7 +43,7 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
             loss = view->weights ? cst_view_weight(view, first + i) * loss : loss;
             sum[k] += loss;
             if (view->presence && cst_view_is_there(view, present, first + i))
-                sum[job->members + k] += loss;
+                sum[view->members + k] += loss;
         }
     }
     cst_free(context, scratch);
@@ -54,7 +52,7 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
 
 static cst_status mean_over_rows(cst_context *context, const risk_job *job, double *out) {
     int64_t rows = job->view->rows;
-    size_t members = (size_t)job->members;
+    size_t members = (size_t)job->view->members;
     size_t width = job->view->presence ? 2 * members : members;
     if (rows < 1 || !job->view->labels)
         return cst_fail(context, CST_ERROR_INPUT,
@@ -65,7 +63,7 @@ static cst_status mean_over_rows(cst_context *context, const risk_job *job, doub
     cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, risk_block, (void *)job, sum));
     for (size_t k = 0; status == CST_OK && k < members; k++) {
-        double there = cst_view_present_sum(job->view, job->first_member + (int32_t)k);
+        double there = cst_view_present_sum(job->view, (int32_t)k);
         bool part = job->view->presence && there > 0;
         out[k] = part ? sum[members + k] / there : sum[k] / total;
     }
@@ -73,17 +71,12 @@ static cst_status mean_over_rows(cst_context *context, const risk_job *job, doub
     return status;
 }
 
-cst_status cst_risk_nll(cst_context *context, const cst_view *view, int32_t member, double *out) {
-    risk_job job = {.view = view, .first_member = member, .members = 1};
-    return mean_over_rows(context, &job, out);
-}
-
 cst_status cst_risk_all(cst_context *context, const cst_view *view, double *out) {
-    risk_job job = {.view = view, .members = view->members};
+    risk_job job = {.view = view};
     return mean_over_rows(context, &job, out);
 }
 
 cst_status cst_risk_top1_all(cst_context *context, const cst_view *view, double *out) {
-    risk_job job = {.view = view, .members = view->members, .top1 = true};
+    risk_job job = {.view = view, .top1 = true};
     return mean_over_rows(context, &job, out);
 }

@@ -12,9 +12,6 @@
 /* The probability of the true class never counts as less than this in a logarithm. */
 #define CST_NLL_FLOOR 1e-15
 
-/* Mean NLL, in nats, of one member on the rows of a labelled view that it predicted. */
-cst_status cst_risk_nll(cst_context *context, const cst_view *view, int32_t member, double *out);
-
 /* Mean NLL of every member. out: [members]. */
 cst_status cst_risk_all(cst_context *context, const cst_view *view, double *out);
 

@@ -7,7 +7,6 @@
 #include "metrics/ranks.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- t-test ---- */
 

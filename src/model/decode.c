@@ -3,9 +3,7 @@
  * against the bytes that are left before memory is taken, every number and name is checked.
  * Before prediction. docs/model-format.md.
  */
-#include "base/utf8.h"
 #include "learners/design.h"
-#include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/reader.h"
@@ -14,7 +12,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- sections ---- */

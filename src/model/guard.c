@@ -4,8 +4,6 @@
  */
 #include "model/guard.h"
 
-#include "model/kernels.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  */
 #include "model/guard.h"
 #include "model/kernels.h"
-#include "pool/pool.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,8 +6,6 @@
 
 #include "pool/pool.h"
 
-#include <math.h>
-
 /* Loads one of the others; whether it is there. One that cannot be read is only missed. */
 static cst_status load_other(cst_context *context, cst_pool *pool, const char *split,
                              int32_t position, bool *there) {

@@ -6,7 +6,6 @@
 
 #include "la/la.h"
 
-#include <math.h>
 #include <string.h>
 
 cst_status cst_labels_check(cst_context *context, const cst_model *model) {

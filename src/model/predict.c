@@ -7,7 +7,6 @@
 
 #include "base/ranks.h"
 #include "learners/design.h"
-#include "model/absent.h"
 #include "model/kernels.h"
 #include "model/patterns.h"
 #include "model/values.h"
@@ -536,12 +535,4 @@ cst_status cst_stack_predict(cst_context *context, const cst_model *model, const
     if (cst_view_has_absent(view))
         return cst_for_patterns(context, model, view, false, predict_pattern, out);
     return cst_predict_with(context, model, -1, view, false, false, out);
-}
-
-cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
-                                     const cst_view *view, float *out) {
-    if (learner < 0 || learner >= model->learners)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "there is no meta-learner %d of %d",
-                        (int)learner, (int)model->learners);
-    return cst_predict_with(context, model, learner, view, false, false, out);
 }

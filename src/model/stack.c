@@ -15,7 +15,7 @@ const char *cst_learner_name(cst_learner_kind kind) {
     return names[kind];
 }
 
-void cst_learner_own_free(cst_context *context, cst_learner_own *own) {
+static void learner_own_free(cst_context *context, cst_learner_own *own) {
     if (!own)
         return;
     cst_free(context, own->name);
@@ -30,7 +30,7 @@ void cst_learner_own_free(cst_context *context, cst_learner_own *own) {
 void cst_learner_free(cst_context *context, cst_learner *learner) {
     cst_free(context, learner->weights);
     cst_free(context, learner->bias);
-    cst_learner_own_free(context, learner->own);
+    learner_own_free(context, learner->own);
     *learner = (cst_learner){0};
 }
 

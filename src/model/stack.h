@@ -69,7 +69,6 @@ typedef struct cst_learner {
 
 /* Frees what a learner holds and empties it. */
 void cst_learner_free(cst_context *context, cst_learner *learner);
-void cst_learner_own_free(cst_context *context, cst_learner_own *own);
 
 /* How a detection predicts: by its learners on clusters of boxes, or by a rule for boxes alone. */
 typedef enum cst_box_rule { /* values are stored in files: pinned */
@@ -227,9 +226,5 @@ cst_status cst_model_view_tell(cst_context *context, const cst_model *model, con
  * split, or NULL for rows of arrays. */
 void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
                             const cst_view *view);
-
-/* Probabilities of one meta-learner alone, whatever its blend weight. out: [rows][classes]. */
-cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
-                                     const cst_view *view, float *out);
 
 #endif

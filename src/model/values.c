@@ -7,7 +7,6 @@
 
 #include "metrics/statistics.h"
 
-#include <float.h>
 #include <math.h>
 
 /* ---- scaling ---- */

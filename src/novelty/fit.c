@@ -1,8 +1,6 @@
 /* The reference of a fit: what its out-of-fold rows measure. After stage S4. novelty/novelty.h. */
 #include "novelty/parts.h"
 
-#include <math.h>
-
 enum { FINE = 128, SCORE_KNOTS = 8192 };
 
 static const double RIDGE = 1e-3; /* of the covariance of log(H + 1e-3) */

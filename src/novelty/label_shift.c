@@ -100,8 +100,8 @@ static void set_ratio(const cst_confusion *confusion, const double *share, doubl
 
 /* ---- EM ---- */
 
-cst_status cst_label_em(cst_context *context, const cst_confusion *confusion, const float *p,
-                        int64_t rows, int parity, double prior, double *share) {
+static cst_status label_em(cst_context *context, const cst_confusion *confusion, const float *p,
+                           int64_t rows, int parity, double prior, double *share) {
     size_t classes = (size_t)confusion->classes;
     double *ratio = cst_alloc(context, 2 * classes, sizeof *ratio);
     if (!ratio)
@@ -221,7 +221,7 @@ static cst_status drawn_shares(cst_context *context, const cst_confusion *confus
     if (method == CST_LABEL_EM) {
         for (int32_t c = 0; c < confusion->classes; c++)
             share[c] = (double)confusion->share[c];
-        return cst_label_em(context, confusion, p, rows, parity, prior, share);
+        return label_em(context, confusion, p, rows, parity, prior, share);
     }
     cst_status status = cst_label_bbse(context, confusion, p, rows, parity, share, NULL);
     if (status == CST_OK)
@@ -332,7 +332,7 @@ static cst_status test_fit(cst_context *context, const cst_confusion *confusion,
     memcpy(share, out->share, (size_t)out->classes * sizeof *share);
     cst_status status = CST_OK;
     if (out->method == CST_LABEL_EM)
-        status = cst_label_em(context, confusion, p, out->rows, -1, 0, share);
+        status = label_em(context, confusion, p, out->rows, -1, 0, share);
     else
         draw_in(confusion, (double)out->rows, 0, share);
     double expected[BINS] = {0};

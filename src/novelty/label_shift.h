@@ -71,10 +71,9 @@ void cst_confusion_matrix(const cst_confusion *confusion, double *matrix);
 
 /* ---- estimates ---- */
 
-/* Levels of the two tests, and of the intervals. */
+/* Levels of the two tests. */
 #define CST_LABEL_CHANGE_LEVEL 0.01
 #define CST_LABEL_FIT_LEVEL 0.05
-#define CST_LABEL_INTERVAL 0.95
 enum { CST_LABEL_ROWS_MIN = 50 };
 
 typedef struct cst_label_shift {
@@ -114,10 +113,6 @@ const char *cst_label_method_name(cst_label_method method);
 
 /* ---- parts of it, for tests ---- */
 
-/* The EM's shares [classes], from the rows of one parity (0 or 1) or all (-1). prior: what it is
- * worth in rows. share starts it and gets the result. */
-cst_status cst_label_em(cst_context *context, const cst_confusion *confusion, const float *p,
-                        int64_t rows, int parity, double prior, double *share);
 /* BBSE's shares, which may be negative, and their variances (NULL: not wanted). */
 cst_status cst_label_bbse(cst_context *context, const cst_confusion *confusion, const float *p,
                           int64_t rows, int parity, double *share, double *variance);

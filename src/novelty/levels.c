@@ -4,8 +4,6 @@
  */
 #include "novelty/parts.h"
 
-#include <math.h>
-
 static double level_of(const cst_novelty *novelty, float spread, double distance, int32_t class) {
     int64_t j = cst_novelty_count(&novelty->spread, cst_novelty_key(spread));
     int64_t m = cst_novelty_count(&novelty->distance, cst_novelty_key((float)distance));

@@ -7,8 +7,6 @@
 
 #include "la/wide.h"
 
-#include <math.h>
-
 enum { LANES = 8, TILE_CELLS = 4096 };
 
 /* Of positive normal numbers, within 4e-7: x = 2^e m, m in [sqrt(1/2), sqrt(2)), f = m - 1. */

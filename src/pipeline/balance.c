@@ -4,8 +4,6 @@
  */
 #include "pipeline/balance.h"
 
-#include "model/stack.h"
-
 #include <math.h>
 
 /* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has

@@ -9,7 +9,6 @@
 #include "pipeline/pipeline.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
 static cst_status diagnose(cst_context *context, const cst_training *source,

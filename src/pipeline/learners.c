@@ -5,8 +5,6 @@
  */
 #include "pipeline/learners.h"
 
-#include "base/ranks.h"
-#include "la/la.h"
 #include "learners/design.h"
 #include "learners/linear.h"
 #include "metrics/risk.h"

@@ -2,7 +2,6 @@
 #include "pipeline/scaled.h"
 
 #include "base/ranks.h"
-#include "la/la.h"
 
 #include <string.h>
 

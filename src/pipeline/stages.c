@@ -92,7 +92,6 @@ cst_status cst_stages_choose(cst_context *context, const cst_settings *settings,
     options.limits = settings->limits;
     options.cap_count = cst_count_cap(settings, members);
     memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
-    out->candidate_count = count;
     bool front = false;
     for (int c = 0; c < CST_COST_COUNT; c++)
         front = front || (settings->front && cst_cost_known(costs, (cst_cost)c, members));

@@ -37,8 +37,7 @@ typedef struct cst_stages {
     double *closest_value;   /* [K]: that similarity */
     cst_selection selection; /* path in positions of `candidates`; empty without selection */
     int32_t *candidates;     /* [K]: what selection chose from */
-    int32_t candidate_count;
-    cst_front front;      /* in positions of `candidates`; empty unless it was asked for */
+    cst_front front;         /* in positions of `candidates`; empty unless it was asked for */
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
     int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
     /* Condition numbers of the out-of-fold Gram matrix and of the CKA matrix: of all members and of

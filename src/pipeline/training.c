@@ -59,7 +59,7 @@ void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, 
     out->ensembles[to] = all->ensembles[from];
 }
 
-void cst_training_free_costs(cst_context *context, cst_training *source) {
+static void training_free_costs(cst_context *context, cst_training *source) {
     cst_free(context, source->flops);
     cst_free(context, source->latency);
     cst_free(context, source->params);
@@ -199,7 +199,7 @@ void cst_training_close(cst_context *context, cst_training *source) {
     cst_counted_close(context, &source->counted);
     cst_free(context, source->data);
     cst_free(context, source->folds);
-    cst_training_free_costs(context, source);
+    training_free_costs(context, source);
     *source = (cst_training){0};
 }
 
@@ -224,6 +224,6 @@ cst_status cst_training_part_make(cst_context *context, const cst_training *all,
 
 void cst_training_part_free(cst_context *context, cst_training_part *part) {
     cst_free(context, part->pointers);
-    cst_training_free_costs(context, &part->source);
+    training_free_costs(context, &part->source);
     *part = (cst_training_part){0};
 }

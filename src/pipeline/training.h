@@ -43,7 +43,6 @@ cst_status cst_training_make_costs(cst_context *context, size_t members, cst_tra
 /* Takes them from a pool, or member `from` of a training as member `to`. */
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
 void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
-void cst_training_free_costs(cst_context *context, cst_training *source);
 
 /* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
 typedef struct cst_training_hints {

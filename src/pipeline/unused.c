@@ -4,8 +4,6 @@
 #include "learners/design.h"
 #include "model/absent.h"
 
-#include <math.h>
-
 /* Columns of the linear learners' weights, which a regression has for each output. */
 static int32_t columns_of(const cst_model *model, const cst_learner *learner) {
     bool outputs = model->task == CST_TASK_REGRESSION && cst_learner_is_linear(learner->kind);
@@ -147,7 +145,11 @@ static void keep_refit(cst_refit *refit, const bool *used, int32_t from, int32_t
     keep_rows(refit->tilt, used, refit->biases, from, left);
 }
 
-cst_status cst_model_drop_unused(cst_context *context, cst_model *model, bool *used) {
+/* Takes members without a weight in any learner out of a model without names: mixing, weights,
+ * scalings, refits and what a regression knows of their coefficients. Members whose disagreement
+ * its variance grows with stay. used: [model->members as it was], out: who stays, at least one. A
+ * gate whose aggregators have no weight leaves first; one that is read keeps every member. */
+static cst_status model_drop_unused(cst_context *context, cst_model *model, bool *used) {
     int32_t from = model->members;
     int32_t left = 0;
     bool gated = model->gate.mode != CST_GATE_NONE && reads_gate(model);
@@ -190,7 +192,7 @@ cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages) {
     int32_t to = 0;
     bool *used = cst_alloc(context, (size_t)count, sizeof *used);
     cst_status status =
-        used ? cst_model_drop_unused(context, stages->fit.model, used) : CST_ERROR_MEMORY;
+        used ? model_drop_unused(context, stages->fit.model, used) : CST_ERROR_MEMORY;
     for (int32_t j = 0; status == CST_OK && j < count; j++) {
         if (used[j])
             stages->kept[to++] = stages->kept[j];

@@ -5,7 +5,6 @@
  */
 #include "pool/cause.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@ static const struct {
 /* 1.1 + 2.2 is above 3.3 in binary. */
 static const double ROUNDING = 1e-9;
 
-const char *cst_cost_name(cst_cost cost) {
+static const char *cost_name(cst_cost cost) {
     return COSTS[cost].name;
 }
 
@@ -94,7 +94,7 @@ cst_status cst_costs_too_dear(cst_context *context, const cst_costs *costs,
             return cst_fail(
                 context, CST_ERROR_INPUT,
                 "no member fits under the %s limit of %g: the cheapest has %g; raise the limit",
-                cst_cost_name((cst_cost)c), most, least);
+                cost_name((cst_cost)c), most, least);
     }
     return cst_fail(context, CST_ERROR_INPUT,
                     "no member is within all limits on FLOPs, latency and parameters; raise one of "

@@ -56,7 +56,6 @@ void cst_costs_part(const cst_costs *costs, const int32_t *members, int32_t coun
                     cst_costs *out);
 
 /* "FLOPs", "latency", "parameters"; the manifest's key; the option of the limit. */
-const char *cst_cost_name(cst_cost cost);
 const char *cst_cost_key(cst_cost cost);
 const char *cst_cost_option(cst_cost cost);
 

@@ -73,8 +73,10 @@ static cst_status add_names(cst_context *context, const char **sorted, int64_t c
     return CST_OK;
 }
 
-cst_status cst_domains_make(cst_context *context, const char *const *names, int64_t rows,
-                            const char *where, cst_domains **out) {
+/* The domains of rows names [rows], each a text or NULL (or ""): no domain. `where` and `what`
+ * open messages: CST_ERROR_INPUT for a name that cannot be one. *out is the caller's. */
+static cst_status domains_make(cst_context *context, const char *const *names, int64_t rows,
+                               const char *where, cst_domains **out) {
     *out = NULL;
     cst_domains *domains = cst_alloc(context, 1, sizeof *domains);
     if (!domains)
@@ -113,14 +115,14 @@ cst_status cst_domains_take(cst_context *context, const cst_domains *all, const 
         int32_t of = all->of[index[i] % all->rows];
         names[i] = of < 0 ? NULL : all->names[of];
     }
-    cst_status status = cst_domains_make(context, names, count, "domains", out);
+    cst_status status = domains_make(context, names, count, "domains", out);
     cst_free(context, (void *)names);
     return status;
 }
 
 cst_status cst_pool_copy_domains(cst_context *context, cst_pool_split *split,
                                  const char *const *names, int64_t rows) {
-    return cst_domains_make(context, names, rows, "domains", &split->domains);
+    return domains_make(context, names, rows, "domains", &split->domains);
 }
 
 /* All rows are of one domain. */
@@ -131,7 +133,7 @@ static cst_status repeat_domain(cst_context *context, cst_pool_split *split, con
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < split->rows; i++)
         names[i] = name;
-    cst_status status = cst_domains_make(context, names, split->rows, where, &split->domains);
+    cst_status status = domains_make(context, names, split->rows, where, &split->domains);
     cst_free(context, (void *)names);
     return status;
 }
@@ -163,7 +165,7 @@ static cst_status read_column(cst_context *context, const cst_pool *pool, cst_po
     status = names ? name_numbers(context, &column) : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < column.count; i++)
         names[places ? places[i] : i] = cst_strings_at(column.texts, i);
-    CST_TRY(cst_domains_make(context, names, column.count, path, &split->domains));
+    CST_TRY(domains_make(context, names, column.count, path, &split->domains));
     cst_free(context, (void *)names);
     cst_free(context, places);
     cst_column_clear(context, &column);

@@ -5,7 +5,6 @@
 #include "pool/folds.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 typedef struct ranked {
     double key;

@@ -8,7 +8,6 @@
 #include "pool/stream.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PIECE_VALUES = 1 << 16 };

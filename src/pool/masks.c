@@ -5,7 +5,6 @@
 #include "io/cases.h"
 #include "pool/spatial.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const char *const MASKS[] = {".png", ".npy", ".npz", NULL};

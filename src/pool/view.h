@@ -27,10 +27,6 @@ typedef struct cst_domains {
 } cst_domains;
 
 void cst_domains_free(cst_context *context, cst_domains *domains);
-/* The domains of rows names [rows], each a text or NULL (or ""): no domain. `where` and `what`
- * open messages: CST_ERROR_INPUT for a name that cannot be one. *out is the caller's. */
-cst_status cst_domains_make(cst_context *context, const char *const *names, int64_t rows,
-                            const char *where, cst_domains **out);
 /* Those of the rows index[0..count-1] of the split, with the same names. */
 cst_status cst_domains_take(cst_context *context, const cst_domains *all, const int64_t *index,
                             int64_t count, cst_domains **out);

@@ -8,7 +8,6 @@
 #include "la/wide.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int compare_rows(const void *a, const void *b) {

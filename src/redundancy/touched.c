@@ -9,7 +9,6 @@
 #include "la/wide.h"
 #include "redundancy/hsic.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Pairs whose values are held at a time; a register's floats; members are padded to PAD. */

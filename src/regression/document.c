@@ -2,7 +2,6 @@
 #include "regression/document.h"
 
 #include "metrics/regression.h"
-#include "metrics/weighted.h"
 
 #include <math.h>
 #include <string.h>

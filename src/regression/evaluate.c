@@ -9,8 +9,6 @@
 #include "regression/regression.h"
 #include "regression/state.h"
 
-#include <string.h>
-
 typedef cst_value_state state;
 typedef cst_value_predictions predicted;
 

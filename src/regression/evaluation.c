@@ -4,7 +4,6 @@
  */
 #include "evaluation/harness.h"
 #include "evaluation/profile.h"
-#include "la/la.h"
 #include "metrics/regression.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
@@ -16,7 +15,6 @@
 #include "regression/regression.h"
 #include "regression/state.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef cst_value_state state;

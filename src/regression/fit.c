@@ -9,10 +9,7 @@
 #include "pipeline/label.h"
 #include "regression/check.h"
 #include "regression/document.h"
-#include "regression/redundant.h"
 #include "regression/regression.h"
-
-#include <string.h>
 
 /* Scores of the whole procedure on rows it did not see: average and each output. */
 static cst_status nested_scores(cst_context *context, const cst_training *source,

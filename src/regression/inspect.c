@@ -5,7 +5,6 @@
  */
 #include "evaluation/harness.h"
 #include "la/la.h"
-#include "pipeline/redundant.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/gate.h"

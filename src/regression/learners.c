@@ -4,7 +4,6 @@
  */
 #include "regression/learners.h"
 
-#include "blend/blend.h"
 #include "la/la.h"
 #include "learners/linear.h"
 #include "pipeline/refits.h"

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Shares of the noise that may grow with the disagreement: 0, 1/20, ..., 19/20. */

@@ -235,8 +235,10 @@ static void free_sets(cst_context *context, int32_t **set, int32_t count) {
     }
 }
 
-cst_status cst_value_path(cst_context *context, const cst_covariances *covariances, int32_t outputs,
-                          const cst_select_options *options, int32_t **set) {
+/* Sets of sizes 1..K, one inside the next, from covariances [outputs]; set[s-1] has s ascending
+ * positions and is the caller's. prior: precision of the weights. Exposed for the tests. */
+static cst_status value_path(cst_context *context, const cst_covariances *covariances,
+                             int32_t outputs, const cst_select_options *options, int32_t **set) {
     int32_t members = covariances->columns;
     bool limited = cst_limited(&options->limits);
     bool joining =
@@ -289,7 +291,7 @@ static cst_status path_task(cst_context *context, void *user, int64_t task) {
     cst_status status = c && job->set[task] ? CST_OK : CST_ERROR_MEMORY;
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         status = cst_covariances_make(context, &job->moments[d], fold, job->pool->power, &c[d]);
-    CST_TRY(cst_value_path(context, c, (int32_t)outputs, job->options, job->set[task]));
+    CST_TRY(value_path(context, c, (int32_t)outputs, job->options, job->set[task]));
     return status;
 }
 

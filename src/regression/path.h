@@ -18,9 +18,4 @@ cst_status cst_value_select(cst_context *context, const cst_view *view, const cs
                             const cst_select_options *options, const cst_linear_pool_options *pool,
                             cst_selection *out, cst_front *front);
 
-/* Sets of sizes 1..K, one inside the next, from covariances [outputs]; set[s-1] has s ascending
- * positions and is the caller's. prior: precision of the weights. Exposed for the tests. */
-cst_status cst_value_path(cst_context *context, const cst_covariances *covariances, int32_t outputs,
-                          const cst_select_options *options, int32_t **set);
-
 #endif

@@ -2,9 +2,7 @@
  * Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
  * regression. docs/regression.md.
  */
-#include "la/la.h"
 #include "model/values.h"
-#include "pool/pool.h"
 
 #include <corestack/regression.h>
 

@@ -18,7 +18,9 @@ enum { SCALED_ROWS = 1 << 14, CANDIDATES_MAX = 16 };
  */
 enum { FEW_MEMBERS = 8 };
 
-void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
+/* Mean squared error of each member, its mean over the outputs. moments [outputs]: without a gate.
+ * risk: [K]. */
+static void value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
     int32_t k = moments->columns;
     size_t width = (size_t)k + 2;
     for (int32_t j = 0; j < k; j++) {
@@ -267,7 +269,7 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                                const cst_settings *settings, const cst_costs *costs,
                                cst_stages *out) {
     cst_projection projection = {0};
-    cst_value_risk(moments, view->classes, out->risk);
+    value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);
     cst_status status = check_members(context, moments, view->classes);
     CST_TRY(cst_stage(context, "redundancy"));

@@ -8,9 +8,6 @@
 #include "pipeline/stages.h"
 #include "regression/moments.h"
 
-/* Mean squared error of each member, its mean over the outputs. moments [outputs]: without a gate.
- * risk: [K]. */
-void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk);
 /* Correlations of the members' values in units of the scaling, outputs one after another, [K*K]. */
 void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson);
 

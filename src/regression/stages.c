@@ -7,10 +7,8 @@
 #include "base/buffer.h"
 #include "pipeline/nested.h"
 
-#include "pipeline/redundant.h"
 #include "pipeline/refits.h"
 #include "pipeline/unused.h"
-#include "pool/folds.h"
 #include "regression/drop.h"
 #include "regression/noise.h"
 #include "regression/path.h"

@@ -2,7 +2,6 @@
 #include "regression/weigh.h"
 
 #include "blend/blend.h"
-#include "la/la.h"
 
 #include <math.h>
 #include <string.h>

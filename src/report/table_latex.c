@@ -4,7 +4,6 @@
  * Last stage of a comparison with --latex. Paper: the layout of its results tables.
  */
 #include "report/scores.h"
-#include "report/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * Last stage of a comparison with --markdown. Paper: the layout of the main results table.
  */
 #include "report/scores.h"
-#include "report/text.h"
 
 #include <math.h>
 #include <string.h>

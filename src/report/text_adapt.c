@@ -1,9 +1,5 @@
 /* What an adaptation did, as text: losses, how far the stack moved, members. */
-#include "report/scores.h"
 #include "report/text.h"
-#include "report/text_table.h"
-
-#include <math.h>
 
 static void print_members(cst_page *page, const json_t *root) {
     static const char *const headers[] = {"member", "weight", ""};

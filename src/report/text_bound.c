@@ -6,7 +6,6 @@
 #include "report/text_table.h"
 
 #include <math.h>
-#include <string.h>
 
 /* "bound 0.0312 (vacuous)" of an object. */
 static void print_bound(cst_page *page, const json_t *root, const char *key, const char *label,

@@ -4,8 +4,6 @@
  */
 #include "report/text_methods.h"
 
-#include <math.h>
-
 static void print_table(cst_page *page, const json_t *root, const json_t *rows) {
     static const cst_text_column first[] = {
         {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},

@@ -4,8 +4,6 @@
  */
 #include "report/text_methods.h"
 
-#include <math.h>
-
 /* "12.3", "1.2e+05". */
 static void print_evidence(cst_grid *grid, cst_style style, double value) {
     cst_grid_cell(grid, style, value < 1000 ? "%.2f" : "%.1e", value);

@@ -3,7 +3,6 @@
  * without --json.
  */
 #include "report/scores.h"
-#include "report/text.h"
 
 /* Batches that the guard found unlike the fit: the first of them. */
 static void print_guard(cst_page *page, const json_t *guard) {

@@ -5,7 +5,6 @@
  */
 #include "report/text_methods.h"
 
-#include <math.h>
 #include <string.h>
 
 static const cst_text_column METHOD = {

@@ -3,7 +3,6 @@
  */
 #include "report/text.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { STEPS_SHOWN = 40 };

@@ -5,7 +5,6 @@
 #include "report/text_table.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- columns ---- */
 

@@ -2,11 +2,9 @@
  * Scores of a model, of a member or of label maps on a split of a segmentation pool, with intervals
  * over cases. After a fit. Paper: section "Dense Prediction".
  */
-#include "la/la.h"
 #include "model/seen_rows.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
-#include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
 #include "segmentation/state.h"
 

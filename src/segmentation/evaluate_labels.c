@@ -5,7 +5,6 @@
 #include "segmentation/boundary.h"
 #include "segmentation/tally.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct definition {

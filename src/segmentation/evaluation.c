@@ -13,7 +13,6 @@
 #include "segmentation/segmentation.h"
 #include "segmentation/state.h"
 
-#include <math.h>
 #include <string.h>
 
 /* What is compared if no method is named. */

@@ -15,7 +15,6 @@
 #include "segmentation/nested.h"
 #include "segmentation/orders.h"
 
-#include <math.h>
 #include <string.h>
 
 /* The caller's options but without the nested scores of the sample: those of all pixels are better.

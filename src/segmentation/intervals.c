@@ -26,7 +26,7 @@ const char *cst_map_score_name(int field) {
     return FIELDS[field].name;
 }
 
-double cst_map_score_value(const cst_segmentation_scores *scores, int field) {
+static double map_score_value(const cst_segmentation_scores *scores, int field) {
     double value = 0;
     memcpy(&value, (const char *)scores + FIELDS[field].at, sizeof value);
     return value;
@@ -62,7 +62,7 @@ static cst_status draw_resample(cst_context *worker, void *user, int64_t task) {
                 sum[i] += times[n] * b->methods[m]->tallies[(size_t)n * width + i];
         cst_tally_scores(sum, b->methods[m]->classes, b->methods[m]->probabilities, &scores);
         for (int f = 0; f < CST_MAP_SCORES; f++)
-            cst_draws_of(b->draws, m, f)[task] = cst_map_score_value(&scores, f);
+            cst_draws_of(b->draws, m, f)[task] = map_score_value(&scores, f);
     }
     cst_free(worker, times);
     cst_free(worker, sum);
@@ -73,7 +73,7 @@ void cst_map_score_values(const cst_map_scores *scores, double *out) {
     cst_segmentation_scores found;
     cst_tally_scores(scores->total, scores->classes, scores->probabilities, &found);
     for (int f = 0; f < CST_MAP_SCORES; f++)
-        out[f] = cst_map_score_value(&found, f);
+        out[f] = map_score_value(&found, f);
 }
 
 cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,

@@ -11,7 +11,6 @@
 /* Scores by name, in the order of reports. */
 enum { CST_MAP_SCORES = 10 };
 const char *cst_map_score_name(int field);
-double cst_map_score_value(const cst_segmentation_scores *scores, int field);
 
 /* Every score of the tallies, [CST_MAP_SCORES]. */
 void cst_map_score_values(const cst_map_scores *scores, double *out);

@@ -4,7 +4,6 @@
  */
 #include "segmentation/decide.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

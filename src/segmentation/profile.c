@@ -4,7 +4,6 @@
  */
 #include "evaluation/profile.h"
 #include "base/guard.h"
-#include "model/absent.h"
 #include "segmentation/decide.h"
 #include "segmentation/score.h"
 #include "segmentation/segmentation.h"

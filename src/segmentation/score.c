@@ -8,7 +8,8 @@
 
 enum { PIECE_VALUES = 1 << 17 };
 
-int64_t cst_piece_rows(int32_t classes) {
+/* Rows that are predicted at a time, by each thread. */
+static int64_t piece_rows(int32_t classes) {
     int64_t rows = PIECE_VALUES / classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
     return rows > CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
 }
@@ -49,7 +50,7 @@ static cst_status predict_case(cst_context *worker, const score_job *job, int64_
                                const buffers *b, const int32_t *labels_of, double *tally) {
     const cst_scoring *s = job->scoring;
     int32_t classes = job->out->classes;
-    int64_t piece = cst_piece_rows(classes);
+    int64_t piece = piece_rows(classes);
     int64_t first = s->cases->first[index];
     int64_t pixels = s->cases->first[index + 1] - first;
     int32_t which = s->fit_of ? s->fit_of[index] : 0;
@@ -96,7 +97,7 @@ static cst_status score_case(cst_context *worker, void *user, int64_t task) {
     const cst_scoring *s = job->scoring;
     cst_map_scores *out = job->out;
     size_t classes = (size_t)out->classes;
-    size_t piece = (size_t)cst_piece_rows(out->classes);
+    size_t piece = (size_t)piece_rows(out->classes);
     size_t pixels = (size_t)(s->cases->first[task + 1] - s->cases->first[task]);
     piece = piece < pixels ? piece : pixels;
     double *tally = out->tallies + (size_t)task * out->width;

@@ -65,13 +65,6 @@ void cst_tally_labels(double *tally, int32_t classes, const int32_t *predicted,
     }
 }
 
-void cst_tally_count(double *tally, int32_t classes, int32_t label, int32_t predicted,
-                     int64_t count) {
-    class_part(tally, classes, LABELLED)[label] += (double)count;
-    class_part(tally, classes, PREDICTED)[predicted] += (double)count;
-    class_part(tally, classes, TRUE_POSITIVE)[label] += label == predicted ? (double)count : 0;
-}
-
 void cst_tally_probabilities(double *tally, int32_t classes, const float *probabilities,
                              const int32_t *labels, int64_t count) {
     double *singles = tally + singles_at(classes);

@@ -19,10 +19,6 @@ size_t cst_tally_width(int32_t classes);
 void cst_tally_labels(double *tally, int32_t classes, const int32_t *predicted,
                       const int32_t *labels, int64_t count, int64_t *confusion);
 
-/* Adds `count` pixels of label `label` that are predicted as `predicted`. */
-void cst_tally_count(double *tally, int32_t classes, int32_t label, int32_t predicted,
-                     int64_t count);
-
 /* Adds negative log-likelihood, Brier score and calibration bins of probabilities
  * [count][classes]. */
 void cst_tally_probabilities(double *tally, int32_t classes, const float *probabilities,

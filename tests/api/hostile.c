@@ -232,7 +232,8 @@ static void counts_in_manifests_are_bounded(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cst_manifest *manifest = NULL;
         put_manifest(f, cases[i].splits, cases[i].models);
-        cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false);
+        cst_status status =
+            cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL);
         if (cases[i].good) {
             assert_int_equal(status, CST_OK);
             assert_int_equal(manifest->member_count, cases[i].models);
@@ -261,7 +262,8 @@ static void texts_of_manifests_are_printable(void **state) {
     for (size_t i = 0; i < 2; i++) {
         cst_manifest *manifest = NULL;
         put_text(f, "pool.json", cases[i].text);
-        expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
+        expect_error(f,
+                     cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL),
                      CST_ERROR_INPUT, cases[i].message, NULL);
     }
 }
@@ -538,7 +540,8 @@ static void values_of_manifests_are_bounded(void **state) {
         (void)strcpy(text + used, quoted ? "\"}" : "]}");
         put_text(f, "pool.json", text);
         expect_ok(f, cst_context_set_memory(f->context, (size_t)64 << 20));
-        cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false);
+        cst_status status =
+            cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL);
         if (quoted)
             expect_error(f, status, CST_ERROR_INPUT, "unknown key 'many'", NULL);
         else

@@ -107,8 +107,8 @@ static void optimum_matches_scipy(void **state) {
     double mix[RW_MEMBERS];
     double logdet = 0;
     double mean = 0;
-    assert_int_equal(cst_uniform_mix_fit(context, &view, mix), CST_OK);
-    assert_int_equal(cst_logtable_build(context, &view, rw_mix, &table), CST_OK);
+    assert_int_equal(uniform_mix(context, &view, mix), CST_OK);
+    assert_int_equal(build_table(context, &view, rw_mix, &table), CST_OK);
     assert_int_equal(cst_loglinear_fit(context, &table, active, RW_MEMBERS, &options, NULL, &fit),
                      CST_OK);
     for (int k = 0; k < RW_MEMBERS; k++) {
@@ -274,7 +274,7 @@ static void fits_match_repeated_rows(void **state) {
     double inverse[2][RW_MEMBERS];
     for (int v = 0; v < 2; v++) {
         cst_logtable table;
-        assert_int_equal(cst_logtable_build(context, &views[v], rw_mix, &table), CST_OK);
+        assert_int_equal(build_table(context, &views[v], rw_mix, &table), CST_OK);
         assert_int_equal(
             cst_loglinear_fit(context, &table, active, RW_MEMBERS, &options, NULL, &fit[v]),
             CST_OK);

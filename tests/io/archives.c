@@ -7,8 +7,8 @@
 
 #include "detection/splits.h"
 #include "io/coco.h"
-#include "io/png.h"
 #include "io/row_file.h"
+#include "png_labels.h"
 #include "pool/pool.h"
 
 #include <corestack/files.h>
@@ -572,7 +572,7 @@ static cst_status read_ids(fixture *f, const char *path) {
 static cst_status read_labels(fixture *f, const char *path) {
     int32_t *labels = NULL;
     int64_t size[2];
-    cst_status status = cst_png_read_labels(f->context, path, 0, &labels, &size[0], &size[1]);
+    cst_status status = png_labels(f->context, path, &labels, &size[0], &size[1]);
     cst_free(f->context, labels);
     return status;
 }

@@ -29,7 +29,8 @@ static void expect_faults(fixture *f, const fault *faults, size_t count) {
         cst_manifest *manifest = NULL;
         char expected[1024];
         put_manifest(f, faults[i].text);
-        cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false);
+        cst_status status =
+            cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL);
         (void)snprintf(expected, sizeof expected, "%s%s", f->path, faults[i].says);
         if (status != faults[i].code || strcmp(cst_last_error(f->context), expected) != 0)
             fail_msg("%s\ngives %s: %s\ninstead of %s", faults[i].text, cst_status_name(status),
@@ -290,7 +291,7 @@ static void files(void **state) {
         cst_manifest *manifest = NULL;
         (void)snprintf(text, sizeof text, OF_SPLIT("'labels': '%s'"), good[i]);
         put_manifest(f, text);
-        expect_ok(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false));
+        expect_ok(f, cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL));
         (void)snprintf(expected, sizeof expected, "%s/%s", f->folder, good[i]);
         assert_string_equal(manifest->splits[0].labels, expected);
         cst_manifest_free(f->context, manifest);
@@ -298,7 +299,7 @@ static void files(void **state) {
     /* allowed outside, a path is what it says */
     cst_manifest *manifest = NULL;
     put_manifest(f, OF_SPLIT("'labels': '/a/../y.npy', 'ids': '../i.npy'"));
-    expect_ok(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), true));
+    expect_ok(f, cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), true, NULL));
     assert_string_equal(manifest->splits[0].labels, "/a/../y.npy");
     assert_string_equal(manifest->splits[0].ids, at(f, "../i.npy"));
     cst_manifest_free(f->context, manifest);
@@ -312,7 +313,7 @@ static void a_path_without_a_folder(void **state) {
     put_manifest(f, OF_SPLIT("'labels': 'y.npy'"));
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(f->folder), 0);
-    cst_status status = cst_manifest_read(f->context, &manifest, "pool.json", false);
+    cst_status status = cst_manifest_read_as(f->context, &manifest, "pool.json", false, NULL);
     assert_int_equal(chdir(before), 0);
     expect_ok(f, status);
     assert_string_equal(manifest->splits[0].labels, "y.npy");
@@ -339,7 +340,7 @@ static void every_key_of_a_classification(void **state) {
         "'memory_bytes': 7e8, 'ensemble': {'kind': 'mc-dropout', 'of': 'all', 'passes': 20}, "
         "'predictions': {'oof': 'a.npy', 'fog': "
         "{'path': 'b.npz#x', 'ids': 'c.npy'}}}, {'name': 'b', 'predictions': {}}]}");
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_true(m->task_given && m->task == CST_TASK_CLASSIFICATION);
     assert_int_equal(m->classes, 2);
     assert_string_equal(m->class_names[1], "dog");
@@ -395,29 +396,29 @@ static void keys_of_other_tasks(void **state) {
     put_manifest(f, POOL("'task': 'segmentation', 'classes': 3, 'layout': 'channels-first', "
                          "'ignore': -1, 'output': 'probability', ",
                          SPLIT, MODEL));
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_true(m->task == CST_TASK_SEGMENTATION && m->layout == CST_LAYOUT_CHANNELS_FIRST);
     assert_true(m->ignore_given && m->ignore == -1 && m->output_given && !m->logits);
     cst_manifest_free(f->context, m);
     put_manifest(f, POOL("'task': 'segmentation', 'layout': 'channels-last', ", SPLIT, MODEL));
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_true(m->layout == CST_LAYOUT_CHANNELS_LAST && !m->ignore_given);
     cst_manifest_free(f->context, m);
     put_manifest(f, POOL("'task': 'regression', 'outputs': ['width', 'height'], ",
                          "{'oof': {'targets': 't.npy'}}", MODEL));
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_true(m->outputs == 2 && m->classes == 0);
     assert_string_equal(m->output_names[0], "width");
     assert_string_equal(m->splits[0].labels, at(f, "t.npy"));
     cst_manifest_free(f->context, m);
     put_manifest(f, POOL("'task': 'detection', 'classes': 1, ",
                          "{'oof': {'annotations': 'gt.json'}}", MODEL));
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_int_equal(m->classes, 1);
     assert_string_equal(m->splits[0].annotations, at(f, "gt.json"));
     cst_manifest_free(f->context, m);
     put_manifest(f, TOP("'training_counts': 'n.npy'"));
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_true(!m->task_given && !m->training_counts);
     assert_string_equal(m->training_counts_file, at(f, "n.npy"));
     cst_manifest_free(f->context, m);
@@ -469,7 +470,7 @@ static void a_manifest_that_is_too_long(void **state) {
     cst_manifest *manifest = NULL;
     put_text(f, "pool.json", "{");
     assert_int_equal(truncate(at(f, "pool.json"), (64 << 20) + 1), 0);
-    expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
+    expect_error(f, cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL),
                  CST_ERROR_LIMIT, ": the manifest has 67108865 bytes; the limit is 67108864", NULL);
     assert_null(manifest);
 }

@@ -2,7 +2,8 @@
  * Label maps as PNG: every kind that holds one number a pixel against files of an independent
  * writer, our own read back, broken and unsuitable files refused.
  */
-#include "io/png.h"
+#include "png_labels.h"
+
 #include "data/segmentation.h"
 #include "temporary.h"
 
@@ -55,8 +56,8 @@ static void every_kind_is_read(void **state) {
         int32_t *labels = NULL;
         int64_t height = 0;
         int64_t width = 0;
-        cst_status status = cst_png_read_labels(f->context, data_path(pngs[i].name, path), 0,
-                                                &labels, &height, &width);
+        cst_status status =
+            png_labels(f->context, data_path(pngs[i].name, path), &labels, &height, &width);
         if (status != CST_OK)
             print_error("%s\n", cst_last_error(f->context));
         assert_int_equal(status, CST_OK);
@@ -71,7 +72,7 @@ static void refused(const fixture *f, const char *path, cst_status expected, con
     int32_t *labels = NULL;
     int64_t height = 0;
     int64_t width = 0;
-    cst_status status = cst_png_read_labels(f->context, path, 0, &labels, &height, &width);
+    cst_status status = png_labels(f->context, path, &labels, &height, &width);
     if (status != expected || !strstr(cst_last_error(f->context), says))
         print_error("%s\n", cst_last_error(f->context));
     assert_int_equal(status, expected);
@@ -112,8 +113,7 @@ static void broken_files_are_refused(void **state) {
         int64_t height = 0;
         int64_t width = 0;
         spoil(f, "grey8", bytes, SIZE_MAX);
-        assert_int_not_equal(cst_png_read_labels(f->context, f->path, 0, &labels, &height, &width),
-                             CST_OK);
+        assert_int_not_equal(png_labels(f->context, f->path, &labels, &height, &width), CST_OK);
         assert_null(labels);
     }
     spoil(f, "grey8", SIZE_MAX, 0);
@@ -137,8 +137,7 @@ static void what_is_written_is_read(void **state) {
             labels[i] = (i * 7919) % (1 << bits);
         assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, bits),
                          CST_OK);
-        assert_int_equal(cst_png_read_labels(f->context, f->path, 0, &back, &height, &width),
-                         CST_OK);
+        assert_int_equal(png_labels(f->context, f->path, &back, &height, &width), CST_OK);
         assert_int_equal(height, HEIGHT);
         assert_int_equal(width, WIDTH);
         assert_memory_equal(back, labels, sizeof labels);

@@ -143,7 +143,8 @@ static void expect_choice(fixture *f, const char *text, const cst_table_ask *ask
                           int32_t first, int32_t width, const char *said) {
     cst_table *table = NULL;
     put_text(f, "t.csv", text);
-    expect_ok(f, cst_table_open(f->context, &table, at(f, "t.csv"), ask, 0));
+    expect_ok(f, cst_table_open_source(f->context, &table,
+                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, ask));
     if (table->id_column != ids || table->width != width || table->values[0] != first)
         fail_msg("%s: ids %d, first value %d of %d", text, table->id_column, table->values[0],
                  table->width);
@@ -176,11 +177,16 @@ static void columns_of_predictions(void **state) {
     expect_choice(f, "1,10\n2,11\n3,12\n", &named, 1, 0, 1, NULL);
     cst_table *table = NULL;
     put_text(f, "t.csv", "house,p\n70,.5\n80,.5\n90,.25\n");
-    expect_error(f, cst_table_open(f->context, &table, at(f, "t.csv"), &value, 0), CST_ERROR_INPUT,
-                 "t.csv", "house, p", "looks like sample ids", "--id-column \"house\"", NULL);
+    expect_error(f,
+                 cst_table_open_source(f->context, &table,
+                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, &value),
+                 CST_ERROR_INPUT, "t.csv", "house, p", "looks like sample ids",
+                 "--id-column \"house\"", NULL);
     put_text(f, "t.csv", "a,b\n.5,.5\n.25,.5\n");
-    expect_error(f, cst_table_open(f->context, &table, at(f, "t.csv"), &value, 0), CST_ERROR_INPUT,
-                 "t.csv", "2 columns (a, b)", "predictions", NULL);
+    expect_error(f,
+                 cst_table_open_source(f->context, &table,
+                                       &(cst_row_source){at(f, "t.csv"), NULL, 0}, &value),
+                 CST_ERROR_INPUT, "t.csv", "2 columns (a, b)", "predictions", NULL);
     assert_null(table);
 }
 
@@ -199,7 +205,8 @@ static void columns_that_a_path_names(void **state) {
         char path[4096];
         cst_table *table = NULL;
         (void)snprintf(path, sizeof path, "%s#%s", at(f, "t.csv"), cases[k].column);
-        expect_ok(f, cst_table_open(f->context, &table, path, &ask, 0));
+        expect_ok(
+            f, cst_table_open_source(f->context, &table, &(cst_row_source){path, NULL, 0}, &ask));
         assert_int_equal(table->values[0], cases[k].first);
         assert_int_equal(table->width, cases[k].width);
         assert_int_equal(table->id_column, 0);
@@ -209,8 +216,9 @@ static void columns_that_a_path_names(void **state) {
     cst_table *table = NULL;
     char path[4096];
     (void)snprintf(path, sizeof path, "%s#nothing", at(f, "t.csv"));
-    expect_error(f, cst_table_open(f->context, &table, path, &ask, 0), CST_ERROR_INPUT, "t.csv",
-                 "'nothing'", "net:dog", NULL);
+    expect_error(f,
+                 cst_table_open_source(f->context, &table, &(cst_row_source){path, NULL, 0}, &ask),
+                 CST_ERROR_INPUT, "t.csv", "'nothing'", "net:dog", NULL);
     assert_int_equal(cst_path_column("a.csv#b"), 5);
     assert_int_equal(cst_path_column("a.CSV.gz#b#c"), 8);
     assert_int_equal(cst_path_column("a#1/b.tsv#c"), 9);

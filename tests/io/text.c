@@ -442,7 +442,8 @@ static void joins_name_the_first_offending_id(void **state) {
 static cst_status read_manifest(fixture *f, const char *text, bool outside) {
     cst_manifest *manifest = NULL;
     put_text(f, "pool.json", text);
-    cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), outside);
+    cst_status status =
+        cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), outside, NULL);
     cst_manifest_free(f->context, manifest);
     return status;
 }
@@ -467,7 +468,7 @@ static void a_whole_manifest(void **state) {
         "\"predictions\": {"
         "\"oof\": {\"path\": \"r.npy\", \"ids\": \"r_ids.npy\"}, \"svhn\": \"s.npz#r\"}}]}");
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
-    expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, NULL));
     assert_int_equal(m->classes, 2);
     assert_string_equal(m->class_names[1], "dog");
     assert_true(m->output_given && m->logits);
@@ -582,7 +583,7 @@ static void manifests_that_are_refused(void **state) {
     }
     put_bytes(f, "pool.json", "{\"corestack_pool\0\": 1}", 22);
     cst_manifest *manifest = NULL;
-    expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
+    expect_error(f, cst_manifest_read_as(f->context, &manifest, at(f, "pool.json"), false, NULL),
                  CST_ERROR_FORMAT, "pool.json", "line 1", NULL);
 }
 

@@ -6,6 +6,7 @@
 #include "data/meta_aggregators.h"
 #include "learners/probability.h"
 #include "meta_check.h"
+#include "meta_rows.h"
 
 static double *aggregate(cst_context *context, const float *values, int32_t members, int32_t best,
                          int64_t count, int32_t classes) {
@@ -14,12 +15,8 @@ static double *aggregate(cst_context *context, const float *values, int32_t memb
         pointers[k] = values + (size_t)k * (size_t)count * (size_t)classes;
     double *out =
         cst_alloc(context, (size_t)count * (size_t)classes * CST_AGGREGATORS, sizeof *out);
-    double *scratch =
-        cst_alloc(context, cst_aggregate_scratch(members) + 2 * (size_t)count, sizeof *scratch);
     assert_non_null(out);
-    assert_non_null(scratch);
-    cst_aggregate(pointers, members, best, count, classes, out, scratch);
-    cst_free(context, scratch);
+    aggregate_rows(pointers, members, best, count, classes, out);
     return out;
 }
 
@@ -75,17 +72,15 @@ static void one_sample_is_the_same_alone_and_among_others(void **state) {
     cst_context *context = *state;
     random_pool p = make_pool(5, 40, 7, 6, 3);
     double *all = aggregate(context, p.values, 6, 2, 40, 7);
-    double *scratch = cst_alloc(context, cst_aggregate_scratch(6) + 2, sizeof *scratch);
     for (int64_t i = 0; i < 40; i++) {
         const float *members[6];
         double out[7 * CST_AGGREGATORS];
         for (int32_t k = 0; k < 6; k++)
             members[k] = p.members[k] + i * 7;
-        cst_aggregate(members, 6, 2, 1, 7, out, scratch);
+        aggregate_rows(members, 6, 2, 1, 7, out);
         assert_memory_equal(out, all + i * 7 * CST_AGGREGATORS, sizeof out);
     }
     cst_free(context, all);
-    cst_free(context, scratch);
     free_pool(&p);
 }
 

@@ -5,6 +5,7 @@
 #include "data/meta_gate.h"
 #include "learners/linear.h"
 #include "meta_check.h"
+#include "meta_rows.h"
 
 static cst_gate_problem fixture(void) {
     return (cst_gate_problem){.rows = GATE_ROWS,
@@ -166,15 +167,13 @@ static double ridge_error(cst_context *context, const random_pool *train, const 
     assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, 1e-5, 0, &linear), CST_OK);
     int64_t rows = test->view.rows;
     double *scores = cst_alloc(context, (size_t)rows * 2, sizeof *scores);
-    double *scratch = cst_alloc(context, cst_linear_scratch(gate, rows), sizeof *scratch);
-    cst_linear_scores(gate, &linear, test->members, rows, 2, scores, scratch);
+    linear_scores(gate, &linear, test->members, rows, 2, scores);
     double error = 0;
     for (int64_t i = 0; i < 2 * rows; i++) {
         double off = scores[i] - (test->labels[i / 2] == i % 2 ? 1.0 : 0.0);
         error += off * off / (double)(2 * rows);
     }
     cst_free(context, scores);
-    cst_free(context, scratch);
     cst_linear_free(context, &linear);
     cst_standardised_free(context, &s);
     cst_moments_free(context, &moments);

@@ -7,6 +7,7 @@
 #include "data/meta_linear.h"
 #include "learners/penalty.h"
 #include "meta_check.h"
+#include "meta_rows.h"
 
 #include <time.h>
 
@@ -16,8 +17,7 @@ static cst_standardised standardise(cst_context *context, const double *x, const
                                     int64_t rows, int32_t columns) {
     cst_moments moments;
     cst_standardised s;
-    assert_int_equal(cst_moments_from_rows(context, rows, columns, x, y, NULL, 0, &moments),
-                     CST_OK);
+    moments = moments_of_rows(context, rows, columns, x, y, NULL, 0);
     assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
     cst_moments_free(context, &moments);
     return s;
@@ -177,9 +177,7 @@ static void path_matches_refits(void **state) {
     double lambda = 0;
     double lambdas[9];
     double losses[9];
-    assert_int_equal(cst_moments_from_rows(context, LINEAR_ROWS, K, linear_x, linear_y,
-                                           linear_folds, 4, &moments),
-                     CST_OK);
+    moments = moments_of_rows(context, LINEAR_ROWS, K, linear_x, linear_y, linear_folds, 4);
     assert_int_equal(cst_linear_path_cv(context, &moments, CST_LINEAR_ELASTIC_NET, 0.5, 1e-3, 9,
                                         &lambda, lambdas, losses),
                      CST_OK);
@@ -211,52 +209,6 @@ static void bad_penalties_are_refused(void **state) {
 }
 
 /* Scores are the design times the coefficients, the same alone and in a batch, in every mode. */
-static void scores_are_design_times_coefficients(void **state) {
-    cst_context *context = *state;
-    random_pool p = make_pool(15, 90, 7, 4, 2);
-    for (int mode = 0; mode < 3; mode++) {
-        cst_gate_options options = cst_gate_options_default();
-        options.mode = (cst_gate_mode)mode;
-        options.epochs = 2;
-        cst_gate gate;
-        cst_moments moments;
-        cst_standardised s;
-        cst_linear linear;
-        assert_int_equal(cst_gate_fit(context, &p.view, 1, &options, &gate), CST_OK);
-        assert_int_equal(cst_moments_compute(context, &p.view, &gate, NULL, 0, &moments), CST_OK);
-        assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
-        assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, 1e-3, 0.5, &linear),
-                         CST_OK);
-        size_t d = (size_t)linear.columns;
-        double scores[630];
-        double alone[7];
-        double *rows = cst_alloc(context, 630 * d, sizeof *rows);
-        double *scratch = cst_alloc(context, cst_linear_scratch(&gate, 90), sizeof *scratch);
-        cst_design_rows(&gate, p.members, 90, 7, rows, scratch);
-        cst_linear_scores(&gate, &linear, p.members, 90, 7, scores, scratch);
-        for (size_t i = 0; i < 630; i++) {
-            double expected = linear.intercept;
-            for (size_t j = 0; j < d; j++)
-                expected += linear.coefficients[j] * rows[i * d + j];
-            assert_relative(scores[i], expected, 1e-12, 1);
-        }
-        for (size_t i = 0; i < 90; i++) {
-            const float *members[4];
-            for (int k = 0; k < 4; k++)
-                members[k] = p.members[k] + i * 7;
-            cst_linear_scores(&gate, &linear, members, 1, 7, alone, scratch);
-            assert_memory_equal(alone, scores + i * 7, sizeof alone);
-        }
-        cst_free(context, rows);
-        cst_free(context, scratch);
-        cst_linear_free(context, &linear);
-        cst_standardised_free(context, &s);
-        cst_moments_free(context, &moments);
-        cst_gate_free(context, &gate);
-    }
-    free_pool(&p);
-}
-
 typedef struct meter {
     int64_t left; /* allocations that still succeed */
     int64_t live;
@@ -402,8 +354,7 @@ static void paths_can_be_stopped(void **state) {
         folds[i] = i % 5;
     }
     cst_moments moments;
-    assert_int_equal(cst_moments_from_rows(context, ROWS, COLUMNS, x, y, folds, 5, &moments),
-                     CST_OK);
+    moments = moments_of_rows(context, ROWS, COLUMNS, x, y, folds, 5);
     cst_penalty_grid grid = cst_penalty_grid_default();
     double lambda = 0;
     cst_context_set_progress(context, want_to_stop, &asked);
@@ -497,8 +448,6 @@ int suite_linear(void) {
         cmocka_unit_test_setup_teardown(path_matches_refits, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(bad_penalties_are_refused, la_setup, la_teardown),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test_setup_teardown(scores_are_design_times_coefficients, la_setup,
-                                        la_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

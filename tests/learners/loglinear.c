@@ -44,7 +44,7 @@ static int setup(void **state) {
                          .data = f->data,
                          .labels = ll_labels};
     *state = f;
-    return cst_logtable_build(f->context, &f->view, ll_mix, &f->table) != CST_OK;
+    return build_table(f->context, &f->view, ll_mix, &f->table) != CST_OK;
 }
 
 static int teardown(void **state) {
@@ -58,7 +58,7 @@ static int teardown(void **state) {
 static void uniform_mix_matches_numpy(void **state) {
     fixture *f = *state;
     double mix[LL_MEMBERS];
-    assert_int_equal(cst_uniform_mix_fit(f->context, &f->view, mix), CST_OK);
+    assert_int_equal(uniform_mix(f->context, &f->view, mix), CST_OK);
     for (int k = 0; k < LL_MEMBERS; k++)
         assert_true(mix[k] == ll_mix[k]);
 }
@@ -198,9 +198,9 @@ static void separable_data_stay_finite(void **state) {
     cst_logtable table;
     cst_loglinear fit;
     cst_loglinear_options options = cst_loglinear_defaults();
-    assert_int_equal(cst_uniform_mix_fit(f->context, &view, mix), CST_OK);
+    assert_int_equal(uniform_mix(f->context, &view, mix), CST_OK);
     assert_true(mix[0] == 1e-6);
-    assert_int_equal(cst_logtable_build(f->context, &view, mix, &table), CST_OK);
+    assert_int_equal(build_table(f->context, &view, mix, &table), CST_OK);
     assert_int_equal(cst_loglinear_fit(f->context, &table, f->active, 2, &options, NULL, &fit),
                      CST_OK);
     assert_true(isfinite(fit.weights[0]) && isfinite(fit.weights[1]));
@@ -238,9 +238,9 @@ static void prior_by_cv_is_the_best_or_a_default(void **state) {
         cst_logtable table;
         cst_logtable held;
         cst_view_split(&f->view, folds, fold, index, &in, &out);
-        assert_int_equal(cst_uniform_mix_fit(f->context, &in, mix), CST_OK);
-        assert_int_equal(cst_logtable_build(f->context, &in, mix, &table), CST_OK);
-        assert_int_equal(cst_logtable_build(f->context, &out, mix, &held), CST_OK);
+        assert_int_equal(uniform_mix(f->context, &in, mix), CST_OK);
+        assert_int_equal(build_table(f->context, &in, mix, &table), CST_OK);
+        assert_int_equal(build_table(f->context, &out, mix, &held), CST_OK);
         for (int g = 0; g < 6; g++) {
             cst_loglinear_options options = cst_loglinear_defaults();
             cst_loglinear fit;

@@ -108,7 +108,7 @@ static void open_small(fixture *f, const double *class_weights, cst_logtable *ta
     double mix[SHIFT_MEMBERS];
     for (int k = 0; k < SHIFT_MEMBERS; k++)
         mix[k] = 1e-3;
-    assert_int_equal(cst_logtable_build(f->context, &f->small, mix, table), CST_OK);
+    assert_int_equal(build_table(f->context, &f->small, mix, table), CST_OK);
     table->class_weights = class_weights;
 }
 
@@ -274,8 +274,7 @@ static void class_weights_are_repeated_rows(void **state) {
     for (int t = 0; t < 2; t++) {
         cst_logtable table;
         double mix[SHIFT_MEMBERS] = {1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1e-3};
-        assert_int_equal(cst_logtable_build(f->context, t ? &doubled : &f->small, mix, &table),
-                         CST_OK);
+        assert_int_equal(build_table(f->context, t ? &doubled : &f->small, mix, &table), CST_OK);
         table.class_weights = t ? NULL : weights;
         assert_int_equal(cst_loglinear_fit(f->context, &table, EVERYONE, SHIFT_MEMBERS, &options,
                                            NULL, &fits[t]),

@@ -5,6 +5,7 @@
 #include "data/meta_design.h"
 #include "learners/linear.h"
 #include "meta_check.h"
+#include "meta_rows.h"
 
 enum { PAIRS = DESIGN_ROWS * DESIGN_CLASSES, D = DESIGN_MEMBERS + 6 };
 
@@ -28,18 +29,10 @@ static void prototype_design_matches_numpy(void **state) {
     (void)fixture(members);
     cst_gate gate = prototype();
     assert_int_equal(cst_design_columns(&gate), D);
-    double *scratch = cst_alloc(context, cst_design_scratch(&gate, DESIGN_ROWS), sizeof *scratch);
     double *rows = cst_alloc(context, (size_t)PAIRS * D, sizeof *rows);
-    double *columns = cst_alloc(context, (size_t)PAIRS * D, sizeof *columns);
-    cst_design_rows(&gate, members, DESIGN_ROWS, DESIGN_CLASSES, rows, scratch);
+    design_rows(&gate, members, DESIGN_ROWS, DESIGN_CLASSES, rows);
     assert_all_close(rows, design_prototype, (size_t)PAIRS * D, 1e-13, 1e-3);
-    cst_design_fill(&gate, members, DESIGN_ROWS, DESIGN_CLASSES, columns, PAIRS, scratch);
-    for (int i = 0; i < PAIRS; i++)
-        for (int j = 0; j < D; j++)
-            assert_true(columns[j * PAIRS + i] == rows[i * D + j]);
-    cst_free(context, scratch);
     cst_free(context, rows);
-    cst_free(context, columns);
 }
 
 /* A design whose gate is learned is the members and the product of gate and aggregators. */
@@ -57,9 +50,8 @@ static void learned_design_is_gate_times_aggregators(void **state) {
     double *rows = cst_alloc(context, pairs * d, sizeof *rows);
     double *g = cst_alloc(context, pairs * CST_AGGREGATORS, sizeof *g);
     double *a = cst_alloc(context, pairs * CST_AGGREGATORS, sizeof *a);
-    double *work = cst_alloc(context, cst_aggregate_scratch(5) + 120, sizeof *work);
-    cst_design_rows(&gate, p.members, 60, 9, rows, scratch);
-    cst_aggregate(p.members, 5, 3, 60, 9, a, work);
+    design_rows(&gate, p.members, 60, 9, rows);
+    aggregate_rows(p.members, 5, 3, 60, 9, a);
     cst_gate_values(&gate, p.members, (int64_t)pairs, g, scratch);
     for (size_t i = 0; i < pairs; i++) {
         for (size_t k = 0; k < 5; k++)
@@ -72,7 +64,6 @@ static void learned_design_is_gate_times_aggregators(void **state) {
     cst_free(context, rows);
     cst_free(context, g);
     cst_free(context, a);
-    cst_free(context, work);
     cst_gate_free(context, &gate);
     free_pool(&p);
 }
@@ -143,8 +134,7 @@ static void ridge_on_the_design_matches_scikit_learn(void **state) {
     assert_all_close(linear.coefficients, design_ridge, D, 1e-9, 1e-2);
     assert_relative(linear.intercept, design_ridge[D], 1e-9, 1e-2);
     double scores[PAIRS];
-    double *scratch = cst_alloc(context, cst_linear_scratch(&gate, DESIGN_ROWS), sizeof *scratch);
-    cst_linear_scores(&gate, &linear, members, DESIGN_ROWS, DESIGN_CLASSES, scores, scratch);
+    linear_scores(&gate, &linear, members, DESIGN_ROWS, DESIGN_CLASSES, scores);
     assert_all_close(scores, design_scores, PAIRS, 1e-9, 1e-2);
     cst_linear_free(context, &linear);
     cst_standardised_free(context, &s);
@@ -158,7 +148,6 @@ static void ridge_on_the_design_matches_scikit_learn(void **state) {
     for (int i = 0; i < DESIGN_ROWS; i++)
         held += design_folds[i] == 1;
     assert_true(rows == (double)(held * DESIGN_CLASSES));
-    cst_free(context, scratch);
     cst_linear_free(context, &linear);
     cst_standardised_free(context, &s);
     cst_moments_free(context, &moments);
@@ -296,7 +285,7 @@ static void a_large_mean_is_harmless(void **state) {
     }
     cst_moments moments;
     cst_standardised s;
-    assert_int_equal(cst_moments_from_rows(context, ROWS, 2, x, y, NULL, 0, &moments), CST_OK);
+    moments = moments_of_rows(context, ROWS, 2, x, y, NULL, 0);
     assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
     double mean = 0;
     double square = 0;

@@ -5,6 +5,7 @@
 #include "learners/penalty.h"
 #include "data/meta_linear.h"
 #include "meta_check.h"
+#include "meta_rows.h"
 
 typedef struct fixture {
     cst_moments moments;
@@ -16,8 +17,7 @@ static fixture make(cst_context *context, const double *x, const double *y, int6
                     int32_t columns, const int32_t *folds, int32_t fold_count,
                     cst_noise_rule rule) {
     fixture f;
-    assert_int_equal(
-        cst_moments_from_rows(context, rows, columns, x, y, folds, fold_count, &f.moments), CST_OK);
+    f.moments = moments_of_rows(context, rows, columns, x, y, folds, fold_count);
     assert_int_equal(cst_standardise(context, &f.moments, -1, &f.standardised), CST_OK);
     assert_int_equal(cst_spectrum_compute(context, &f.standardised, rule, &f.spectrum), CST_OK);
     return f;

@@ -2,6 +2,7 @@
  * Prediction: the four stacks of tests/oracles/model.py against NumPy, a large random one against
  * the functions of the fit, and independence of threads, of blocks and of other callers.
  */
+#include "model/predict.h"
 #include "learners/linear.h"
 #include "learners/loglinear.h"
 #include "model/kernels.h"
@@ -18,6 +19,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "meta_rows.h"
 
 static void input_of(int s, const float *members[MODEL_MEMBERS]) {
     bool values = STACK_DATA[s].task == CST_TASK_REGRESSION;
@@ -51,11 +53,9 @@ static void stacks_agree_with_numpy(void **state) {
                          .members = MODEL_MEMBERS,
                          .data = members};
         for (int32_t l = 0; l < model->learners; l++) {
-            assert_int_equal(cst_stack_predict_learner(context, model, l, &view, out), CST_OK);
+            assert_int_equal(cst_predict_with(context, model, l, &view, false, false, out), CST_OK);
             assert_rows_close(out, STACK_DATA[s].learner[l].expected, cells, 5e-7);
         }
-        assert_int_equal(cst_stack_predict_learner(context, model, model->learners, &view, out),
-                         CST_ERROR_ARGUMENT);
         cst_model_free(context, model);
     }
 }
@@ -180,8 +180,7 @@ static void predict_slowly(const large *l, int64_t row, double *out) {
     int32_t active[MEMBERS];
     float *logs = malloc(classes * MEMBERS * sizeof *logs);
     double *scores = malloc(classes * sizeof *scores);
-    double *scratch = malloc(cst_linear_scratch(&model->gate, 1) * sizeof *scratch);
-    assert_true(logs && scores && scratch);
+    assert_true(logs && scores);
     for (int32_t k = 0; k < MEMBERS; k++) {
         active[k] = k;
         at[k] = l->members[k] + (size_t)row * classes;
@@ -198,7 +197,7 @@ static void predict_slowly(const large *l, int64_t row, double *out) {
             cst_linear linear = {.columns = learner->coefficients,
                                  .coefficients = learner->weights,
                                  .intercept = learner->bias[0]};
-            cst_linear_scores(&model->gate, &linear, at, 1, l->classes, scores, scratch);
+            linear_scores(&model->gate, &linear, at, 1, l->classes, scores);
             cst_probability_rows(model->map, 1, l->classes, scores);
         }
         for (size_t c = 0; c < classes; c++)
@@ -206,7 +205,6 @@ static void predict_slowly(const large *l, int64_t row, double *out) {
     }
     free(logs);
     free(scores);
-    free(scratch);
 }
 
 static void prediction_agrees_with_the_functions_of_the_fit(void **state) {
@@ -327,7 +325,7 @@ static void a_learner_without_weight_changes_nothing(void **state) {
     l.model->learner[1].blend = 1;
     l.model->learner[2].blend = 0;
     assert_int_equal(cst_stack_predict(l.context, l.model, &view, first), CST_OK);
-    assert_int_equal(cst_stack_predict_learner(l.context, l.model, 1, &view, again), CST_OK);
+    assert_int_equal(cst_predict_with(l.context, l.model, 1, &view, false, false, again), CST_OK);
     assert_memory_equal(first, again, bytes);
     for (int32_t j = 0; j < l.model->learner[0].coefficients; j++)
         l.model->learner[0].weights[j] = NAN; /* would show if it were multiplied by 0 */

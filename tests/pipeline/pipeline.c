@@ -4,6 +4,7 @@
  */
 #include "la/la.h"
 #include "metrics/risk.h"
+#include "model/predict.h"
 #include "pipeline/heldout.h"
 #include "pipeline/stages.h"
 #include "short_tests.h"
@@ -285,8 +286,9 @@ static void heldout_rows_are_predicted_rows(void **state) {
             models[fold] = fits[fold].model;
             for (int32_t m = 0; m < LEARNERS; m++) {
                 int64_t from = 0;
-                assert_int_equal(cst_stack_predict_learner(f->context, models[fold], m, &out, part),
-                                 CST_OK);
+                assert_int_equal(
+                    cst_predict_with(f->context, models[fold], m, &out, false, false, part),
+                    CST_OK);
                 for (int64_t i = 0; i < ROWS; i++)
                     if (f->folds[i] == fold)
                         memcpy(whole[m] + i * CLASSES, part + CLASSES * from++,

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "meta_rows.h"
 #include "pool/pool.h"
 #include "predict_present.h"
 
@@ -50,8 +51,7 @@ static void fit_part(cst_context *context, const double *x, const double *y, cst
         for (int k = 0, to = 0; k < MEMBERS; k++)
             if (THERE[k])
                 part[i * PRESENT + to++] = x[i * MEMBERS + k];
-    assert_int_equal(cst_moments_from_rows(context, ROWS, PRESENT, part, y, NULL, 1, &moments),
-                     CST_OK);
+    moments = moments_of_rows(context, ROWS, PRESENT, part, y, NULL, 1);
     assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
     assert_int_equal(cst_linear_fit(context, &s, kind, lambda, 0.5, out), CST_OK);
     cst_standardised_free(context, &s);
@@ -93,8 +93,7 @@ static void linear_learners_are_those_of_the_other_members(void **state) {
     cst_moments moments;
     cst_standardised s;
     draw(x, y);
-    assert_int_equal(cst_moments_from_rows(context, ROWS, MEMBERS, x, y, NULL, 1, &moments),
-                     CST_OK);
+    moments = moments_of_rows(context, ROWS, MEMBERS, x, y, NULL, 1);
     assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
     for (int i = 0; i < 3; i++) {
         cst_linear whole;

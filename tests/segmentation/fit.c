@@ -277,9 +277,9 @@ static void fill_cases(int64_t confusion[2][map_images][C * C], cst_map_scores s
                     continue;
                 guess = m == 1 && i % (n + 3) == 0 ? 0 : guess;
                 confusion[m][n][label * C + guess]++;
-                cst_tally_count(scores[m].tallies + (size_t)n * scores[m].width, C, label, guess,
-                                1);
-                cst_tally_count(scores[m].total, C, label, guess, 1);
+                cst_tally_labels(scores[m].tallies + (size_t)n * scores[m].width, C, &guess, &label,
+                                 1, NULL);
+                cst_tally_labels(scores[m].total, C, &guess, &label, 1, NULL);
             }
     }
 }

@@ -4,6 +4,7 @@
  */
 #include "select/select.h"
 #include "la/la.h"
+#include "loglinear_oracle.h"
 #include "select/path.h"
 
 #include <math.h>
@@ -62,8 +63,8 @@ static int setup(void **state) {
                          .labels = ll_labels};
     double mix[MEMBERS];
     *state = f;
-    return cst_uniform_mix_fit(f->context, &f->view, mix) != CST_OK ||
-           cst_logtable_build(f->context, &f->view, mix, &f->table) != CST_OK;
+    return uniform_mix(f->context, &f->view, mix) != CST_OK ||
+           build_table(f->context, &f->view, mix, &f->table) != CST_OK;
 }
 
 static int teardown(void **state) {
@@ -192,9 +193,9 @@ static void held_out_losses_are_honest(void **state) {
         cst_path path;
         cst_view_split(&f->view, f->folds, fold, index, &in, &out);
         assert_int_equal(out.rows, LL_ROWS / FOLDS);
-        assert_int_equal(cst_uniform_mix_fit(f->context, &in, mix), CST_OK);
-        assert_int_equal(cst_logtable_build(f->context, &in, mix, &table), CST_OK);
-        assert_int_equal(cst_logtable_build(f->context, &out, mix, &held), CST_OK);
+        assert_int_equal(uniform_mix(f->context, &in, mix), CST_OK);
+        assert_int_equal(build_table(f->context, &in, mix, &table), CST_OK);
+        assert_int_equal(build_table(f->context, &out, mix, &held), CST_OK);
         assert_int_equal(cst_path_backward(f->context, &table, &options, NULL, &path), CST_OK);
         for (int32_t s = 0; s < MEMBERS; s++) {
             for (int64_t i = 0; i < held.rows; i++) {

@@ -18,7 +18,8 @@ static inline cst_segmentation_scores scores_of_confusion(const int64_t *confusi
         abort();
     for (int32_t a = 0; a < classes; a++)
         for (int32_t b = 0; b < classes; b++)
-            cst_tally_count(tally, classes, a, b, confusion[a * classes + b]);
+            for (int64_t i = 0; i < confusion[a * classes + b]; i++)
+                cst_tally_labels(tally, classes, &b, &a, 1, NULL);
     cst_tally_scores(tally, classes, false, &scores);
     for (int32_t c = 0; c < classes; c++) {
         double found[4];

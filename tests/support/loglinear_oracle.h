@@ -5,7 +5,10 @@
 #ifndef CST_TEST_LOGLINEAR_ORACLE_H
 #define CST_TEST_LOGLINEAR_ORACLE_H
 
+#include "learners/compact.h"
 #include "learners/loglinear.h"
+
+#include <string.h>
 
 static inline cst_loglinear_options oracle_options(bool nonnegative, bool bias) {
     cst_loglinear_options options = cst_loglinear_defaults();
@@ -17,6 +20,32 @@ static inline cst_loglinear_options oracle_options(bool nonnegative, bool bias) 
     options.prior_bias = 5;
     options.tolerance = 1e-14;
     return options;
+}
+
+/* A table of every row under given mixing [view->members]. */
+static inline cst_status build_table(cst_context *context, const cst_view *view, const double *mix,
+                                     cst_logtable *out) {
+    cst_compact_options options = cst_compact_defaults();
+    options.max_rows = 0;
+    cst_status status = cst_logtable_open(context, view, NULL, 1, &options, out);
+    if (status == CST_OK)
+        memcpy(out->mix, mix, (size_t)view->members * sizeof *mix);
+    return status;
+}
+
+/* The mixing [view->members] that a table of every row gets. */
+static inline cst_status uniform_mix(cst_context *context, const cst_view *view, double *mix) {
+    cst_compact_options options = cst_compact_defaults();
+    options.max_rows = 0;
+    cst_logtable table;
+    cst_status status = cst_logtable_open(context, view, NULL, 1, &options, &table);
+    if (status == CST_OK)
+        status = cst_logtable_mix(context, &table);
+    if (status == CST_OK) {
+        memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
+        cst_logtable_free(context, &table);
+    }
+    return status;
 }
 
 #endif

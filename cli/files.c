@@ -1,7 +1,4 @@
-/*
- * Pools and options as the options give them. Between reading the command line and calling the
- * library.
- */
+/* Opens pools and reads options as the command line gives them. */
 #include "cli.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
-/*
- * corestack fit: a pool in, a model file and a report out.
- * Stages S0 to S4. Paper: the whole pipeline.
- */
+/* corestack fit: a pool in, a model file and a report out. Stages S0 to S4. */
 #include "cli.h"
 #include "comparison.h"
 

@@ -1,7 +1,4 @@
-/*
- * Runs the user's program that predicts with a candidate of a soup, and stops it when the tool is
- * stopped.
- */
+/* Runs the user's program that predicts with a soup's candidate; stops it with the tool. */
 #define _GNU_SOURCE /* realpath, setenv */
 #include "cli.h"
 

@@ -1,7 +1,4 @@
-/*
- * corestack monitor: whether batches of rows without labels look like the rows of the fit. After a
- * fit, every hour.
- */
+/* corestack monitor: whether unlabelled batches look like the rows of the fit. */
 #include "cli.h"
 
 #include <corestack/monitor.h>

@@ -1,7 +1,4 @@
-/*
- * corestack predict: a model and a pool in, probabilities out.
- * After a fit. Paper: the blended prediction.
- */
+/* corestack predict: a model and a pool in, probabilities out. */
 #include "cli.h"
 
 #include <corestack/detection.h>

@@ -1,7 +1,4 @@
-/*
- * The folder behind --save: the probabilities of each method as METHOD.SPLIT.npy. Beside a
- * comparison.
- */
+/* The folder of --save: each method's probabilities as METHOD.SPLIT.npy. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "comparison.h"
 

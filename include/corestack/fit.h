@@ -1,7 +1,4 @@
-/*
- * Fitting a stack on a pool, and looking at a pool without fitting. Stages S0 to S4 of the paper in
- * order.
- */
+/* Fitting a stack on a pool (stages S0 to S4), and inspecting a pool without a fit. */
 #ifndef CORESTACK_FIT_H
 #define CORESTACK_FIT_H
 

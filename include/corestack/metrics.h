@@ -1,7 +1,4 @@
-/*
- * Scores of probabilities against labels, and the definition of every score as text.
- * docs/json.md#evaluate.
- */
+/* Scores of probabilities against labels, and their definitions. docs/json.md#evaluate. */
 #ifndef CORESTACK_METRICS_H
 #define CORESTACK_METRICS_H
 

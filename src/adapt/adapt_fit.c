@@ -1,7 +1,4 @@
-/*
- * Newton's method with halved steps on the penalised likelihood, which is strictly convex. See the
- * header.
- */
+/* Newton's method with halved steps on the strictly convex penalised likelihood. */
 #include "adapt/adapt_fit.h"
 #include "la/la.h"
 

@@ -1,7 +1,4 @@
-/*
- * The state of a monitor as a file, so that calls hours apart are one test.
- * docs/model-format.md#monitor-states.
- */
+/* A monitor's state as a file, which joins calls. docs/model-format.md#monitor-states. */
 #include "adapt/monitor.h"
 
 #include "adapt/state_file.h"

@@ -1,7 +1,4 @@
-/*
- * The online adapter: what it predicts for a row and what it learns of a label.
- * docs/prediction.md#learning-online.
- */
+/* The online adapter predicts and learns by rows. docs/prediction.md#learning-online. */
 #include "adapt/online.h"
 
 #include "model/kernels.h"

@@ -1,7 +1,4 @@
-/*
- * A growing array of bytes. Under model files, headers of safetensors files and the text of
- * reports.
- */
+/* A growing array of bytes, for model files, safetensors headers and the text of reports. */
 #include "base/buffer.h"
 
 #include <string.h>

@@ -1,7 +1,4 @@
-/*
- * Checks of the arguments of public calls and their error messages. cst_context_enter is in
- * context.c.
- */
+/* Checks the arguments of public calls. cst_context_enter is in context.c. */
 #include "base/guard.h"
 
 #include "base/base.h"

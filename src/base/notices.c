@@ -1,7 +1,4 @@
-/*
- * What the caller is told while a call is at work: the log, notices, progress, and whether it wants
- * to stop.
- */
+/* Log, notices and progress of a call, and whether its caller wants to stop. */
 #include "base/context.h"
 
 #include <string.h>

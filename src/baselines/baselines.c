@@ -1,7 +1,4 @@
-/*
- * The table of baselines: finding one by its name, fitting it, predicting with it.
- * docs/baselines.md#definitions.
- */
+/* The table of baselines: finds, fits and predicts. docs/baselines.md#definitions. */
 #include "baselines/baselines.h"
 
 #include <string.h>

@@ -1,7 +1,4 @@
-/*
- * A fitted baseline as a model: the members that it reads, one meta-learner. After its fit.
- * docs/model-format.md.
- */
+/* A fitted baseline as a model of one meta-learner. docs/model-format.md. */
 #include "baselines/baselines.h"
 
 cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fit,

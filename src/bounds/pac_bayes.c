@@ -122,16 +122,6 @@ double cst_pac_bayes_mcallester(double empirical, double kl, double n, double de
     return empirical + sqrt(complexity(kl, n, delta) / (2 * n));
 }
 
-double cst_pac_bayes_lambda(double empirical, double kl, double n, double delta) {
-    if (!domain(empirical, kl, n, delta))
-        return NAN;
-    double price = complexity(kl, n, delta);
-    if (isinf(price))
-        return INFINITY;
-    double t = 2 / (sqrt(2 * n * empirical / price + 1) + 1);
-    return empirical / (1 - t / 2) + price / (n * t * (1 - t / 2));
-}
-
 cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,
                                     double radius, double dimensions, int32_t clusters, double mu) {
     bool known = empirical >= 0 && kl >= 0 && n > 1 && delta > 0 && delta < 1 && radius >= 0 &&

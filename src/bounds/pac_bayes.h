@@ -46,10 +46,6 @@ double cst_pac_bayes_kl(double empirical, double kl, double n, double delta);
  * which follows from the former by Pinsker's inequality; may exceed 1. */
 double cst_pac_bayes_mcallester(double empirical, double kl, double n, double delta);
 
-/* Thiemann et al. 2017: empirical / (1 - t / 2) + (KL + log(2 sqrt(n) / delta)) / (n t (1 - t / 2))
- * for every t in (0, 2) at once; the best t is taken. May exceed 1. */
-double cst_pac_bayes_lambda(double empirical, double kl, double n, double delta);
-
 /* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one,
  * `empirical` the mean of it over ridges drawn from the posterior. Its terms of order epsilon are
  * left out, which favours it. */

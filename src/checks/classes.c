@@ -1,7 +1,4 @@
-/*
- * Checks of classes: what is known of each member from one pass over its rows, then leaks, columns
- * and scale.
- */
+/* Facts of each member from one pass over its rows; then leaks, columns and scale. */
 #include "checks/leaks.h"
 #include "checks/scale.h"
 

@@ -1,7 +1,4 @@
-/*
- * Columns in another order than the classes: for which order a member would fit, from its confusion
- * matrix.
- */
+/* Finds the order of classes in which a member's columns fit its confusion matrix. */
 #include "checks/parts.h"
 
 #include <math.h>

@@ -1,7 +1,4 @@
-/*
- * What an evaluation of a classification holds, shared by comparisons and the evaluation of a
- * model.
- */
+/* State of an evaluation of a classification, of a comparison or of a model. */
 #ifndef CST_CLASSIFICATION_STATE_H
 #define CST_CLASSIFICATION_STATE_H
 

@@ -1,7 +1,4 @@
-/*
- * Scores of a file of detections against a file of annotations. After any detector or stack.
- * docs/detection.md.
- */
+/* Scores a file of detections against a file of annotations. docs/detection.md. */
 #include "detection/state.h"
 
 typedef cst_box_state state;

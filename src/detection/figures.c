@@ -1,7 +1,4 @@
-/*
- * COCO's figures in documents. For evaluation, fit and comparison. Paper: the task metric of
- * detection.
- */
+/* COCO's figures in the documents of evaluations, fits and comparisons. */
 #include "detection/figures.h"
 
 #include <string.h>

@@ -1,7 +1,4 @@
-/*
- * Opening a split of a detection pool, and its clusters as rows.
- * Stage S0. docs/detection.md#the-stack.
- */
+/* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
 #include "detection/part.h"
 
 #include "model/pool_hash.h"

@@ -18,9 +18,8 @@ struct cst_bytes {
     cst_zip_member *member;
     cst_gz *gz;
     uint64_t size;
-    const unsigned char *memory; /* the whole content, where it was slurped or given */
-    unsigned char *slurped;      /* memory, where it is ours */
-    void *mapped;                /* the file, where it was mapped */
+    unsigned char *memory; /* the whole content, where it was slurped */
+    void *mapped;          /* the file, where it was mapped */
 };
 
 static const char TENSORS[] = ".safetensors";
@@ -215,16 +214,6 @@ cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const 
     return CST_OK;
 }
 
-cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
-                            const void *bytes, size_t size) {
-    *out = make(context, name);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    (*out)->memory = bytes;
-    (*out)->size = size;
-    return CST_OK;
-}
-
 void cst_bytes_close(cst_context *context, cst_bytes *source) {
     if (!source)
         return;
@@ -234,7 +223,7 @@ void cst_bytes_close(cst_context *context, cst_bytes *source) {
     cst_gz_close(context, source->gz);
     if (source->mapped)
         (void)munmap(source->mapped, (size_t)source->size);
-    cst_free(context, source->slurped);
+    cst_free(context, source->memory);
     cst_free(context, source->name);
     cst_free(context, source);
 }
@@ -312,7 +301,6 @@ cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsign
             cst_free(context, memory);
             return status;
         }
-        source->slurped = memory;
         source->memory = memory;
     }
     *out = source->memory;

@@ -28,9 +28,6 @@ cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *pat
                           uint64_t zip_limit);
 /* The same of a plain file, whatever it is called. */
 cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
-/* `size` bytes of memory, which must outlive the source, as a source of that name. */
-cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
-                            const void *bytes, size_t size);
 void cst_bytes_close(cst_context *context, cst_bytes *source);
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */

@@ -1,7 +1,4 @@
-/*
- * Folders of cases and label masks. Under the splits of a segmentation pool.
- * docs/segmentation.md#files.
- */
+/* Folders of cases and label masks. docs/segmentation.md#files. */
 #include "io/cases.h"
 
 #include "base/retry.h"

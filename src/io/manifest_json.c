@@ -1,7 +1,4 @@
-/*
- * Keys, texts, numbers and paths of a manifest's objects. Under the parts of a manifest.
- * Method: the pool manifest.
- */
+/* Keys, texts, numbers and paths of a manifest's objects. */
 #include "io/manifest_json.h"
 
 #include "base/utf8.h"

@@ -1,7 +1,4 @@
-/*
- * Parts in a manifest: a list of files, or a folder. Under its splits and models. Method: the pool
- * manifest.
- */
+/* Parts in a manifest: a list of files or a folder, of its splits and models. */
 #include "io/cases.h"
 #include "io/manifest_json.h"
 

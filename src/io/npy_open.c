@@ -1,7 +1,4 @@
-/*
- * Opening an array: npy, a member of an archive, or a tensor of a safetensors file. Before any of
- * it is read.
- */
+/* Opens an array: npy, a member of an archive, or a tensor of a safetensors file. */
 #include "io/npy.h"
 #include "io/npy_header.h"
 #include "io/safetensors.h"

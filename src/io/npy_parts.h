@@ -1,7 +1,4 @@
-/*
- * Arrays in several files, joined along the first axis. npy.c calls this for such arrays. Paper:
- * none.
- */
+/* Arrays in several files, joined along the first axis. Called by npy.c. */
 #ifndef CST_IO_NPY_PARTS_H
 #define CST_IO_NPY_PARTS_H
 

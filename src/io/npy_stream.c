@@ -1,7 +1,4 @@
-/*
- * Writing an .npy piece by piece. The last step of predictions that are larger than memory. Paper:
- * none.
- */
+/* Writes an .npy piece by piece, for predictions that are larger than memory. */
 #include "io/npy_stream.h"
 
 #include <inttypes.h>

@@ -1,7 +1,4 @@
-/*
- * Writing an .npy piece by piece, whole or not at all. The last step of predictions that are larger
- * than memory.
- */
+/* Writes an .npy piece by piece, whole or not at all. */
 #ifndef CST_IO_NPY_STREAM_H
 #define CST_IO_NPY_STREAM_H
 

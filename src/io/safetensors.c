@@ -47,14 +47,6 @@ cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, con
     return cst_why(context, status == CST_OK ? open_source(context, out, source) : status);
 }
 
-cst_status cst_safetensors_open_memory(cst_context *context, cst_safetensors **out,
-                                       const char *name, const void *bytes, size_t size) {
-    cst_bytes *source = NULL;
-    *out = NULL;
-    cst_status status = cst_bytes_memory(context, &source, name, bytes, size);
-    return status == CST_OK ? open_source(context, out, source) : status;
-}
-
 void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
     if (!context || !file)
         return;

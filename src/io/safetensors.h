@@ -43,10 +43,6 @@ struct cst_safetensors {
     cst_named *metadata_by_key; /* [metadata->count / 2]: place is the entry */
 };
 
-/* Opens a file that is in memory: `bytes` [size] must outlive it, `name` stands in messages. */
-cst_status cst_safetensors_open_memory(cst_context *context, cst_safetensors **out,
-                                       const char *name, const void *bytes, size_t size);
-
 /* In safetensors_header.c: reads the header of file->source and fills in the rest. */
 cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *file);
 

@@ -128,7 +128,7 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
     return status;
 }
 
-/* Floats: a tile of the inputs, of the hidden layer, and of the output for cst_gate_values. */
+/* Floats: a tile of the inputs, of the hidden layer, and of the output. */
 size_t cst_gate_scratch(const cst_gate *gate) {
     return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;
 }
@@ -243,40 +243,4 @@ void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t fi
     }
     float *hidden = in + (size_t)gate->inputs * CST_TILE;
     perceptron(gate, in, padded, hidden, out);
-}
-
-/* The prototype's gate, which is a constant. */
-static double prototype_value(int32_t column) {
-    switch (column) {
-    case CST_AGGREGATE_MEAN:
-    case CST_AGGREGATE_SD:
-    case CST_AGGREGATE_MEDIAN:
-    case CST_AGGREGATE_RANGE:
-    case CST_AGGREGATE_MEAN_SD:
-    case CST_AGGREGATE_RANGE_SD:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-void cst_gate_values(const cst_gate *gate, const float *const *members, int64_t count, double *out,
-                     double *scratch) {
-    if (gate->mode != CST_GATE_LEARNED) {
-        for (int64_t e = 0; e < count; e++)
-            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
-                out[e * CST_AGGREGATORS + a] =
-                    gate->mode == CST_GATE_PROTOTYPE ? prototype_value(a) : 0;
-        return;
-    }
-    size_t floats = ((size_t)gate->inputs + (size_t)gate->hidden) * CST_TILE;
-    float *columns = (float *)scratch + floats;
-    for (int64_t first = 0; first < count; first += CST_TILE) {
-        int64_t size = count - first < CST_TILE ? count - first : CST_TILE;
-        cst_gate_tile(gate, members, first, size, columns, scratch);
-        double *rows = out + first * CST_AGGREGATORS;
-        for (int64_t e = 0; e < size; e++)
-            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
-                rows[e * CST_AGGREGATORS + a] = (double)columns[a * CST_TILE + e];
-    }
 }

@@ -80,16 +80,11 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
 /* Frees the arrays and zeroes the struct. NULL is accepted. */
 void cst_gate_free(cst_context *context, cst_gate *gate);
 
-/* Doubles of scratch for cst_gate_values and cst_gate_tile. */
+/* Doubles of scratch for cst_gate_tile, and a tile of its output. */
 size_t cst_gate_scratch(const cst_gate *gate);
 
-/* g for `count` (sample, class) pairs: members[k] is [count], out [count][12] in [0, 1]. Modes
- * without a perceptron give their constants. */
-void cst_gate_values(const cst_gate *gate, const float *const *members, int64_t count, double *out,
-                     double *scratch);
-
-/* The same for pairs first..first+size-1, size <= CST_TILE, column by column: out [12][CST_TILE].
- * The gate must be learned. Float arithmetic, the same operations for every pair. */
+/* g, learned, for (sample, class) pairs first..first+size-1, size <= CST_TILE: members[k] [count],
+ * out [12][CST_TILE] in [0, 1]. Float arithmetic, the same operations for every pair. */
 void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
                    float *out, double *scratch);
 

@@ -1,7 +1,4 @@
-/*
- * Scores with row weights, and their bootstrap intervals. docs/json.md#evaluate;
- * docs/method.md#row-weights.
- */
+/* Scores with row weights and their bootstrap intervals. docs/method.md#row-weights. */
 #ifndef CST_METRICS_WEIGHTED_H
 #define CST_METRICS_WEIGHTED_H
 

@@ -1,7 +1,4 @@
-/*
- * Section ADPT of a model file: what a stack was adapted with. Used by decode.c.
- * docs/model-format.md#adpt.
- */
+/* Reads section ADPT of a model file. Used by decode.c. docs/model-format.md#adpt. */
 #include "model/format.h"
 #include "model/reader.h"
 

@@ -1,7 +1,4 @@
-/*
- * Reads numbers, strings and lists from bytes, never beyond their end. Before the reader of model
- * files (decode.c).
- */
+/* Reads numbers, strings and lists from bytes, never beyond their end. For decode.c. */
 #include "model/reader.h"
 
 #include "base/utf8.h"

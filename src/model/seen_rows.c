@@ -1,7 +1,4 @@
-/*
- * Rows of a split beside those of a fit. Between fitting and scoring.
- * docs/bounds.md#rows-of-the-fit.
- */
+/* Compares the rows of a split with those of a fit. docs/bounds.md#rows-of-the-fit. */
 #include "model/seen_rows.h"
 
 #include "model/patterns.h"

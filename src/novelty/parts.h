@@ -1,7 +1,4 @@
-/*
- * What the files of this folder share: what is measured of a row, and counts in tables.
- * novelty/novelty.h.
- */
+/* Shared by this folder: measures of a row, and counts in tables. novelty/novelty.h. */
 #ifndef CST_NOVELTY_PARTS_H
 #define CST_NOVELTY_PARTS_H
 

@@ -1,7 +1,4 @@
-/*
- * The document of a fit. Last step of the pipeline; shows the quantities of the paper's tables for
- * one's own pool.
- */
+/* The document of a fit, with the quantities of the paper's tables. */
 #include "pipeline/document.h"
 #include "base/measured.h"
 #include "base/ranks.h"

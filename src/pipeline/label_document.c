@@ -1,7 +1,4 @@
-/*
- * What was found of label shift, in a report. After prediction. docs/json.md,
- * corestack/label_shift.h.
- */
+/* Label shift in a report. docs/json.md, corestack/label_shift.h. */
 #include "model/labels.h"
 #include "report/report.h"
 

@@ -1,7 +1,4 @@
-/*
- * Removals tried in groups, those first that the fit relies on least.
- * After stage S4. docs/method.md#s4-blend.
- */
+/* Tries removals in groups, least important first. After S4. docs/method.md#s4-blend. */
 #include "pipeline/removal.h"
 
 #include <math.h>

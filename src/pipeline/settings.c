@@ -1,7 +1,4 @@
-/*
- * Options decoded once. The order of every choice in the table is the order of the enumeration it
- * becomes.
- */
+/* Decodes options once. Choices in the table are in the order of their enumerations. */
 #include "pipeline/settings.h"
 
 #include <string.h>

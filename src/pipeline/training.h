@@ -1,7 +1,4 @@
-/*
- * What a fit or an inspection takes from a pool: a view of a loaded, labelled split, folds, costs.
- * Stage S0.
- */
+/* Input of a fit or an inspection: a labelled split's view, folds and costs. Stage S0. */
 #ifndef CST_PIPELINE_TRAINING_H
 #define CST_PIPELINE_TRAINING_H
 

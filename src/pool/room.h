@@ -1,7 +1,4 @@
-/*
- * Which rows of a split's predictions may stay in memory. Beside loading.
- * docs/architecture.md#memory.
- */
+/* Chooses which rows of a split stay in memory. docs/architecture.md#memory. */
 #ifndef CST_POOL_ROOM_H
 #define CST_POOL_ROOM_H
 

@@ -1,7 +1,4 @@
-/*
- * Scores of a regression as parts of a document. Last step of fit, evaluate and compare. Keys:
- * docs/json.md.
- */
+/* Scores of a regression in the documents of fit, evaluate and compare. docs/json.md. */
 #ifndef CST_REGRESSION_DOCUMENT_H
 #define CST_REGRESSION_DOCUMENT_H
 

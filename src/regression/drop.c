@@ -1,7 +1,4 @@
-/*
- * Removals judged on cross-fitted squared errors. After stage S4 of a regression.
- * docs/method.md#s4-blend.
- */
+/* Removals judged on cross-fitted squared errors, after S4. docs/method.md#s4-blend. */
 #include "regression/drop.h"
 
 #include "pipeline/removal.h"

@@ -1,7 +1,4 @@
-/*
- * Scores of predicted values on a split: of a model, or of a file. After prediction.
- * docs/regression.md.
- */
+/* Scores of predicted values on a split, of a model or of a file. docs/regression.md. */
 #include "la/la.h"
 #include "model/fitted_on.h"
 #include "regression/check.h"

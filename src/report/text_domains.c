@@ -1,7 +1,4 @@
-/*
- * The domain-aware layer of a fit or a model as text. Last stage without --json. Paper: "Domain
- * Shift".
- */
+/* The domain-aware layer of a fit or a model as text. Paper: "Domain Shift". */
 #include "report/text_table.h"
 
 void cst_text_domains(cst_page *page, const json_t *root) {

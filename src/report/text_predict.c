@@ -1,7 +1,4 @@
-/*
- * What `corestack predict` and `corestack folds` wrote, as one line. Last stage of these commands
- * without --json.
- */
+/* `corestack predict` and `corestack folds` as one line of text. */
 #include "report/scores.h"
 
 /* Batches that the guard found unlike the fit: the first of them. */

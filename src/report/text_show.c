@@ -1,7 +1,4 @@
-/*
- * What `corestack show` says of a model, as text: members with weights, what it was fitted on,
- * settings.
- */
+/* `corestack show` as text: members with weights, rows of the fit, settings. */
 #include "report/scores.h"
 #include "report/text.h"
 #include "report/text_table.h"

@@ -1,7 +1,4 @@
-/*
- * Scores of a segmentation as parts of a document. Last step of fit, evaluate and compare. Keys:
- * docs/json.md.
- */
+/* Scores of a segmentation in the documents of fit, evaluate and compare. docs/json.md. */
 #include "segmentation/document.h"
 
 #include "segmentation/boundary.h"

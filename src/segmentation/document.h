@@ -1,7 +1,4 @@
-/*
- * Parts that the documents of a segmentation share. Keys: docs/json.md. Last step of fit, evaluate
- * and compare.
- */
+/* Parts that the documents of a segmentation share. docs/json.md. */
 #ifndef CST_SEGMENTATION_DOCUMENT_H
 #define CST_SEGMENTATION_DOCUMENT_H
 

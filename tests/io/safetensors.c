@@ -25,9 +25,9 @@ static bool same_double(double a, double b) {
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-/* Header and data in one piece of memory; NULL after a refusal. */
-static cst_safetensors *from_memory(fixture *f, const char *header, const void *data, size_t bytes,
-                                    unsigned char **kept) {
+/* A file of this header and data, named memory; NULL after a refusal. */
+static cst_safetensors *from_header(fixture *f, const char *header, const void *data,
+                                    size_t bytes) {
     size_t length = strlen(header);
     unsigned char *all = malloc(8 + length + bytes);
     assert_non_null(all);
@@ -37,8 +37,9 @@ static cst_safetensors *from_memory(fixture *f, const char *header, const void *
     if (bytes)
         memcpy(all + 8 + length, data, bytes);
     cst_safetensors *file = NULL;
-    (void)cst_safetensors_open_memory(f->context, &file, "memory", all, 8 + length + bytes);
-    *kept = all;
+    put_bytes(f, "memory", all, 8 + length + bytes);
+    free(all);
+    (void)cst_safetensors_open(f->context, &file, at(f, "memory"));
     return file;
 }
 
@@ -227,15 +228,14 @@ static void refused_files(void **state) {
 
 static void ranges(void **state) {
     fixture *f = *state;
-    unsigned char *kept = NULL;
     const unsigned char data[6] = {1, 0, 2, 0, 0xff, 0xff};
     double value[3];
     const void *mapped = NULL;
     cst_safetensors *file =
-        from_memory(f,
+        from_header(f,
                     "{\"a\":{\"dtype\":\"U16\",\"shape\":[2],\"data_offsets\":[0,4]},"
                     "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[4,6]}}",
-                    data, sizeof data, &kept);
+                    data, sizeof data);
     assert_non_null(file);
     expect_ok(f, cst_safetensors_read_f64(f->context, file, 0, 2, 0, value));
     expect_error(f, cst_safetensors_read_f64(f->context, file, 0, 1, 2, value), CST_ERROR_ARGUMENT,
@@ -258,7 +258,6 @@ static void ranges(void **state) {
     assert_int_equal(cst_safetensors_dtype(file, 2), CST_DTYPE_FORCE_INT);
     assert_int_equal(cst_safetensors_elements(file, 2), -1);
     cst_safetensors_close(f->context, file);
-    free(kept);
 }
 
 /* A file that becomes shorter while it is open: an error, not a signal. */
@@ -295,7 +294,6 @@ static void many_tensors(void **state) {
     fixture *f = *state;
     enum { MANY = 100000, ENTRY = 96 };
     cst_safetensors *file = NULL;
-    unsigned char *kept = NULL;
     unsigned char *data = calloc(MANY, 1);
     char *header = calloc(MANY + 1, ENTRY);
     char name[64];
@@ -310,7 +308,7 @@ static void many_tensors(void **state) {
         data[i] = (unsigned char)(number % 251);
     }
     header[used] = '}';
-    file = from_memory(f, header, data, MANY, &kept);
+    file = from_header(f, header, data, MANY);
     assert_int_equal(cst_safetensors_count(file), MANY);
     for (int64_t i = 0; i < MANY; i += 997) {
         unsigned char value = 0;
@@ -321,7 +319,6 @@ static void many_tensors(void **state) {
         assert_int_equal(value, i % 251);
     }
     cst_safetensors_close(f->context, file);
-    free(kept);
     free(header);
     free(data);
 }

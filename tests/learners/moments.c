@@ -46,13 +46,12 @@ static void learned_design_is_gate_times_aggregators(void **state) {
     size_t pairs = 540;
     size_t d = (size_t)cst_design_columns(&gate);
     assert_int_equal(d, 17);
-    double *scratch = cst_alloc(context, cst_design_scratch(&gate, 60), sizeof *scratch);
     double *rows = cst_alloc(context, pairs * d, sizeof *rows);
     double *g = cst_alloc(context, pairs * CST_AGGREGATORS, sizeof *g);
     double *a = cst_alloc(context, pairs * CST_AGGREGATORS, sizeof *a);
     design_rows(&gate, p.members, 60, 9, rows);
     aggregate_rows(p.members, 5, 3, 60, 9, a);
-    cst_gate_values(&gate, p.members, (int64_t)pairs, g, scratch);
+    gate_rows(&gate, p.members, (int64_t)pairs, g);
     for (size_t i = 0; i < pairs; i++) {
         for (size_t k = 0; k < 5; k++)
             assert_true(rows[i * d + k] == (double)p.members[k][i]);
@@ -60,7 +59,6 @@ static void learned_design_is_gate_times_aggregators(void **state) {
             assert_true(rows[i * d + 5 + j] ==
                         g[i * CST_AGGREGATORS + j] * a[i * CST_AGGREGATORS + j]);
     }
-    cst_free(context, scratch);
     cst_free(context, rows);
     cst_free(context, g);
     cst_free(context, a);

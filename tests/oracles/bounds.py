@@ -77,7 +77,7 @@ def inverses():
 
 
 def pac_bayes():
-    """empirical, KL, n, delta, then the bounds: kl, McAllester, the best of the bounds with t."""
+    """empirical, KL, n, delta, then the bounds: kl, McAllester."""
     rows = []
     for empirical in (0.0, 0.01, 0.2, 0.8):
         for divergence in (0.0, 0.7, 30.0):
@@ -90,10 +90,7 @@ def pac_bayes():
                         return first + (1 - empirical) * np.log((1 - empirical) / (1 - q)) - price / n
 
                     seeger = optimize.brentq(excess, max(empirical, 1e-300), 1 - 1e-16, xtol=1e-15) if excess(1 - 1e-16) > 0 else 1
-                    best = optimize.minimize_scalar(
-                        lambda t: empirical / (1 - t / 2) + price / (n * t * (1 - t / 2)), bounds=(1e-9, 2 - 1e-9), method="bounded",
-                        options={"xatol": 1e-10})
-                    rows.append((empirical, divergence, n, delta, seeger, empirical + np.sqrt(price / (2 * n)), best.fun))
+                    rows.append((empirical, divergence, n, delta, seeger, empirical + np.sqrt(price / (2 * n))))
     return rows
 
 
@@ -174,7 +171,7 @@ def main():
     text += "/* k, n, delta, lower, upper */\n" + table("INTERVAL", intervals())
     text += "/* p, q, kl(p || q) */\n" + table("KL", divergences())
     text += "/* p, bound, least, largest */\n" + table("INVERSE", inverses())
-    text += "/* empirical, KL, n, delta, kl, McAllester, with t */\n" + table("PAC_BAYES", pac_bayes())
+    text += "/* empirical, KL, n, delta, kl, McAllester */\n" + table("PAC_BAYES", pac_bayes())
     text += gaussians(rng) + votes(rng) + posteriors(rng)
     with open(os.path.join(FOLDER, "bounds.h"), "w", encoding="ascii") as file:
         file.write(text)

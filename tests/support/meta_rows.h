@@ -34,6 +34,23 @@ static inline void aggregate_rows(const float *const *members, int32_t member_co
     free(scratch);
 }
 
+/* The learned gate of `count` (sample, class) pairs: members[k] [count], out [count][12]. */
+static inline void gate_rows(const cst_gate *gate, const float *const *members, int64_t count,
+                             double *out) {
+    double *scratch = malloc(cst_gate_scratch(gate) * sizeof *scratch);
+    float *columns = malloc((size_t)CST_AGGREGATORS * CST_TILE * sizeof *columns);
+    assert_true(scratch && columns);
+    for (int64_t first = 0; first < count; first += CST_TILE) {
+        int64_t size = count - first < CST_TILE ? count - first : CST_TILE;
+        cst_gate_tile(gate, members, first, size, columns, scratch);
+        for (int64_t e = 0; e < size; e++)
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                out[(first + e) * CST_AGGREGATORS + a] = (double)columns[a * CST_TILE + e];
+    }
+    free(columns);
+    free(scratch);
+}
+
 /* cst_design_fill by rows: out [count * classes][d]. */
 static inline void design_rows(const cst_gate *gate, const float *const *members, int64_t count,
                                int32_t classes, double *out) {

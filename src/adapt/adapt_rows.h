@@ -6,7 +6,7 @@
 #define CST_ADAPT_ROWS_H
 
 #include "model/stack.h"
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 
 typedef struct cst_adapt_rows {
     cst_view view;         /* [members], labels where `labelled` */

@@ -6,7 +6,7 @@
 #define CST_MONITOR_H
 
 #include "adapt/monitor_evidence.h"
-#include "base/guard.h"
+#include "base/arguments.h"
 #include "model/stack.h"
 #include "report/report.h"
 

@@ -6,7 +6,7 @@
 #ifndef CST_BASE_H
 #define CST_BASE_H
 
-#include "base/guard.h"
+#include "base/arguments.h"
 #include "base/number.h"
 
 #include <corestack/context.h>

@@ -7,7 +7,7 @@
 #include "classification/classification.h"
 #include "classification/state.h"
 #include "metrics/weighted.h"
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 
 cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
                                       const float *probabilities, int64_t rows, int32_t classes,

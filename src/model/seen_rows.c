@@ -4,7 +4,7 @@
 #include "model/patterns.h"
 
 #include "metrics/binomial.h"
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "pipeline/reference.h"
 
-#include "pipeline/watched.h"
+#include "pipeline/monitor_reference.h"
 
 enum { CONFUSION_CELLS = 1 << 24 };
 

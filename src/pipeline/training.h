@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "checks/checks.h"
 #include "pool/costs.h"
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 
 #include <corestack/pool.h>
 

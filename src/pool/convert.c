@@ -3,7 +3,7 @@
  * that catch one declared as the other. While a member is loaded. docs/method.md#s0-rows-folds-ids.
  */
 #include "la/wide.h"
-#include "pool/cause.h"
+#include "pool/row_diagnosis.h"
 #include "pool/spatial.h"
 
 #include <inttypes.h>

@@ -7,10 +7,10 @@
 #include "base/retry.h"
 #include "io/bytes.h"
 #include "io/sheet.h"
-#include "pool/cause.h"
 #include "pool/columns.h"
 #include "pool/parts.h"
-#include "pool/room.h"
+#include "pool/row_budget.h"
+#include "pool/row_diagnosis.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 

@@ -1,10 +1,10 @@
 /* The parts of a divided split. See the header. */
 #include "pool/parts.h"
 
-#include "pool/counted.h"
 #include "pool/divide.h"
 #include "pool/folds.h"
 #include "pool/spatial.h"
+#include "pool/weighted_rows.h"
 
 #include <string.h>
 

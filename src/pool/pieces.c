@@ -3,7 +3,7 @@
  * are read from files and from the caller's arrays. docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/pieces.h"
-#include "pool/cause.h"
+#include "pool/row_diagnosis.h"
 
 #include <stddef.h>
 

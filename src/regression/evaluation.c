@@ -7,7 +7,7 @@
 #include "metrics/regression.h"
 #include "metrics/weighted.h"
 #include "pipeline/label.h"
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/methods.h"

@@ -3,7 +3,7 @@
  * After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #include "evaluation/profile.h"
-#include "base/guard.h"
+#include "base/arguments.h"
 #include "segmentation/decide.h"
 #include "segmentation/score.h"
 #include "segmentation/segmentation.h"

@@ -1,9 +1,9 @@
 /*
- * The likeliest cause of rows that are no probabilities, for messages. Shared by the conversion and
- * those who give it rows. docs/method.md#s0-rows-folds-ids.
+ * Finds the likeliest cause of rows that are not probabilities, for error messages.
+ * docs/method.md#s0-rows-folds-ids.
  */
-#ifndef CST_POOL_CAUSE_H
-#define CST_POOL_CAUSE_H
+#ifndef CST_POOL_ROW_DIAGNOSIS_H
+#define CST_POOL_ROW_DIAGNOSIS_H
 
 #include "pool/state.h"
 

@@ -1,9 +1,8 @@
 /*
- * The rows of a split that count. Rows of weight 0, rows that no member predicted and rows without
- * a fold are left out below the view, in a store that reads around them, so that everything above
- * works as if they had never been. Between pool and statistics. docs/method.md#row-weights.
+ * Leaves out rows of weight 0, rows that no member predicted and rows without a fold, so that all
+ * code above sees a view without them. docs/method.md#row-weights.
  */
-#include "pool/counted.h"
+#include "pool/weighted_rows.h"
 
 #include "pool/state.h"
 

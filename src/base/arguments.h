@@ -2,8 +2,8 @@
  * The first statements of a public function, after its results are cleared: CST_ENTER, then checks
  * of sizes, seeds, resamples and texts. Each returns an error from the function.
  */
-#ifndef CST_BASE_GUARD_H
-#define CST_BASE_GUARD_H
+#ifndef CST_BASE_ARGUMENTS_H
+#define CST_BASE_ARGUMENTS_H
 
 #include <corestack/context.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* Which rows of a split's predictions may stay in memory. */
-#include "pool/room.h"
+#include "pool/row_budget.h"
 
 bool cst_pool_is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count,
                            int parts) {

@@ -1,6 +1,6 @@
 /*
- * What the headers of a split's files say of its rows, compared before any of them is read: a small
- * file can claim many. First step of loading. docs/security.md.
+ * Compares the numbers of rows in the headers of a split's files before any rows are read, since a
+ * small file can claim many. docs/security.md.
  */
 #include "io/cases.h"
 #include "pool/state.h"

@@ -1,10 +1,9 @@
 /*
- * The rows of a split that count: those without a weight of 0, as a plain view in which the others
- * have never been, and their weights at a mean of 1. Every fit, evaluation and comparison starts
- * from it; prediction does not. docs/method.md#row-weights.
+ * A view of the rows of a split whose weight is not 0, and their weights scaled to a mean of 1, for
+ * fits, evaluations and comparisons; predictions use all rows. docs/method.md#row-weights.
  */
-#ifndef CST_COUNTED_H
-#define CST_COUNTED_H
+#ifndef CST_WEIGHTED_ROWS_H
+#define CST_WEIGHTED_ROWS_H
 
 #include "pool/pool.h"
 

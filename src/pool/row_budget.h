@@ -1,6 +1,6 @@
 /* Chooses which rows of a split stay in memory. docs/architecture.md#memory. */
-#ifndef CST_POOL_ROOM_H
-#define CST_POOL_ROOM_H
+#ifndef CST_POOL_ROW_BUDGET_H
+#define CST_POOL_ROW_BUDGET_H
 
 #include "pool/state.h"
 

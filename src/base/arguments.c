@@ -1,5 +1,5 @@
 /* Checks the arguments of public calls. cst_context_enter is in context.c. */
-#include "base/guard.h"
+#include "base/arguments.h"
 
 #include "base/base.h"
 

@@ -1,9 +1,9 @@
 /*
- * What a fit stores about its out-of-fold rows for the monitor. After stage S4.
+ * Computes the reference that a fit stores for the monitor from its out-of-fold rows.
  * docs/model-format.md, section MONI.
  */
-#ifndef CST_PIPELINE_WATCHED_H
-#define CST_PIPELINE_WATCHED_H
+#ifndef CST_PIPELINE_MONITOR_REFERENCE_H
+#define CST_PIPELINE_MONITOR_REFERENCE_H
 
 #include "model/stack.h"
 #include "novelty/watch.h"

@@ -1,9 +1,8 @@
 /*
- * What numbers are that are no probabilities: ids, labels, percentages, logits and so on, from the
- * rows of a block and not from the first bad value alone. For messages, while a member is
- * converted. docs/method.md#s0-rows-folds-ids.
+ * Guesses from a block of rows what numbers that are not probabilities may be: ids, labels,
+ * percentages, logits. For error messages. docs/method.md#s0-rows-folds-ids.
  */
-#include "pool/cause.h"
+#include "pool/row_diagnosis.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /*
- * A store that reads rows of a view: those that count, or those of a part of a split, as if there
- * were no others. Between the pool and views. Paper: P_oof restricted to rows.
+ * A store over some rows of a view: those with a weight, or one part of a divided split.
  */
 #include "pool/store.h"
 

@@ -1,5 +1,5 @@
 /* The stack on the rows of its fit, for the monitor. See the header. */
-#include "pipeline/watched.h"
+#include "pipeline/monitor_reference.h"
 
 #include "metrics/samples.h"
 

@@ -53,11 +53,6 @@ _corestack() {
         --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
         --members) mapfile -t COMPREPLY < <(compgen -W "all kept" -- "$current") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
-        --per) mapfile -t COMPREPLY < <(compgen -W "model tensor" -- "$current") ;;
-        --work)
-            compopt -o filenames
-            mapfile -t COMPREPLY < <(compgen -d -- "$current")
-            ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;
         --methods | --method | -m | --reference)
             mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |
@@ -78,7 +73,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary | --batch | --seconds | --repeats) ;;
+        --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary | --batch | --seconds | --repeats) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$whole")" -- "$current")

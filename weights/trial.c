@@ -107,7 +107,7 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
     return cst_report_finish(context, soup->report);
 }
 
-/* Removes the folder and what the hook left there. */
+/* Removes the folder and the files that the hook left there; a folder that it made stays. */
 static void remove_folder(const char *path) {
     DIR *entries = cst_open_entries(AT_FDCWD, path, O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
@@ -241,7 +241,6 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
         return status;
     soup->evaluations++;
     char *candidate = cst_format(context, "%s/%s", soup->folder, CANDIDATE);
-    /* Each file of predictions has a name of its own: a name that is read twice must not change. */
     char *predictions =
         cst_format(context, "%s/predictions_%lld.npy", soup->folder, (long long)soup->evaluations);
     status = candidate && predictions ? CST_OK : CST_ERROR_MEMORY;

@@ -118,17 +118,20 @@ class Monitor:
     @property
     def alarm(self) -> bool:
         """Whether there was an alarm; it stays."""
-        return bool(c.lib.cst_monitor_alarm(self._monitor))
+        with self._lock:
+            return bool(c.lib.cst_monitor_alarm(self._monitor))
 
     @property
     def evidence(self) -> float:
         """Evidence that rows are not like those of the fit, after the last row; an alarm is 1 / alpha."""
-        return float(c.lib.cst_monitor_evidence(self._monitor))
+        with self._lock:
+            return float(c.lib.cst_monitor_evidence(self._monitor))
 
     @property
     def rows(self) -> int:
         """Number of rows tested so far, with those of the state."""
-        return int(c.lib.cst_monitor_rows(self._monitor))
+        with self._lock:
+            return int(c.lib.cst_monitor_rows(self._monitor))
 
     @property
     def report(self) -> Report:

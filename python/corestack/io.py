@@ -9,6 +9,8 @@ import ctypes
 import importlib
 import json
 import os
+import secrets
+import stat
 from collections.abc import Iterable, Mapping
 from os import fspath
 from typing import Any, Optional, Union
@@ -19,7 +21,7 @@ import numpy.typing as npt
 from . import _library as c
 from . import _tensors, _values
 from ._convert import as_array
-from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, UnsupportedError
+from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, UnsupportedError
 from ._session import Session
 from ._types import Array, Path
 
@@ -281,13 +283,25 @@ def write_safetensors(path: Path, arrays: Mapping[str, Any], metadata: Optional[
         at += array.nbytes
     front = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     front += b" " * (-len(front) % 8)
-    temporary = f"{target}.tmp.{os.getpid()}"
+    if len(front) > 100_000_000:
+        raise ArgumentError(f"{fspath(path)}: a header of {len(front)} bytes is above the format's limit of 100000000")
+    temporary = f"{target}.tmp.{secrets.token_hex(8)}"
+    made = False
     try:
-        with open(temporary, "xb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        made = True
+        with open(descriptor, "wb") as file:
             file.write(len(front).to_bytes(8, "little") + front)
             for _, _, array in tensors:
                 file.write(np.ascontiguousarray(array).data)
+            file.flush()
+            if os.path.exists(target):
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+            os.fsync(file.fileno())
         os.replace(temporary, target)
+        made = False
+    except OSError as error:
+        raise FileError(f"{fspath(path)}: cannot write the file: {error.strerror}") from None
     finally:
-        if os.path.exists(temporary):
+        if made:
             os.unlink(temporary)

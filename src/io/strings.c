@@ -106,8 +106,7 @@ static const char *compared(const cst_id_index *index, const char *text) {
     return text + (index->of_samples && *text == '\'' && cst_csv_is_formula(text));
 }
 
-/* Seeded, so that a file of ids that collide cannot be made in advance; results do not depend on
- * it. */
+/* Seeded, which makes it harder to prepare ids that collide; results do not depend on it. */
 static uint64_t hash_of(const cst_id_index *index, const char *text) {
     text = compared(index, text);
     return XXH3_64bits_withSeed(text, strlen(text), index->seed);

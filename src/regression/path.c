@@ -236,7 +236,7 @@ static void free_sets(cst_context *context, int32_t **set, int32_t count) {
 }
 
 /* Sets of sizes 1..K, one inside the next, from covariances [outputs]; set[s-1] has s ascending
- * positions and is the caller's. prior: precision of the weights. Exposed for the tests. */
+ * positions and is the caller's. prior: precision of the weights. */
 static cst_status value_path(cst_context *context, const cst_covariances *covariances,
                              int32_t outputs, const cst_select_options *options, int32_t **set) {
     int32_t members = covariances->columns;

@@ -5,7 +5,7 @@
 #   scripts/same.sh [TOOL]            compares with build/same.txt; exit status 1 where anything differs
 #
 # The hashes are of one kind of machine: linear algebra rounds differently on other processors. Store before a change and
-# compare after it, on the same machine. tests/cli/golden.py compares what every command prints.
+# compare after it, on the same machine. The comparison ends with the golden files, which hold what every command prints.
 set -eu
 cd "$(dirname "$0")/.."
 store=no
@@ -16,7 +16,7 @@ fi
 tool=$(readlink -f "${1:-build/corestack}")
 stored=build/same.txt
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '[ $? = 0 ] || cat "$work/errors" >&2 2>/dev/null; rm -rf "$work"' EXIT
 
 # Three pools that no example covers: missing predictions, many members, many classes.
 /usr/bin/python3 - "$work" <<'PYTHON'
@@ -106,6 +106,7 @@ elif [ ! -f $stored ]; then
     exit 2
 elif diff $stored "$work/list" >"$work/diff"; then
     echo "All $(wc -l <$stored) results are the same."
+    CORESTACK_TOOL=$tool tests/cli/golden.py
 else
     echo "These results differ ('<': stored, '>': now):" >&2
     cut -c 1-12,67- "$work/diff" >&2

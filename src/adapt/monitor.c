@@ -127,10 +127,11 @@ static cst_status test_rows(cst_context *context, const cst_monitor *monitor, in
         for (int64_t i = 0; i < rows->rows; i++) {
             const float *value = rows->statistic + order[i] * CST_WATCH_STATISTICS;
             int32_t table = monitor->table_of[rows->class[order[i]]];
+            int32_t group = monitor->group_of[rows->class[order[i]]];
             if (!rows->usable[order[i]])
                 continue;
-            cst_evidence_add(watch, table, value, evidence);
-            cst_evidence_add(watch, table, value, &own);
+            cst_evidence_add(watch, table, group, value, evidence);
+            cst_evidence_add(watch, table, group, value, &own);
         }
         result->evidence = cst_evidence_value(evidence);
         result->own = own.peak;

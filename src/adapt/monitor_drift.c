@@ -126,7 +126,9 @@ void cst_monitor_compare(const cst_watch *watch, const cst_watch_rows *rows,
         double fit_n = (double)(k < members ? watch->predicted[k] : watch->rows);
         drift->entropy = mean_drift(n > 0 ? rows->entropy[k] / n : NAN, n, watch->entropy[k],
                                     watch->deviation[k], fit_n);
-        shares_drift(watch, rows->share + groups, watch->share + groups, n, fit_n, drift);
+        shares_drift(watch, rows->share + groups, watch->share + groups,
+                     k < members ? n : (double)rows->whole,
+                     k < members ? fit_n : (double)watch->whole, drift);
         drift->apart = drift->missing = untested(NAN, NAN);
         if (k < members) {
             drift->apart = share_drift((double)rows->apart[k], n, (double)watch->apart[k], fit_n);

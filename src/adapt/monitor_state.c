@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const cst_state_kind KIND = {.magic = "\211CSM\r\n\032\n",
-                                    .version = 1,
+                                    .version = 2,
                                     .refusal = "not the state of a monitor",
                                     .most = 1 << 20};
 static const int64_t COUNT_MAX = INT64_C(1) << 53;
@@ -27,11 +27,12 @@ static void put_state(cst_buffer *w, const cst_monitor *m) {
     cst_state_put(w, (uint64_t)evidence->rows, 8);
     cst_state_put_numbers(w, &evidence->waiting, 1);
     cst_state_put_numbers(w, &evidence->peak, 1);
-    for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+    for (int s = 0; s < CST_EVIDENCE_TESTS; s++)
         cst_state_put_numbers(w, evidence->capital[s], CST_EVIDENCE_BETS);
     cst_state_put(w, counts, 4);
     for (size_t i = 0; i < counts; i++)
         cst_state_put(w, (uint64_t)evidence->seen[i], 8);
+    cst_state_put_numbers(w, evidence->recent, (size_t)m->model->watch->groups);
 }
 
 cst_status cst_monitor_save(cst_context *context, const cst_monitor *monitor, const char *path) {
@@ -63,7 +64,7 @@ static void take_evidence(cst_reader *r, const cst_watch *watch, cst_evidence *e
     evidence->rows = cst_state_count(r, "the number of rows", COUNT_MAX);
     evidence->waiting = cst_reader_f64(r, "capital", 0, CST_EVIDENCE_MOST);
     evidence->peak = cst_reader_f64(r, "the largest evidence", 1, CST_EVIDENCE_MOST);
-    for (int s = 0; s < CST_WATCH_STATISTICS; s++)
+    for (int s = 0; s < CST_EVIDENCE_TESTS; s++)
         cst_state_numbers(r, "capital", 0, 2 * CST_EVIDENCE_MOST, CST_EVIDENCE_BETS,
                           evidence->capital[s]);
     size_t at = r->at;
@@ -71,6 +72,8 @@ static void take_evidence(cst_reader *r, const cst_watch *watch, cst_evidence *e
         cst_reader_refuse(r, at, "it does not have %zu counts", counts);
     for (size_t i = 0; i < counts && r->status == CST_OK; i++)
         evidence->seen[i] = cst_state_count(r, "a count of rows", evidence->rows);
+    cst_state_numbers(r, "a count of recent rows", 0, (double)COUNT_MAX, (size_t)watch->groups,
+                      evidence->recent);
 }
 
 static cst_status take_state(cst_reader *r, cst_monitor *m, double *alpha, bool *in_order) {

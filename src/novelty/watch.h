@@ -59,7 +59,7 @@ typedef struct cst_watch {
     double *deviation;    /* [K + 1]: standard deviation over the rows */
     int64_t *predicted;   /* [K]: rows that the member predicted */
     int64_t *apart;       /* [K]: of these, with another class than the stack */
-    int64_t *share;       /* [K + 1][groups]: rows by predicted class */
+    int64_t *share;       /* [K + 1][groups]: rows by predicted class; of the stack: whole ones */
 } cst_watch;
 
 /* What is measured of some rows, and sums over all of them. */

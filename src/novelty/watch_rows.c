@@ -78,13 +78,11 @@ void cst_watch_stack(cst_watch_rows *rows, const float *stack, int64_t first, in
 /* Sums of what the stack predicts of a block. */
 static void sum_stack(const job *j, int64_t first, int64_t count, double *sum) {
     int32_t members = j->view->members;
-    double *shares = sum + 4 * (size_t)members + 2;
     for (int64_t i = first; i < first + count; i++) {
         double entropy = j->out->doubt[i];
         j->out->statistic[i * CST_WATCH_STATISTICS + CST_WATCH_DOUBT] = (float)entropy;
         sum[members] += entropy;
         sum[2 * members + 1] += entropy * entropy;
-        shares[members * j->groups + j->group_of[j->out->class[i]]]++;
     }
 }
 
@@ -161,13 +159,16 @@ static cst_status measure_entropies(cst_context *worker, const job *j, int32_t f
     return status;
 }
 
-static void finish_rows(const job *j, int64_t first, int64_t count, const scratch *s) {
-    double members = j->view->members;
+static void finish_rows(const job *j, int64_t first, int64_t count, const scratch *s, double *sum) {
+    int32_t members = j->view->members;
+    double *shares = sum + 4 * (size_t)members + 2 + (size_t)members * (size_t)j->groups;
     for (int64_t i = 0; i < count; i++) {
         float *statistic = j->out->statistic + (first + i) * CST_WATCH_STATISTICS;
         double mean = s->log[i] / members;
         double variance = s->log2[i] / members - mean * mean;
-        j->out->usable[first + i] = s->count[i] == j->view->members;
+        j->out->usable[first + i] = s->count[i] == members;
+        if (s->count[i] == members)
+            shares[j->group_of[j->out->class[first + i]]]++;
         statistic[CST_WATCH_SPREAD] = s->novelty.spread[i];
         statistic[CST_WATCH_ALIKE] = variance > 1e-12 ? (float)-sqrt(variance) : 0;
     }
@@ -188,7 +189,7 @@ static cst_status measure_block(cst_context *worker, void *user, int64_t block, 
             measure_entropies(worker, j, k, view->members - k < LOGS ? view->members - k : LOGS,
                               first, count, &s, sum);
     if (status == CST_OK)
-        finish_rows(j, first, count, &s);
+        finish_rows(j, first, count, &s, sum);
     scratch_free(worker, &s);
     return status;
 }

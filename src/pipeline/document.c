@@ -419,12 +419,21 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
-void cst_document_condition(cst_report *report, const cst_stages *stages) {
+cst_status cst_document_condition(cst_context *context, cst_report *report, const cst_stages *s) {
     json_t *root = cst_report_root(report);
-    cst_report_number(report, root, "kappa_gram_before", stages->kappa_gram[0]);
-    cst_report_number(report, root, "kappa_gram_after", stages->kappa_gram[1]);
-    cst_report_number(report, root, "kappa_cka_before", stages->kappa_cka[0]);
-    cst_report_number(report, root, "kappa_cka_after", stages->kappa_cka[1]);
+    double gram[2];
+    double cka[2]; /* NaN where S1 has not computed it */
+    cst_status status = cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &gram[0]);
+    CST_TRY(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
+    if (status != CST_OK)
+        return status;
+    cst_report_number(report, root, "kappa_gram_before", gram[0]);
+    cst_report_number(report, root, "kappa_gram_after", gram[1]);
+    cst_report_number(report, root, "kappa_cka_before", cka[0]);
+    cst_report_number(report, root, "kappa_cka_after", cka[1]);
+    return CST_OK;
 }
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
@@ -448,7 +457,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);
     cst_document_front(report, facts);
-    cst_document_condition(report, facts->stages);
+    status = cst_document_condition(context, report, facts->stages);
     put_learners(report, facts);
     put_mixing(report, facts);
     put_domains(report, facts);
@@ -456,7 +465,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_document_costs(report, facts);
     cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
-    status = cst_report_finish(context, report);
+    CST_TRY(cst_report_finish(context, report));
     if (status != CST_OK) {
         cst_report_free(context, report);
         *out = NULL;

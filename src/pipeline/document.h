@@ -29,7 +29,8 @@ void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
 void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
 void cst_document_path(cst_report *report, const cst_fit_facts *facts);
 void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
-void cst_document_condition(cst_report *report, const cst_stages *stages);
+cst_status cst_document_condition(cst_context *context, cst_report *report,
+                                  const cst_stages *stages);
 void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
 
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */

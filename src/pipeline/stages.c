@@ -519,15 +519,6 @@ void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_
     }
 }
 
-cst_status cst_stages_condition(cst_context *context, cst_stages *s) {
-    cst_status status = cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &s->kappa_gram[0]);
-    CST_TRY(
-        cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &s->kappa_gram[1]));
-    CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &s->kappa_cka[0]));
-    CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &s->kappa_cka[1]));
-    return status;
-}
-
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
  * dropped for, even where that one went later. */
 void cst_stages_find_closest(cst_stages *out) {
@@ -564,7 +555,6 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
     CST_TRY(cst_model_prune(context, out->fit.model));
     CST_TRY(cst_stages_drop_unused(context, out));
-    CST_TRY(cst_stages_condition(context, out));
     if (status == CST_OK)
         cst_stages_find_closest(out);
     else

@@ -40,9 +40,6 @@ typedef struct cst_stages {
     cst_front front;         /* in positions of `candidates`; empty unless it was asked for */
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
     int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
-    /* Condition numbers of the out-of-fold Gram matrix and of the CKA matrix: of all members and of
-     * the kept ones. That of CKA is NaN where S1 has not computed it. */
-    double kappa_gram[2], kappa_cka[2];
     cst_meta_fit fit;        /* on the kept members, in the order of `kept` */
     cst_domain_layer domain; /* its map is the model's where it is used */
     double seconds_redundancy, seconds_select, seconds_drop, seconds_domain;
@@ -64,8 +61,6 @@ cst_status cst_stages_choose(cst_context *context, const cst_settings *settings,
                              const char *loss, cst_stages *out);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
-/* The condition numbers, from what S1 found and the kept members. */
-cst_status cst_stages_condition(cst_context *context, cst_stages *stages);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
 void cst_stages_find_closest(cst_stages *out);
 /* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */

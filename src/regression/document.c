@@ -299,7 +299,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
     cst_document_front(report, base);
-    cst_document_condition(report, stages);
+    status = cst_document_condition(context, report, stages);
     put_learners(report, facts);
     put_weights(report, facts);
     put_oof(report, facts);
@@ -310,7 +310,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_document_costs(report, base);
     cst_findings_put(report, base->pool, base->findings, false);
     cst_report_notices(report, context);
-    status = cst_report_finish(context, report);
+    CST_TRY(cst_report_finish(context, report));
     if (status != CST_OK) {
         cst_report_free(context, report);
         *out = NULL;

@@ -58,6 +58,30 @@ static cst_status choose_members(cst_context *context, void *user, const int32_t
     return status;
 }
 
+/* The time of a selection grows with the fourth power of the members: of more than SELECT_MEMBERS,
+ * at most one for every SELECT_ROWS rows takes part. */
+enum { SELECT_MEMBERS = 400, SELECT_ROWS = 5 };
+
+/* Leaves out the kept members of the highest error, until no more than that are left. */
+static void shorten(cst_context *context, int64_t rows, cst_stages *out) {
+    int64_t most = rows / SELECT_ROWS > SELECT_MEMBERS ? rows / SELECT_ROWS : SELECT_MEMBERS;
+    if (out->kept_count > most)
+        cst_notice(context,
+                   "%d members are too many to select from with %lld rows: the %lld of the lowest "
+                   "error take part (select.direction=none keeps all, and takes much longer)",
+                   (int)out->kept_count, (long long)rows, (long long)most);
+    while (out->kept_count > most) {
+        int32_t worst = 0;
+        for (int32_t j = 1; j < out->kept_count; j++)
+            if (out->risk[out->kept[j]] >= out->risk[out->kept[worst]])
+                worst = j;
+        out->reason[out->kept[worst]] = CST_REASON_SELECTION;
+        out->kept_count--;
+        memmove(out->kept + worst, out->kept + worst + 1,
+                (size_t)(out->kept_count - worst) * sizeof *out->kept);
+    }
+}
+
 /* ---- the model ---- */
 
 /* The blend as one linear function of each output, in units of the target. */
@@ -257,12 +281,13 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     if (status == CST_OK && settings->select && many) {
         status = cst_stage(context, "selection");
         choice c = {view, &scaling, moments, folds, fold_count, settings};
+        if (!cst_limited(&settings->limits))
+            shorten(context, view->rows, base);
         CST_TRY(cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
                                   "squared error", base));
     }
     base->seconds_select = cst_seconds() - start;
     CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
-    CST_TRY(cst_stages_condition(context, base));
     if (moments)
         cst_value_moments_free(context, moments, view->classes);
     cst_free(context, moments);

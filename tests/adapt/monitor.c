@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-enum { STREAMS = 250, ROWS = 1000, FIT_MOST = 2000 };
+enum { STREAMS = 250, ROWS = 1000, FIT_MOST = 2000, GROUPS = 4 };
 
 static int descending(const void *a, const void *b) {
     float x = *(const float *)a;
@@ -21,7 +21,12 @@ static int descending(const void *a, const void *b) {
  * are equal; 0: they are not. */
 static void draw_fit(cst_rng *rng, int64_t rows, double step, cst_watch *watch) {
     static float values[FIT_MOST];
+    int64_t *shares = watch->share + GROUPS; /* of the stack, after one member */
     watch->table_rows[0] = rows;
+    for (int g = 0; g < GROUPS; g++)
+        shares[g] = 0;
+    for (int64_t i = 0; i < rows; i++)
+        shares[cst_rng_below(rng, GROUPS)]++;
     for (int s = 0; s < CST_WATCH_STATISTICS; s++) {
         for (int64_t i = 0; i < rows; i++) {
             double value = cst_rng_uniform(rng);
@@ -36,8 +41,8 @@ static void draw_fit(cst_rng *rng, int64_t rows, double step, cst_watch *watch) 
 }
 
 /* Row at which the evidence reaches 100, or 0. The levels are those of the fit to this power: 1 for
- * rows like those of the fit. */
-static int64_t found_at(cst_rng *rng, const cst_watch *watch, double power, double step,
+ * rows like those of the fit. one: probability that a row is of the first group whatever it is. */
+static int64_t found_at(cst_rng *rng, const cst_watch *watch, double power, double one, double step,
                         int64_t rows, cst_evidence *evidence) {
     cst_evidence_reset(watch, evidence);
     for (int64_t i = 0; i < rows; i++) {
@@ -46,7 +51,8 @@ static int64_t found_at(cst_rng *rng, const cst_watch *watch, double power, doub
             double u = 1 - pow(1 - cst_rng_uniform(rng), power);
             value[s] = (float)(step > 0 ? floor(u / step) * step : u);
         }
-        cst_evidence_add(watch, 0, value, evidence);
+        int32_t group = cst_rng_uniform(rng) < one ? 0 : (int32_t)cst_rng_below(rng, GROUPS);
+        cst_evidence_add(watch, 0, group, value, evidence);
         if (evidence->peak >= 100)
             return i + 1;
     }
@@ -59,7 +65,7 @@ static void false_alarms(void **state) {
         int64_t rows;
         double step;
     } fits[] = {{FIT_MOST, 0}, {100, 0}, {400, 0.1}};
-    const cst_watch sizes = {.classes = 2, .members = 1, .tables = 1, .groups = 1};
+    const cst_watch sizes = {.classes = 2, .members = 1, .tables = 1, .groups = GROUPS};
     cst_watch *watch = NULL;
     cst_evidence evidence = {0};
     cst_rng rng;
@@ -68,19 +74,22 @@ static void false_alarms(void **state) {
     for (size_t f = 0; f < sizeof fits / sizeof *fits; f++) {
         int alarms = 0;
         int found = 0;
+        int classes = 0;
         cst_rng_init(&rng, f, CST_STREAM_TEST, 0);
         for (int i = 0; i < STREAMS; i++) {
             draw_fit(&rng, fits[f].rows, fits[f].step, watch);
-            alarms += found_at(&rng, watch, 1, fits[f].step, ROWS, &evidence) > 0;
+            alarms += found_at(&rng, watch, 1, 0, fits[f].step, ROWS, &evidence) > 0;
         }
         for (int i = 0; i < 50; i++) {
             draw_fit(&rng, fits[f].rows, fits[f].step, watch);
-            int64_t at = found_at(&rng, watch, 2.5, fits[f].step, 200, &evidence);
+            int64_t at = found_at(&rng, watch, 2.5, 0, fits[f].step, 200, &evidence);
             found += at > 0;
+            classes += found_at(&rng, watch, 1, 0.6, fits[f].step, 200, &evidence) > 0;
         }
         /* At a rate of 1%, 7 of 250 are exceeded with probability 0.005. */
         assert_true(alarms <= 7);
         assert_true(found >= (fits[f].step > 0 ? 15 : 45)); /* equal values count as alike */
+        assert_true(classes >= (fits[f].rows > 100 ? 45 : 0));
     }
     cst_evidence_free(context, &evidence);
     cst_watch_free(context, watch);
@@ -89,7 +98,7 @@ static void false_alarms(void **state) {
 /* However strong, the evidence stays finite, and it falls again. */
 static void bounded(void **state) {
     cst_context *context = *state;
-    const cst_watch sizes = {.classes = 2, .members = 1, .tables = 1, .groups = 1};
+    const cst_watch sizes = {.classes = 2, .members = 1, .tables = 1, .groups = GROUPS};
     const float far[CST_WATCH_STATISTICS] = {2, 2, 2};
     const float near[CST_WATCH_STATISTICS] = {0, 0, 0};
     cst_watch *watch = NULL;
@@ -101,10 +110,10 @@ static void bounded(void **state) {
     draw_fit(&rng, FIT_MOST, 0, watch);
     assert_true(cst_evidence_value(&evidence) == 1);
     for (int i = 0; i < 3000; i++)
-        cst_evidence_add(watch, 0, far, &evidence);
+        cst_evidence_add(watch, 0, i % GROUPS, far, &evidence);
     assert_true(evidence.peak == CST_EVIDENCE_MOST);
     for (int i = 0; i < 20000; i++)
-        cst_evidence_add(watch, 0, near, &evidence);
+        cst_evidence_add(watch, 0, i % GROUPS, near, &evidence);
     assert_true(cst_evidence_value(&evidence) >= 0 && cst_evidence_value(&evidence) < 1);
     assert_int_equal(evidence.rows, 23000);
     cst_evidence_free(context, &evidence);

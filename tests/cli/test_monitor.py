@@ -83,6 +83,16 @@ class Monitor(PoolCase):
         self.assertGreater(found["batches"][0]["flags"], 0)
         self.assertNotIn("observed", found["batches"][0])
 
+    def test_class_shares(self):
+        with open(os.path.join(EXAMPLES, "digits", "pool.json")) as file:
+            manifest = json.load(file)
+        labels = np.load(os.path.join(EXAMPLES, "digits", "test_labels.npy"))
+        for member in manifest["models"]:
+            p = np.load(os.path.join(EXAMPLES, "digits", member["predictions"]["test"]))
+            np.save(self.path(member["name"] + ".npy"), p[labels < 4])
+        files = [self.path(member["name"] + ".npy") for member in manifest["models"]]
+        self.assertTrue(self.report(*files, code=1)["alarm"])
+
     def test_state_is_one_test(self):
         state = self.path("digits.monitor")
         both = self.report(DIGITS, DIGITS)

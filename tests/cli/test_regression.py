@@ -253,6 +253,23 @@ class Made(PoolCase):
         for part in ("2 outputs", "output level", "output flow"):
             self.assertIn(part, text)
 
+    def test_far_more_members_than_rows(self):
+        random = np.random.default_rng(3)
+        y = random.normal(size=30)
+        folder = self.path("many")
+        os.makedirs(folder)
+        spread = np.linspace(0.3, 1, 410)
+        for k in range(410):
+            np.save(os.path.join(folder, f"m{k:03d}.npy"), y + spread[k] * random.normal(size=30))
+        np.save(self.path("y.npy"), y)
+        fit = self.works("fit", "--task", "regression", "--labels", self.path("y.npy"), folder, "-o", self.model,
+                         "--set", "evaluate.nested=false", "--json").json()
+        self.assertLessEqual(fit["models_kept"], 400)
+        self.assertIn("410 members are too many to select from with 30 rows: the 400", " ".join(fit["notices"]))
+        errors = {m["name"]: m["rmse"] for m in fit["members"]}
+        worst = sorted(errors, key=errors.get)[-10:]
+        self.assertFalse(set(worst) & set(fit["kept"]))
+
     def test_one_split_at_a_time(self):
         self.works("fit", EXAMPLE, "-o", self.model, "--set", "evaluate.nested=false")
         self.fails("evaluate", self.model, EXAMPLE, "--split", "test,oof", says=["test,oof", "one at a time"])

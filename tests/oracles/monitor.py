@@ -29,6 +29,8 @@ class Fit:
         chosen += [predicted == c for c in own]
         self.sorted = [[np.sort(v[rows]) for v in values] for rows in chosen]
         self.rows = np.array([rows.sum() for rows in chosen])
+        self.shares = (np.append(counts, 0) + 1) / (counts.sum() + len(counts) + 1)  # up to 31 classes, and the rest
+        self.total = len(labels)
         right = int((predicted == labels).sum())
         self.accuracy = right / len(labels)
         self.cuts = [self.cut(p.max(axis=1), right) for p in (stack, members.mean(axis=0))]
@@ -52,11 +54,12 @@ class Fit:
         density = np.array([(LEVELS**k - low**k) / (LEVELS - low) for k in EXPONENTS])
         share = min(0.5, 1000 / self.rows.sum())
         seen = [[np.zeros(11) for _ in range(3)] for _ in self.rows]
-        capital, waiting, out = np.full((3, 2), 0.5 / 6), 0.5, []
-        for i, table in enumerate(tables):
+        classes, recent = np.zeros(len(self.shares)), np.zeros(len(self.shares))
+        capital, waiting, out = np.full((4, 2), 0.5 / 8), 0.5, []
+        for i, (table, group) in enumerate(zip(tables, stack.argmax(axis=1))):
             start = waiting * (1 - np.sqrt((200 + i) / (201 + i)))
             waiting -= start
-            capital = (1 - 0.002) * capital + (0.002 * capital.sum() + start) / 6
+            capital = (1 - 0.002) * capital + (0.002 * capital.sum() + start) / 8
             for s in range(3):
                 reference = self.sorted[table][s]
                 level = (1 + (reference >= values[s, i]).sum()) / (len(reference) + 1)
@@ -66,5 +69,11 @@ class Fit:
                 most = np.diff(np.minimum(1, 1.05 * np.cumsum(urn) / urn.sum()), prepend=0)
                 capital[s] *= density[:, here] / (density @ most)
                 seen[table][s][here] += 1
+            fit, urn = self.shares[group], share * self.total
+            expected = (urn * fit + classes[group]) / (urn + i)
+            capital[3] *= np.array([(20 * fit + classes[group]) / (20 + i), (20 * fit + recent[group]) / (20 + recent.sum())]) / expected
+            recent *= 0.99
+            recent[group] += 1
+            classes[group] += 1
             out.append(waiting + capital.sum())
         return np.array(out)

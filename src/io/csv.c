@@ -66,8 +66,9 @@ static cst_status peek(cst_context *context, cst_csv *csv, int *byte) {
     return CST_OK;
 }
 
-static cst_status put(cst_context *context, cst_csv *csv, char byte) {
-    if (csv->text_used == csv->text_room) {
+/* Adds bytes to the text of the record. */
+static cst_status put(cst_context *context, cst_csv *csv, const void *bytes, size_t count) {
+    while (csv->text_room - csv->text_used < count) {
         size_t room = csv->text_room ? csv->text_room * 2 : 1024;
         if (room > RECORD_BYTES_MAX)
             return cst_fail(context, CST_ERROR_LIMIT,
@@ -80,8 +81,21 @@ static cst_status put(cst_context *context, cst_csv *csv, char byte) {
         csv->text = text;
         csv->text_room = room;
     }
-    csv->text[csv->text_used++] = byte;
+    memcpy(csv->text + csv->text_used, bytes, count);
+    csv->text_used += count;
     return CST_OK;
+}
+
+/* Takes the bytes of the chunk up to one that may end an unquoted cell, or is an error. */
+static cst_status put_plain(cst_context *context, cst_csv *csv) {
+    const unsigned char *from = csv->chunk + csv->chunk_at;
+    size_t most = csv->chunk_used - csv->chunk_at;
+    size_t count = 0;
+    while (count < most && from[count] != (unsigned char)csv->delimiter && from[count] != '\n' &&
+           from[count] != '\r' && from[count] != 0)
+        count++;
+    csv->chunk_at += count;
+    return put(context, csv, from, count);
 }
 
 static cst_status start_cell(cst_context *context, cst_csv *csv) {
@@ -108,7 +122,7 @@ static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
     while (!quoted && csv->text_used > start &&
            (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
         csv->text_used--;
-    cst_status status = put(context, csv, '\0');
+    cst_status status = put(context, csv, "", 1);
     if (status != CST_OK)
         return status;
     char *cell = csv->text + start;
@@ -139,7 +153,7 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
                 return status;
             csv->chunk_at++;
         }
-        status = put(context, csv, (char)byte);
+        status = put(context, csv, &(char){(char)byte}, 1);
         if (status != CST_OK)
             return status;
     }
@@ -177,20 +191,22 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
                 status = take_line_end(context, csv, byte);
             return status == CST_OK ? end_cell(context, csv, quoted) : status;
         }
+        if (!quoted && (started || (byte != ' ' && byte != '\t' && byte != '"'))) {
+            started = true;
+            status = put_plain(context, csv);
+            continue;
+        }
         csv->chunk_at++;
         if (!started && (byte == ' ' || byte == '\t'))
             continue;
-        if (!started && byte == '"') {
+        if (!started) {
             quoted = true;
             started = true;
             status = read_quoted(context, csv);
-        } else if (quoted && byte != ' ' && byte != '\t') {
+        } else if (byte != ' ' && byte != '\t') {
             status = cst_fail(context, CST_ERROR_FORMAT,
                               "%s: line %" PRId64 ", column %d: text after a closing quote",
                               cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
-        } else if (!quoted) {
-            started = true;
-            status = put(context, csv, (char)byte);
         }
     }
 }

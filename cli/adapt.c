@@ -110,7 +110,7 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, model, &pool);
-    const char *split = code == CLI_OK ? cli_split(call, 1, "new") : NULL;
+    const char *split = code == CLI_OK ? cli_split(call, pool, "new") : NULL;
     if (code == CLI_OK)
         code = count > 0 ? suggest(call, model, pool, split, count)
                          : adapt(call, model, pool, split, &outfile);
@@ -123,7 +123,7 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"output", 'o', "MODEL2", "adapted model to write (normally NAME.cstack)"},
-    {"split", 0, "NAME", "split with rows of the new distribution (new; oof for a list of files)"},
+    {"split", 0, "NAME", "split with rows of the new distribution (new, or the only one)"},
     {"rows", 0, "ROWS.npy", "use only these rows of the split, numbered from 0"},
     {"row-labels", 0, "Y.npy",
      "classes of those rows, numbered from 0, where the split has no labels"},

@@ -74,7 +74,7 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, model, &pool);
-    options.split = cli_split(call, 1, "test");
+    options.split = cli_split(call, pool, "test");
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
     if (sets.path) {
@@ -97,7 +97,7 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "split whose rows are used (test)"},
+    {"split", 0, "NAME", "split whose rows are used (test, or the only one)"},
     {"delta", 0, "D", "each bound may fail with at most this probability (0.05)"},
     {"alpha", 0, "A", "allowed miss rate of the prediction sets (0.1)"},
     {"batch-split", 0, "NAME",

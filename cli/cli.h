@@ -272,8 +272,10 @@ int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool
 /* What the pool options say. It borrows from `call`. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
 
-/* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
-const char *cli_split(const cli_call *call, int first, const char *usual);
+/* The split to fit on: --split, or "oof". */
+const char *cli_fit_split(const cli_call *call);
+/* The split to use a model on: --split, or the only one, or `usual`. */
+const char *cli_split(const cli_call *call, const cst_pool *pool, const char *usual);
 
 /* Whether it is a pipe or a device, whose bytes come once: only who wants them all may open it. */
 bool cli_is_stream(const char *path);

@@ -210,7 +210,7 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
         code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
         code = cli_read_methods(call, false, c);
-    c->options.split = cli_split(call, 0, "oof");
+    c->options.split = cli_fit_split(call);
     c->options.reference = cli_value(call, "reference");
     c->options.ood = cli_value(call, "ood");
     c->options.clean = cli_value(call, "clean");

@@ -83,7 +83,7 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, model, &pool);
-    cst_evaluate_options options = {.split = cli_split(call, 1, "test"),
+    cst_evaluate_options options = {.split = cli_split(call, pool, "test"),
                                     .baselines = cli_flag(call, "baselines"),
                                     .resamples = resamples,
                                     .seed = seed,
@@ -196,7 +196,7 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
-     "split to score (test; oof for a list of files); several splits, separated by commas, are "
+     "split to score (test, or the only one); several splits, separated by commas, are "
      "scored one by one and averaged"},
     {"annotations", 0, "GT.json", "COCO annotations to score a file of detections against"},
     {"boundary", 0, "D",

@@ -204,11 +204,15 @@ int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool
     return code == CLI_OK ? cli_check_pool_folder(call, *out, call->arguments[first]) : code;
 }
 
-const char *cli_split(const cli_call *call, int first, const char *usual) {
+const char *cli_fit_split(const cli_call *call) {
     const char *split = cli_value(call, "split");
-    if (split)
-        return split;
-    return is_file_list(call, first) ? "oof" : usual;
+    return split ? split : "oof";
+}
+
+const char *cli_split(const cli_call *call, const cst_pool *pool, const char *usual) {
+    const char *split = cli_value(call, "split");
+    const char *only = cst_pool_splits(pool) == 1 ? cst_pool_split_name(pool, 0) : NULL;
+    return split ? split : only ? only : usual;
 }
 
 bool cli_is_stream(const char *path) {

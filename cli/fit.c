@@ -11,7 +11,7 @@ static int save(cli_call *call, const cst_model *model, const cli_outfile *outfi
 
 static int fit(cli_call *call, cst_pool *pool, const cst_options *options, cst_model **model,
                cst_report **out) {
-    const char *split = cli_split(call, 0, "oof");
+    const char *split = cli_fit_split(call);
     const char *method = cli_value(call, "method");
     cst_status status =
         method ? cst_fit_method(call->context, pool, split, method, options, model, out)

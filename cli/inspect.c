@@ -12,8 +12,8 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_open_pool(call, 0, &pool);
     if (code == CLI_OK)
-        code = cli_check(
-            call, cst_inspect(call->context, pool, cli_split(call, 0, "oof"), options, &report));
+        code = cli_check(call,
+                         cst_inspect(call->context, pool, cli_fit_split(call), options, &report));
     code = cli_end_report(call, report, code);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);

@@ -49,20 +49,13 @@ static int check_batches(cli_call *call, bool *files) {
                           "mixed with pools; give them in another call with --state");
 }
 
-/* The split without --split: "test", or the only one. */
-static const char *only_split(const cst_pool *pool) {
-    const char *first = cst_pool_split_name(pool, 0);
-    bool only = !cst_pool_has_split(pool, "test") && cst_pool_splits(pool) == 1;
-    return only && first ? first : "test";
-}
-
 /* Each split under its own name or, of several pools (`path`), with the path before it. */
 static int add_splits(cli_call *call, run_state *run, cst_pool *pool, const char *path) {
     char name[NAME_CHARS];
     const char *given = cli_value(call, "split");
     bool shown = given != NULL;
     if (!given)
-        given = only_split(pool);
+        given = cli_split(call, pool, "test");
     char *splits = strdup(given);
     char *next = splits;
     int code = splits ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);

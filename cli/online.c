@@ -42,8 +42,7 @@ static int read_options(cli_call *call, stream *s) {
     if (code == CLI_OK && members && strcmp(members, "all") != 0 && strcmp(members, "kept") != 0)
         return cli_fail(call, "option --members: '%s' is not all or kept", members);
     s->kept = members && strcmp(members, "kept") == 0;
-    s->options =
-        (cst_online_options){.split = cli_split(call, 1, "test"), .delay = delay, .block = block};
+    s->options = (cst_online_options){.delay = delay, .block = block};
     return code;
 }
 
@@ -108,6 +107,7 @@ static int open_inputs(cli_call *call, stream *s) {
                         cst_task_name(cst_model_task(s->model)));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, s->model, &s->pool);
+    s->options.split = cli_split(call, s->pool, "test");
     if (code == CLI_OK && s->pending > 0 && s->options.delay >= s->pending)
         return cli_fail(call,
                         "option --delay: a label that comes %lld rows late needs --pending "
@@ -207,7 +207,7 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "split whose rows are the stream (test; oof for a list of files)"},
+    {"split", 0, "NAME", "split whose rows are the stream (test, or the only one)"},
     {"output", 'o', "OUT.npy", "write the predictions, .npy or .csv"},
     {"state", 0, "FILE",
      "go on from this file if it is there, and write to it what was learned, for the next run"},

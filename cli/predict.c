@@ -216,6 +216,7 @@ static int open_inputs(cli_call *call, prediction *p) {
     int code = cli_check(call, cst_model_load(call->context, &p->model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, p->model, &p->pool);
+    p->split = cli_split(call, p->pool, "test");
     return code;
 }
 
@@ -494,7 +495,6 @@ static int run(cli_call *call) {
     prediction p = {0};
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack predict --help`");
-    p.split = cli_split(call, 1, "test");
     int code = read_guard(call, &p.guard);
     if (code == CLI_OK)
         code = read_label_shift(call, &p);
@@ -551,7 +551,7 @@ static const cli_option OPTIONS[] = {
     {"label-shift", 0, "METHOD",
      "classification: estimate the class shares of each batch without labels, by em or bbse, and "
      "correct the probabilities where tests find that only these have changed (off)"},
-    {"split", 0, "NAME", "split to predict (test; oof for a list of files)"},
+    {"split", 0, "NAME", "split to predict (test, or the only one)"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -26,7 +26,6 @@ static int read_options(cli_call *call, cli_comparison *c, cst_profile_options *
         code = cli_fail(call, "--repeats and --seconds both say how long to measure: remove one");
     if (code == CLI_OK)
         code = cli_read_methods(call, true, c);
-    out->split = cli_split(call, 1, "test");
     out->methods = c->options.methods;
     out->method_count = c->options.method_count;
     out->settings = c->options.settings;
@@ -54,6 +53,7 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_model_load(call->context, &model, path));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, model, &pool);
+    options.split = cli_split(call, pool, "test");
     if (code == CLI_OK)
         code = cli_check(call, cst_profile(call->context, model, pool, &options, &report));
     if (code == CLI_OK)
@@ -67,8 +67,7 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
-     "split whose predictions are used, and scored if it has labels (test; oof for a list of "
-     "files)"},
+     "split whose predictions are used, and scored if it has labels (test, or the only one)"},
     {"batch", 0, "N", "samples of a call with many (256, as in the paper)"},
     {"seconds", 0, "S", "seconds for which calls of each size are timed (0.5)"},
     {"repeats", 0, "N", "time N calls of each size instead"},

@@ -27,7 +27,7 @@ static int run(cli_call *call) {
     int code = cli_check(call, cst_model_load(call->context, &model, path));
     if (code == CLI_OK && call->argument_count > 1)
         code = cli_open_pool_of(call, 1, model, &pool);
-    const char *split = pool ? cli_split(call, 1, NULL) : NULL;
+    const char *split = pool ? cli_split(call, pool, NULL) : NULL;
     if (code == CLI_OK)
         code = cli_check(call, cst_show(call->context, model, pool, split, &report));
     if (code == CLI_OK)

@@ -57,6 +57,19 @@ class Splits(PoolCase):
         self.fails("inspect", self.save("a.npy", self.members["ada", "oof"]), "--labels", self.path("oof_labels.npy"), "--split", "test",
                    says=["its only split is 'oof'"])
 
+    def test_the_only_split_of_a_folder(self):
+        """Files in a folder are split oof, wherever they come from."""
+        self.fit()
+        folder = self.path("new")
+        os.makedirs(folder)
+        for name in ("ada", "bob", "cyd"):
+            np.save(os.path.join(folder, name + ".npy"), self.members[name, "test"])
+        labels = ["--labels", self.path("test_labels.npy")]
+        named = self.works("evaluate", self.model, self.pool, "--split", "test", "--json").json()
+        only = self.works("evaluate", self.model, folder, *labels, "--json").json()
+        self.assertEqual(only["nll"], named["nll"])
+        self.works("predict", self.model, folder, "-o", self.path("x.npy"))
+
     def test_detections(self):
         self.fails("inspect", DETECTION, "--split", "val", says=["its splits are 'oof', 'test'"])
 

@@ -318,7 +318,7 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
             for (size_t e = (size_t)d; status == CST_OK && e < cells; e += (size_t)view->classes) {
                 result->half[l][e] = (float)(factor * sqrt((double)result->variance[e]));
-                if (!isfinite(result->half[l][e]))
+                if (isfinite(factor) && !isfinite(result->half[l][e]))
                     status =
                         cst_fail(context, CST_ERROR_INPUT,
                                  "row %lld, output %d: the width of the interval for a variance of "

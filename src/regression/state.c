@@ -2,7 +2,9 @@
 #include "regression/state.h"
 
 #include "metrics/weighted.h"
+#include "model/values.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef cst_value_state state;
@@ -27,5 +29,11 @@ cst_status cst_value_state_score(cst_context *context, const state *s, predicted
     const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
                             p->scores.nll};
     memcpy(scores, found, sizeof found);
+    for (int32_t l = 0; status == CST_OK && l < p->scores.levels; l++)
+        if (isinf(p->scores.width[l]))
+            cst_notice(context,
+                       "intervals at level %g are infinite, because they need a fit on at least "
+                       "%.0f rows",
+                       p->scores.level[l], cst_values_needed(p->scores.level[l]));
     return status;
 }

@@ -337,9 +337,17 @@ typedef struct nested_job {
     cst_value_result *out;
 } nested_job;
 
-static void put_part(const nested_job *job, int32_t fold, const float *from, float *to) {
-    const cst_view *view = &job->source->view;
-    cst_fold_scatter(job->source->folds, view->rows, fold, (size_t)view->classes, from, to);
+static void put_part(const cst_training *source, int32_t fold, const float *from, float *to) {
+    const cst_view *view = &source->view;
+    cst_fold_scatter(source->folds, view->rows, fold, (size_t)view->classes, from, to);
+}
+
+void cst_value_result_scatter(const cst_training *source, int32_t fold,
+                              const cst_value_result *part, cst_value_result *to) {
+    put_part(source, fold, part->mean, to->mean);
+    put_part(source, fold, part->variance, to->variance);
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+        put_part(source, fold, part->half[l], to->half[l]);
 }
 
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
@@ -358,12 +366,8 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
             cst_view_members(&rows->held, stages.base.kept, stages.base.kept_count, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);
     }
-    if (status == CST_OK) {
-        put_part(job, rows->fold, part.mean, job->out->mean);
-        put_part(job, rows->fold, part.variance, job->out->variance);
-        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-            put_part(job, rows->fold, part.half[l], job->out->half[l]);
-    }
+    if (status == CST_OK)
+        cst_value_result_scatter(job->source, rows->fold, &part, job->out);
     cst_value_result_free(context, &part);
     cst_value_stages_free(context, &stages);
     cst_free(context, pointers);

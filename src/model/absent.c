@@ -435,7 +435,7 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
         cst_learner *learner = &room->model.learner[l];
         bool known = false;
         if (learner->kind == CST_LEARNER_NETWORK)
-            return cst_fail(context, CST_ERROR_INPUT,
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
                             "the model is a neural network of all members, which cannot predict "
                             "without some of them");
         learner->coefficients = outputs * room->model.members;

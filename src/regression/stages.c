@@ -329,6 +329,15 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
     return status;
 }
 
+void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *scores) {
+    for (int32_t l = 0; l < scores->levels; l++)
+        if (isinf(scores->width[l]))
+            cst_notice(context,
+                       "intervals at level %g are infinite, because they need a fit on at least "
+                       "%.0f rows",
+                       scores->level[l], cst_values_needed(scores->level[l]));
+}
+
 /* ---- nested evaluation ---- */
 
 typedef struct nested_job {

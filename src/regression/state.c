@@ -2,9 +2,7 @@
 #include "regression/state.h"
 
 #include "metrics/weighted.h"
-#include "model/values.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef cst_value_state state;
@@ -29,11 +27,7 @@ cst_status cst_value_state_score(cst_context *context, const state *s, predicted
     const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
                             p->scores.nll};
     memcpy(scores, found, sizeof found);
-    for (int32_t l = 0; status == CST_OK && l < p->scores.levels; l++)
-        if (isinf(p->scores.width[l]))
-            cst_notice(context,
-                       "intervals at level %g are infinite, because they need a fit on at least "
-                       "%.0f rows",
-                       p->scores.level[l], cst_values_needed(p->scores.level[l]));
+    if (status == CST_OK)
+        cst_value_intervals_tell(context, &p->scores);
     return status;
 }

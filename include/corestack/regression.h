@@ -26,8 +26,8 @@ typedef struct cst_predicted_values {
     const float *variance;          /* positive; NULL where there is none: no nll */
     int32_t levels;                 /* of intervals, 0 to CST_LEVELS_MAX */
     const double *level;            /* [levels], each in (0, 1) */
-    const float *const *half_width; /* [levels], each as mean, 0 or more, or INFINITY: the interval is
-                                       mean - and + half_width, both ends included */
+    const float *const *half_width; /* [levels], each as mean, 0 to INFINITY: the interval is mean -
+                                       and + half_width, both ends included */
 } cst_predicted_values;
 
 /* cst_metric_definition has each in words. */

@@ -209,8 +209,8 @@ cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const 
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
                                cst_status status) {
     char why[256];
-    bool about_data = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
-                      status == CST_ERROR_UNSUPPORTED;
+    bool about_data =
+        status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC || status == CST_ERROR_UNSUPPORTED;
     if (!about_data && status != CST_ERROR_ARGUMENT)
         return status;
     (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));

@@ -26,8 +26,8 @@ typedef struct cst_predicted_values {
     const float *variance;          /* positive; NULL where there is none: no nll */
     int32_t levels;                 /* of intervals, 0 to CST_LEVELS_MAX */
     const double *level;            /* [levels], each in (0, 1) */
-    const float *const *half_width; /* [levels], each as mean, 0 or more: the interval is mean - and
-                                       + half_width, both ends included */
+    const float *const *half_width; /* [levels], each as mean, 0 to INFINITY: the interval is mean -
+                                       and + half_width, both ends included */
 } cst_predicted_values;
 
 /* cst_metric_definition has each in words. */
@@ -47,8 +47,8 @@ typedef struct cst_value_metrics {
 /* Scores predicted values against targets [rows][outputs]. average: receives the mean of each score
  * over the outputs ("uniform_average" of scikit-learn). each: [outputs], receives the scores per
  * output, or NULL. For a constant target, r2 is 1 for exact predictions and 0 otherwise.
- * CST_ERROR_INPUT, with row and output, for numbers that are not finite, a variance that is not
- * positive or a negative half-width. */
+ * CST_ERROR_INPUT, with row and output, for other numbers that are not finite, a variance that is
+ * not positive or a negative half-width. */
 CST_API cst_status cst_value_metrics_evaluate(cst_context *context,
                                               const cst_predicted_values *predicted,
                                               const double *targets, cst_value_metrics *average,
@@ -74,7 +74,8 @@ CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst
  * results of the two functions above. The rule is that of the fit (option interval.rule): quantiles
  * of cross-fitted residuals stored in the model (conformal prediction: Lei et al. 2018;
  * cross-fitting: Barber et al. 2021), or the normal distribution. lower, upper: [rows][outputs].
- * CST_ERROR_INPUT, with row and output, for ends that are not finite. */
+ * CST_ERROR_INPUT, with row and output, for ends that are not finite; and for a level whose
+ * quantile n residuals do not have, (n + 1) level > n, with the rows that it needs. */
 CST_API cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                        const float *mean, const float *variance, int64_t rows,
                                        float *lower, float *upper);

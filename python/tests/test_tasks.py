@@ -246,6 +246,8 @@ class Regression(Folder):
         for wrong in (0, 1, -0.5, 2):
             with self.assertRaises(corestack.ArgumentError):
                 stack.predict_interval(preds, wrong)
+        with self.assertRaisesRegex(corestack.Error, "level 0.9999 need a fit on at least 9999 rows"):
+            stack.predict_interval(preds, 0.9999)
         with self.assertRaisesRegex(corestack.UnsupportedError, "regression"):
             corestack.compare(preds, y, task="regression", ood="oof")
         self.assertEqual(len(corestack.ablate(preds, y, task="regression", resamples=0)["rows"]), 6)

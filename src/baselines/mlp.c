@@ -6,6 +6,7 @@
 #include "baselines/mlp.h"
 #include "baselines/baselines.h"
 #include "la/la.h"
+#include "model/patterns.h"
 
 #include <math.h>
 #include <string.h>
@@ -154,6 +155,11 @@ static cst_status make_net(cst_context *context, const cst_view *view, int32_t h
 static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_mlp_options options = cst_mlp_defaults(view->rows);
+    if (cst_view_has_absent(view))
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "mlp is a neural network of all members, which cannot predict without some "
+            "of them, and some lack predictions; leave out the method or these members");
     options.seed = data->seed;
     cst_mlp_net *net = NULL;
     cst_mlp_rows rows;

@@ -78,6 +78,7 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
     }
     if (status == CST_OK) {
         json_t *root = cst_report_root(report);
+        cst_conformal_tell(context, first.rows, work->alpha);
         put_sets(report, cst_report_object(report, root, "conformal"), &conformal[0], &result[0],
                  second.rows, work->delta);
         json_t *list = cst_report_list(report, root, "conformal_methods");

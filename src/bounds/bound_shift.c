@@ -3,6 +3,7 @@
  * A part of cst_bound. docs/bounds.md#under-shift.
  */
 #include "bounds/bound.h"
+#include "bounds/conformal.h"
 #include "bounds/conformal_shift.h"
 #include "io/npy.h"
 #include "metrics/ranks.h"
@@ -156,6 +157,7 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     CST_TRY(cst_weighted_scores_make(context, job->score, ones, work->rows, &plain));
     CST_TRY(cst_weighted_scores_make(context, job->score, job->weight, work->rows, &scores));
     b->effective = scores.effective;
+    cst_conformal_tell(context, work->rows, work->alpha);
     bool by_class = b->weighted && work->shift == CST_BOUND_LABEL;
     for (int32_t c = 0; status == CST_OK && c < work->classes; c++)
         threshold[c] = cst_weighted_threshold(&scores, work->alpha, by_class ? job->own[c] : 1);

@@ -159,6 +159,15 @@ int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
     return high;
 }
 
+void cst_conformal_tell(cst_context *context, int64_t samples, double alpha) {
+    if (cst_conformal_order(samples, alpha, 0) > samples)
+        cst_notice(
+            context,
+            "prediction sets with alpha %g need at least %.0f rows for their calibration, and "
+            "there are %lld, so every set holds every class",
+            alpha, ceil((1 - alpha) / alpha * (1 - 1e-9)), (long long)samples);
+}
+
 cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_options *options,
                                    const float *probabilities, int64_t rows, int32_t classes,
                                    const int32_t *labels, cst_conformal *out) {

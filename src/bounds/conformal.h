@@ -49,6 +49,9 @@ void cst_conformal_row(const cst_conformal_options *options, const float *row, i
  * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta);
 
+/* Says that every set is full where so few samples have no threshold. */
+void cst_conformal_tell(cst_context *context, int64_t samples, double alpha);
+
 /* probabilities: [rows][classes], labels: [rows]. CST_ERROR_INPUT, with the row, for a label or a
  * row that is none; CST_ERROR_ARGUMENT for an option out of range. */
 cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_options *options,

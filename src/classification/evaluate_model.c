@@ -24,7 +24,8 @@ cst_status cst_class_open_model(cst_context *context, cst_evaluation *e, const c
     if (status != CST_OK)
         return status;
     size_t targets = (size_t)s->targets.count;
-    s->positions = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *s->positions);
+    size_t members = (size_t)cst_model_inputs(model) + (size_t)cst_pool_members(e->pool);
+    s->positions = cst_alloc(context, members, sizeof *s->positions);
     s->model_views = cst_alloc(context, targets, sizeof *s->model_views);
     s->counted = cst_alloc(context, targets, sizeof *s->counted);
     return s->positions && s->model_views && s->counted ? CST_OK : CST_ERROR_MEMORY;
@@ -44,11 +45,13 @@ static cst_status model_weights(cst_context *context, const cst_model *model, cs
 
 /* What a target is scored against; predictions of rows that do not count are taken out. */
 static cst_status fill_target(cst_context *context, const cst_evaluation *e, const state *s,
-                              int32_t members, cst_target *target, float *rows) {
+                              const cst_model *model, int32_t members, cst_target *target,
+                              float *rows) {
     if (!cst_pool_labels(e->pool, target->split) && target->role != CST_TARGET_OOD)
         return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
                         target->split);
     cst_status status = cst_target_fill(context, e->pool, s->positions, members, target);
+    CST_TRY(cst_scored_narrow(context, model, target->split, &target->view));
     size_t classes = (size_t)s->classes;
     const int64_t *counted = target->counted.rows;
     for (int64_t i = 0; status == CST_OK && counted && i < target->view.rows; i++)
@@ -69,12 +72,12 @@ static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
     for (int32_t t = 0; status == CST_OK && t < s->targets.count; t++) {
         cst_target *target = &s->targets.list[t];
         int64_t rows = 0;
+        int32_t members = 0;
         bool strict = !cst_pool_misses(e->pool); /* such rows are left out of the scores */
-        status = cst_stack_predict_pool(context, model, e->pool, target->split, strict,
-                                        &out->rows[t], &rows); /* loads the members */
-        for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++)
-            s->positions[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
-        CST_TRY(fill_target(context, e, s, cst_model_inputs(model), target, out->rows[t]));
+        status = cst_scored_members(context, model, e->pool, target->split, s->positions, &members);
+        CST_TRY(cst_stack_predict_pool(context, model, e->pool, target->split, strict,
+                                       &out->rows[t], &rows));
+        CST_TRY(fill_target(context, e, s, model, members, target, out->rows[t]));
         if (status != CST_OK)
             break;
         /* Kept apart: for the baselines the target is filled again, with every member. */

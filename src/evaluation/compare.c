@@ -65,7 +65,8 @@ static cst_status run_methods(cst_context *context, comparison *c) {
         status = cst_entry_run(context, &c->e, NULL, entry);
         if (status == CST_OK && c->e.ops->tell)
             status = c->e.ops->tell(context, &c->e, entry);
-        else if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+        else if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
+                 status == CST_ERROR_UNSUPPORTED) {
             status = cst_entry_leave_out(context, entry, c->count == 1, status);
             if (status == CST_OK)
                 remove_method(context, c, m--);

@@ -2,6 +2,7 @@
 #include "evaluation/harness.h"
 
 #include "base/calling.h"
+#include "model/patterns.h"
 
 #include <math.h>
 #include <string.h>
@@ -125,6 +126,65 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
     *e = (cst_evaluation){0};
 }
 
+/* ---- rows of a model ---- */
+
+/* Rows that no member of the view predicted. */
+static cst_status count_unpredicted(cst_context *context, const cst_view *view, int64_t *out) {
+    *out = 0;
+    if (!cst_view_has_absent(view))
+        return CST_OK;
+    uint8_t *there = cst_alloc(context, (size_t)view->rows, sizeof *there);
+    if (!there)
+        return CST_ERROR_MEMORY;
+    cst_view_any_there(view, there);
+    for (int64_t i = 0; i < view->rows; i++)
+        *out += !there[i];
+    cst_free(context, there);
+    return CST_OK;
+}
+
+cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int32_t *positions, int32_t *count) {
+    const float **pointers = NULL;
+    cst_view view = {0};
+    int64_t unpredicted = 0;
+    int32_t inputs = cst_model_inputs(model);
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view); /* loads */
+    CST_TRY(count_unpredicted(context, &view, &unpredicted));
+    *count = inputs;
+    for (int32_t k = 0; status == CST_OK && k < inputs; k++) {
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
+        unpredicted = view.data[k] ? unpredicted : 0; /* a member without a file is not filled in */
+    }
+    if (status == CST_OK && unpredicted > 0) {
+        status = cst_pool_load(context, pool, split);
+        for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+            bool other = cst_pool_member_has_split(pool, k, split);
+            for (int32_t j = 0; j < inputs; j++)
+                other = other && positions[j] != k;
+            if (other)
+                positions[(*count)++] = k;
+        }
+    }
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
+                             cst_view *rows) {
+    int64_t filled = 0;
+    rows->members = cst_model_inputs(model);
+    cst_status status = count_unpredicted(context, rows, &filled);
+    if (filled > 0)
+        cst_notice(
+            context,
+            "split '%s': no member of the model predicted %lld of %lld rows; they are scored "
+            "as filled in from the other members of the pool, and cannot be predicted "
+            "without these",
+            split, (long long)filled, (long long)rows->rows);
+    return status;
+}
+
 /* ---- one method ---- */
 
 cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
@@ -149,7 +209,8 @@ cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const 
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
                                cst_status status) {
     char why[256];
-    bool about_data = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
+    bool about_data =
+        status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC || status == CST_ERROR_UNSUPPORTED;
     if (!about_data && status != CST_ERROR_ARGUMENT)
         return status;
     (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));

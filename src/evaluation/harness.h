@@ -19,6 +19,15 @@ void cst_evaluation_close(cst_context *context, cst_evaluation *e);
 /* Fills pearson and cka of an evaluation where they are NULL. */
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
+/* Positions of the model's members in the pool, and *count of them; where predictions of a row may
+ * be missing in all of these, also of the others, so that the rows scored are those of a
+ * comparison. Loads them. positions: [model inputs + pool members]. */
+cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int32_t *positions, int32_t *count);
+/* Takes the other members out of the rows scored, and says how many were filled in from these. */
+cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
+                             cst_view *rows);
+
 /* ---- one method ---- */
 
 /* The method `name` with settings [count] of "key=value". *out is zeroed first; free with

@@ -283,20 +283,40 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
     return status;
 }
 
+/* By a model of the members kept [count]. */
+static cst_status predict_model(cst_context *context, const cst_model *model, const int32_t *kept,
+                                int32_t count, const cst_view *view, float *out) {
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_members(view, kept, count, pointers);
+    cst_status status = cst_stack_predict(context, model, &part, out);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* By the model that would be saved, which has a rule for rows that members did not predict. */
+static cst_status predict_baseline(cst_context *context, const cst_method_fit *fit,
+                                   const cst_view *view, float *out) {
+    cst_model *model = NULL;
+    int32_t *kept = NULL;
+    int32_t count = 0;
+    cst_status status = cst_members_used(context, fit->uses, fit->members, &kept, &count);
+    CST_TRY(cst_baseline_fit_model(context, &fit->baseline, kept, count, &model));
+    cst_mute(context, true); /* of every mixture, that its weights were only scaled */
+    CST_TRY(predict_model(context, model, kept, count, view, out));
+    cst_mute(context, false);
+    cst_model_free(context, model);
+    cst_free(context, kept);
+    return status;
+}
+
 cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
                                   const cst_view *view, float *out) {
-    cst_status status = CST_OK;
-    if (fit->method.baseline) {
-        status = cst_baseline_fit_predict(context, &fit->baseline, view, out);
-    } else {
-        const float **pointers =
-            cst_alloc(context, (size_t)fit->stages.kept_count, sizeof *pointers);
-        if (!pointers)
-            return CST_ERROR_MEMORY;
-        cst_view kept = cst_view_members(view, fit->stages.kept, fit->stages.kept_count, pointers);
-        status = cst_stack_predict(context, fit->stages.fit.model, &kept, out);
-        cst_free(context, pointers);
-    }
+    cst_status status = fit->method.baseline
+                            ? predict_baseline(context, fit, view, out)
+                            : predict_model(context, fit->stages.fit.model, fit->stages.kept,
+                                            fit->stages.kept_count, view, out);
     CST_TRY(cst_calibrator_apply(context, &fit->calibrator, out, view->rows));
     return status;
 }

@@ -53,9 +53,9 @@ cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
             return cst_fail(context, CST_ERROR_ARGUMENT, "level %g of an interval is not in (0, 1)",
                             p->level[l]);
         for (size_t i = 0; i < cells; i++)
-            if (!(p->half_width[l][i] >= 0.0F && isfinite(p->half_width[l][i])))
+            if (!(p->half_width[l][i] >= 0.0F))
                 return refuse(context, p, i, "the half-width", (double)p->half_width[l][i],
-                              "it must be 0 or more and finite");
+                              "it must be 0 or more");
     }
     return CST_OK;
 }

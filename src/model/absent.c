@@ -51,8 +51,13 @@ static cst_status make_learners(cst_context *context, const cst_model *whole, cs
     return CST_OK;
 }
 
+/* Of a method that is no preset: the variance is its noise alone. */
+static bool is_noise(const cst_model *whole) {
+    return !whole->refits && !(whole->values->offset[0] > 0);
+}
+
 static cst_status make_values(cst_context *context, const cst_model *whole, cst_room *room) {
-    if (!whole->values || !whole->refits) /* without refits nobody knows the noise */
+    if (!whole->values || (!whole->refits && !is_noise(whole))) /* nobody knows the noise */
         return CST_OK;
     room->values = cst_alloc(context, 1, sizeof *room->values);
     if (!room->values)
@@ -357,8 +362,8 @@ static void eliminate(size_t width, size_t out, double *matrix) {
         matrix[i * width + out] = matrix[out * width + i] = 0;
 }
 
-/* Noise grows by what the weights lose on the rows of the fit. Members that are fewer disagree in
- * another measure, so that the noise is the same for all rows. */
+/* Noise grows by what the weights lose on the rows of the fit, where that is kept. Members that are
+ * fewer disagree in another measure, so that the noise is the same for all rows. */
 static void fill_values(cst_room *room) {
     const cst_values *from = room->whole->values;
     cst_values *to = room->values;
@@ -393,7 +398,7 @@ static void fill_noise(cst_room *room, int32_t output) {
     const cst_values *from = room->whole->values;
     double scale = from->scaling.scale[output];
     double added = 0;
-    for (int32_t i = 0; i < refits->count; i++) {
+    for (int32_t i = 0; refits && i < refits->count; i++) {
         const cst_refit *refit = &refits->refit[i];
         const double *w = room->model.learner[refit->learner].weights +
                           (size_t)output * (size_t)room->model.members;
@@ -501,7 +506,7 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
     cst_status status = room->stack_whole ? CST_OK : fill_learners(context, room);
     if (status == CST_OK && model->fusion)
         fill_fusion(room);
-    model->values = room->rescaled ? NULL : room->values;
+    model->values = room->rescaled && whole->refits ? NULL : room->values;
     if (status == CST_OK && model->values) {
         fill_values(room);
         for (int32_t d = 0; d < whole->classes; d++)

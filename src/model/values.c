@@ -200,10 +200,16 @@ double cst_values_unit(const cst_values *values, int32_t output, const double *x
     return unit < 1e-12 ? 1e-12 : unit; /* what is no number stays none */
 }
 
+double cst_values_needed(double level) {
+    return ceil(level / (1 - level) * (1 - 1e-9)); /* `level` is a decimal that was rounded */
+}
+
 double cst_values_factor(const cst_values *values, int32_t output, double level) {
     double gaussian = cst_normal_quantile(0.5 + 0.5 * level);
     if (!values->conformal)
         return gaussian;
+    if (cst_values_needed(level) * values->offset[output] > 1 + 1e-9) /* the offset is 1 / rows */
+        return INFINITY;
     const double *quantile = values->quantile + (size_t)output * CST_VALUE_LEVELS;
     int32_t above = 0;
     while (above < CST_VALUE_LEVELS && cst_value_level(above) < level)

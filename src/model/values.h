@@ -60,7 +60,11 @@ double cst_value_level(int32_t index);
  * above. Positive. */
 double cst_values_unit(const cst_values *values, int32_t output, const double *x, double spread);
 
-/* Half-width of the interval at `level` over the standard deviation. */
+/* The fewest residuals that have a quantile for intervals at `level`: n with (n + 1) level <= n. */
+double cst_values_needed(double level);
+
+/* Half-width of the interval at `level` over the standard deviation; INFINITY where the quantile
+ * would be of more residuals than the fit had. */
 double cst_values_factor(const cst_values *values, int32_t output, double level);
 
 /* The arrays of a zeroed struct but for the scaling's. Free with cst_values_free, also after a

@@ -58,12 +58,6 @@ static cst_status variance_all(cst_context *context, const cst_model *model, con
 
 static cst_status variance_pattern(cst_context *context, void *user, const cst_model *model,
                                    const cst_view *part, const int64_t *positions) {
-    const char *method = cst_model_value(model, "method");
-    if (!model->values && method)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "a model of method %s keeps nothing to compute variances without some of "
-                        "its members; predict values alone, or fit a preset",
-                        method);
     if (!model->values)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model keeps nothing to compute variances without some of its members; "

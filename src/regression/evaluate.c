@@ -107,16 +107,16 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
 
 /* The rows that count, with the members that the model reads. */
 static cst_status open_model_rows(cst_context *context, const cst_model *model, cst_pool *pool,
-                                  const char *split, cst_counted *out) {
-    const float **pointers = NULL;
-    cst_view view = {0};
-    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
-    cst_status status = positions ? cst_model_view(context, model, pool, split, &pointers, &view)
-                                  : CST_ERROR_MEMORY; /* checks and loads */
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++)
-        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
-    CST_TRY(cst_counted_open(context, pool, split, positions, model->members, out));
-    cst_free(context, pointers);
+                                  const char *split, state *s) {
+    size_t most = (size_t)cst_model_inputs(model) + (size_t)cst_pool_members(pool);
+    int32_t count = 0;
+    int32_t *positions = cst_alloc(context, most, sizeof *positions);
+    cst_status status = positions
+                            ? cst_scored_members(context, model, pool, split, positions, &count)
+                            : CST_ERROR_MEMORY;
+    CST_TRY(cst_counted_open(context, pool, split, positions, count, &s->model_rows));
+    s->rows = s->model_rows.view;
+    CST_TRY(cst_scored_narrow(context, model, split, &s->rows));
     cst_free(context, positions);
     return status;
 }
@@ -129,8 +129,7 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
     if (!s)
         return CST_ERROR_MEMORY;
     e->data = s;
-    cst_status status = open_model_rows(context, model, e->pool, e->split, &s->model_rows);
-    s->rows = s->model_rows.view;
+    cst_status status = open_model_rows(context, model, e->pool, e->split, s);
     CST_TRY(cst_model_view_tell(context, model, e->split, &s->rows));
     if (status == CST_OK && !s->rows.targets)
         status = no_targets(context, e->split);

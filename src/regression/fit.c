@@ -21,6 +21,8 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     CST_TRY(cst_value_stages_nested(context, source, settings, &held));
     CST_TRY(cst_value_metrics_weighted(context, &held.values, source->view.targets,
                                        source->view.weights, average, each));
+    if (status == CST_OK)
+        cst_value_intervals_tell(context, average);
     cst_value_result_free(context, &held);
     return status;
 }

@@ -167,50 +167,6 @@ static cst_status fit_linear(cst_context *context, const cst_value_place *place,
     return status;
 }
 
-typedef struct apply_job {
-    const cst_view *view;
-    const int32_t *folds; /* NULL: fit 0 for every row */
-    const linear_fit *fits;
-    cst_value_result *out;
-} apply_job;
-
-static cst_status apply_block(cst_context *context, void *user, int64_t index) {
-    const apply_job *job = user;
-    const cst_view *view = job->view;
-    int32_t outputs = view->classes;
-    int64_t first = cst_block_first(index);
-    int64_t count = cst_block_size(view->rows, index);
-    size_t cells = (size_t)count * (size_t)outputs;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *sum = cst_alloc(context, cells, sizeof *sum);
-    cst_status status = scratch && sum ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (size_t e = 0; status == CST_OK && e < cells; e++) {
-            int64_t row = first + (int64_t)e / outputs;
-            size_t d = e % (size_t)outputs;
-            const linear_fit *fit = &job->fits[job->folds ? job->folds[row] : 0];
-            sum[e] += fit->weights[d * (size_t)view->members + (size_t)k] * (double)rows[e];
-        }
-    }
-    for (size_t e = 0; status == CST_OK && e < cells; e++) {
-        int64_t row = first + (int64_t)e / outputs;
-        size_t d = e % (size_t)outputs;
-        size_t at = (size_t)first * (size_t)outputs + e;
-        const linear_fit *fit = &job->fits[job->folds ? job->folds[row] : 0];
-        job->out->mean[at] = (float)(sum[e] + fit->intercept[d]);
-        job->out->variance[at] = (float)fmax(fit->noise[d], 1e-37);
-        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-            job->out->half[l][at] =
-                (float)(sqrt((double)job->out->variance[at]) *
-                        cst_normal_quantile(0.5 + 0.5 * cst_coverage_levels[l]));
-    }
-    cst_free(context, scratch);
-    cst_free(context, sum);
-    return status;
-}
-
 /* Which tagged group was taken, as the classification's baselines tell it. */
 static void describe_group(const linear_fit *fit, const cst_member_ensemble *tags, char *detail,
                            size_t room) {
@@ -282,41 +238,96 @@ static cst_status make_model(cst_context *context, const cst_value_place *place,
     return fill_values(context, place, fit, model);
 }
 
+/* Adds the members that have a weight. */
+static void add_uses(const linear_fit *fit, const cst_view *view, bool *uses) {
+    size_t members = (size_t)view->members;
+    for (size_t i = 0; i < members * (size_t)view->classes; i++)
+        uses[i % members] = uses[i % members] || fit->weights[i] != 0;
+}
+
+/* By the model of a fit, as a saved one predicts. */
+static cst_status predict(cst_context *context, const cst_made_model *made, const cst_view *rows,
+                          cst_value_result *out) {
+    int32_t count = made->model->members;
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    const cst_view kept = cst_view_members(rows, made->kept, count, pointers);
+    cst_mute(context, true); /* of every mixture, that its weights were only scaled */
+    cst_status status = cst_value_result_predict(context, made->model, &kept, out);
+    cst_mute(context, false);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* The rows of a fold by the fit without it. */
+static cst_status predict_fold(cst_context *context, const cst_value_place *place,
+                               const cst_value_baseline *baseline, int32_t fold, int64_t *index,
+                               cst_value_result *out) {
+    const cst_training *source = place->source;
+    linear_fit fit = {0};
+    cst_made_model made = {0};
+    cst_value_result part = {0};
+    cst_view inside;
+    cst_view held;
+    cst_view_split(&source->view, source->folds, fold, index, &inside, &held);
+    bool *uses = cst_alloc(context, (size_t)source->view.members, sizeof *uses);
+    cst_status status = uses ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(fit_linear(context, place, baseline, fold, &fit));
+    if (status == CST_OK)
+        add_uses(&fit, &source->view, uses);
+    CST_TRY(make_model(context, place, &fit, uses, &made));
+    CST_TRY(cst_value_result_make(context, held.rows, held.classes, &part));
+    CST_TRY(predict(context, &made, &held, &part));
+    if (status == CST_OK)
+        cst_value_result_scatter(source, fold, &part, out);
+    cst_value_result_free(context, &part);
+    cst_made_model_free(context, &made);
+    linear_free(context, &fit);
+    cst_free(context, uses);
+    return status;
+}
+
+static cst_status predict_folds(cst_context *context, const cst_value_place *place,
+                                const cst_value_baseline *baseline, cst_value_result *out) {
+    const cst_training *source = place->source;
+    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
+    cst_status status = index ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t f = 0; status == CST_OK && f < source->fold_count; f++)
+        status = predict_fold(context, place, baseline, f, index, out);
+    cst_free(context, index);
+    return status;
+}
+
 static cst_status run_baseline(cst_context *context, const cst_value_place *place,
                                cst_value_entry *out) {
     const cst_training *source = place->source;
-    const cst_view *rows = place->rows ? place->rows : &source->view;
-    int32_t count = place->unscored ? 0 : place->rows ? 1 : source->fold_count;
+    const cst_value_baseline *baseline = out->method->baseline;
     size_t members = (size_t)source->view.members;
     linear_fit whole = {0};
+    cst_made_model made = {0};
     double before = cst_seconds();
-    linear_fit *fits = cst_alloc(context, (size_t)count, sizeof *fits);
     out->weights = cst_alloc(context, members, sizeof *out->weights);
-    cst_status status = fits && out->weights ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(fit_linear(context, place, out->method->baseline, -1, &whole));
+    cst_status status = out->weights ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(fit_linear(context, place, baseline, -1, &whole));
     out->seconds = cst_seconds() - before;
-    for (int32_t f = 0; status == CST_OK && f < count; f++)
-        status = fit_linear(context, place, out->method->baseline, place->rows ? -1 : f, &fits[f]);
-    apply_job job = {.view = rows,
-                     .folds = place->rows ? NULL : source->folds,
-                     .fits = fits,
-                     .out = &out->result};
-    if (!place->unscored)
-        CST_TRY(cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job));
     for (size_t j = 0; status == CST_OK && j < members; j++)
-        for (int32_t d = 0; d < source->view.classes; d++) {
-            double weight = whole.weights[(size_t)d * members + j];
-            out->weights[j] += weight / source->view.classes;
-            out->uses[j] = out->uses[j] || weight != 0;
-        }
-    if (status == CST_OK)
+        for (int32_t d = 0; d < source->view.classes; d++)
+            out->weights[j] += whole.weights[(size_t)d * members + j] / source->view.classes;
+    if (status == CST_OK) {
+        add_uses(&whole, &source->view, out->uses);
         describe_group(&whole, source->ensembles, out->detail, sizeof out->detail);
-    if (place->made)
-        CST_TRY(make_model(context, place, &whole, out->uses, place->made));
-    for (int32_t f = 0; fits && f < count; f++)
-        linear_free(context, &fits[f]);
+    }
+    CST_TRY(make_model(context, place, &whole, out->uses, &made));
+    if (!place->unscored)
+        CST_TRY(place->rows ? predict(context, &made, place->rows, &out->result)
+                            : predict_folds(context, place, baseline, &out->result));
+    if (status == CST_OK && place->made) {
+        *place->made = made;
+        made = (cst_made_model){0};
+    }
+    cst_made_model_free(context, &made);
     linear_free(context, &whole);
-    cst_free(context, fits);
     return status;
 }
 

@@ -77,6 +77,27 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     return cst_why(context, status);
 }
 
+/* A quantile of more residuals than the fit had is infinite, and one beyond the table a guess. */
+static cst_status check_level(cst_context *context, const cst_model *model, double level) {
+    const cst_values *values = model->values;
+    double most = cst_value_level(CST_VALUE_LEVELS - 1);
+    if (isinf(cst_values_factor(values, 0, level))) {
+        double rows = round(1 / values->offset[0]);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "intervals at level %g need a fit on at least %.0f rows, but the model was "
+                        "fitted on %.0f, which is enough for levels up to %.4g; use such a level, "
+                        "more rows, or normal intervals (fit with interval.rule=gaussian)",
+                        level, cst_values_needed(level), rows,
+                        floor(1e4 * rows / (rows + 1)) / 1e4);
+    }
+    if (values->conformal && level > most)
+        cst_notice(context,
+                   "intervals at level %g: a model keeps the quantiles of its residuals up to %g; "
+                   "beyond, they grow as those of the normal distribution",
+                   level, most);
+    return CST_OK;
+}
+
 cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                const float *mean, const float *variance, int64_t rows, float *lower,
                                float *upper) {
@@ -89,6 +110,7 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
                         level);
     CST_FITS(context, rows, model->classes, sizeof *mean);
     cst_status status = need_values(context, model);
+    CST_TRY(check_level(context, model, level));
     size_t width = (size_t)model->classes;
     for (size_t d = 0; status == CST_OK && d < width; d++) {
         double factor = cst_values_factor(model->values, (int32_t)d, level);

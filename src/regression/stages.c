@@ -343,7 +343,7 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
             for (size_t e = (size_t)d; status == CST_OK && e < cells; e += (size_t)view->classes) {
                 result->half[l][e] = (float)(factor * sqrt((double)result->variance[e]));
-                if (!isfinite(result->half[l][e]))
+                if (isfinite(factor) && !isfinite(result->half[l][e]))
                     status =
                         cst_fail(context, CST_ERROR_INPUT,
                                  "row %lld, output %d: the width of the interval for a variance of "
@@ -354,6 +354,15 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
     return status;
 }
 
+void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *scores) {
+    for (int32_t l = 0; l < scores->levels; l++)
+        if (isinf(scores->width[l]))
+            cst_notice(context,
+                       "intervals at level %g are infinite, because they need a fit on at least "
+                       "%.0f rows",
+                       scores->level[l], cst_values_needed(scores->level[l]));
+}
+
 /* ---- nested evaluation ---- */
 
 typedef struct nested_job {
@@ -362,9 +371,17 @@ typedef struct nested_job {
     cst_value_result *out;
 } nested_job;
 
-static void put_part(const nested_job *job, int32_t fold, const float *from, float *to) {
-    const cst_view *view = &job->source->view;
-    cst_fold_scatter(job->source->folds, view->rows, fold, (size_t)view->classes, from, to);
+static void put_part(const cst_training *source, int32_t fold, const float *from, float *to) {
+    const cst_view *view = &source->view;
+    cst_fold_scatter(source->folds, view->rows, fold, (size_t)view->classes, from, to);
+}
+
+void cst_value_result_scatter(const cst_training *source, int32_t fold,
+                              const cst_value_result *part, cst_value_result *to) {
+    put_part(source, fold, part->mean, to->mean);
+    put_part(source, fold, part->variance, to->variance);
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+        put_part(source, fold, part->half[l], to->half[l]);
 }
 
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
@@ -383,12 +400,8 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
             cst_view_members(&rows->held, stages.base.kept, stages.base.kept_count, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);
     }
-    if (status == CST_OK) {
-        put_part(job, rows->fold, part.mean, job->out->mean);
-        put_part(job, rows->fold, part.variance, job->out->variance);
-        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-            put_part(job, rows->fold, part.half[l], job->out->half[l]);
-    }
+    if (status == CST_OK)
+        cst_value_result_scatter(job->source, rows->fold, &part, job->out);
     cst_value_result_free(context, &part);
     cst_value_stages_free(context, &stages);
     cst_free(context, pointers);

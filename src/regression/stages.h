@@ -45,6 +45,13 @@ void cst_value_result_free(cst_context *context, cst_value_result *result);
 cst_status cst_value_result_predict(cst_context *context, const cst_model *model,
                                     const cst_view *view, cst_value_result *result);
 
+/* Says at which levels intervals are infinite, for want of rows in a fit. */
+void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *scores);
+
+/* Puts the rows of a fold, which are `part`, at their places in `to`. */
+void cst_value_result_scatter(const cst_training *source, int32_t fold,
+                              const cst_value_result *part, cst_value_result *to);
+
 /* Every row predicted by the whole procedure run without its fold. */
 cst_status cst_value_stages_nested(cst_context *context, const cst_training *source,
                                    const cst_settings *settings, cst_value_result *out);

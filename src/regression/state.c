@@ -27,5 +27,7 @@ cst_status cst_value_state_score(cst_context *context, const state *s, predicted
     const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
                             p->scores.nll};
     memcpy(scores, found, sizeof found);
+    if (status == CST_OK)
+        cst_value_intervals_tell(context, &p->scores);
     return status;
 }

@@ -41,6 +41,12 @@ class Bound(PoolCase):
         self.assertIsInstance(document["incoherent"], bool)
         self.assertEqual(sorted(name for cluster in document["clusters"] for name in cluster), ["ada", "bob", "cyd"])
 
+    def test_sets_of_a_level_that_the_rows_do_not_have(self):
+        document = self.bound("--alpha", "0.03")
+        self.assertTrue(any("at least 33 rows for their calibration, and there are 30" in n for n in document["notices"]))
+        self.assertEqual((document["conformal"]["mean_size"], document["conformal"]["coverage"]), (3, 1))
+        self.assertFalse([n for n in self.bound("--alpha", "0.033")["notices"] if "calibration" in n])
+
     def test_figures(self):
         document = self.bound()
         output = self.path("stack.npy")

@@ -3,7 +3,7 @@
 import unittest
 
 import numpy as np
-from support import PoolCase, run, small
+from support import PoolCase, run, slow, small
 
 POOLS = {"classification": small("digits"), "regression": small("concrete", 6, 3), "segmentation": small("segmentation", 3, 2),
          "detection": small("detection", 4, 2)}
@@ -31,7 +31,7 @@ class EveryTask(PoolCase):
                 scored = self.works("evaluate", self.model, POOLS[task], "--split", "test", "--json").json()
                 self.assertEqual(len(found["kept"]), row["models"])
                 for key in SCORES[task]:
-                    self.assertAlmostEqual(scored[key], row[key], delta=1e-6, msg=f"{task}, {row['method']}: {key}")
+                    self.assertEqual(scored[key], row[key], f"{task}, {row['method']}: {key}")
 
     def test_report_counts_samples_or_cases(self):
         for task, count in (("segmentation", "8 cases"), ("regression", "258 samples"), ("detection", "17 samples")):
@@ -47,7 +47,7 @@ class EveryTask(PoolCase):
                 self.fitted(task, method, "--set", "evaluate.nested=false")
                 self.works("predict", self.model, POOLS[task], "--split", "test", "-o", self.path("p.npy"))
                 expected = np.load(self.path(f"saved/{method}.test.npy"))
-                self.assertLess(np.abs(np.load(self.path("p.npy")) - expected).max(), 1e-6 * max(1, np.abs(expected).max()))
+                np.testing.assert_array_equal(np.load(self.path("p.npy")), expected)
 
     def test_nested_scores_are_those_of_the_comparison(self):
         for task, method in (("classification", "greedy+vector"), ("regression", "ridge"), ("detection", "wbf")):
@@ -62,6 +62,51 @@ class EveryTask(PoolCase):
         text = self.works("fit", POOLS["classification"], "--method", "greedy+vector", "-o", self.model).out
         for part in ("method greedy+vector", "linear weights", "nested", "of 5: "):
             self.assertIn(part, text)
+
+
+class Missing(PoolCase):
+    """Rows that members did not predict, weights, groups and domains: each row of a comparison is that of the saved model."""
+
+    def make(self, task):
+        rng = np.random.default_rng(3)
+        regression = task == "regression"
+        self.manifest = {"corestack_pool": 1, "task": task, "splits": {}, "models": [
+            {"name": f"m{k}", "predictions": {s: f"m{k}.{s}.npy" for s in ("oof", "test")}} for k in range(5)]}
+        self.manifest.update({"outputs": 2} if regression else {"classes": 3, "output": "probability"})
+        for k in range(2):
+            self.manifest["models"][k]["ensemble"] = {"kind": "deep-ensemble", "of": "net"}
+        for split in ("oof", "test"):
+            y = rng.normal(size=(150, 2)) if regression else rng.integers(0, 3, 150)
+            parts = {"labels": y, "groups": np.arange(150) // 3, "weights": rng.choice([0, 0.5, 1, 3], 150)}
+            if not regression:
+                parts["domains"] = np.arange(150) // 75
+            self.manifest["splits"][split] = {key: f"{split}_{key}.npy" for key in parts}
+            for key, values in parts.items():
+                self.save(f"{split}_{key}.npy", values)
+            for k in range(5):
+                p = y + (0.4 + 0.1 * k) * rng.normal(size=y.shape) if regression else rng.dirichlet([1, 1, 1], 150) + np.eye(3)[y]
+                p = (p if regression else p / p.sum(axis=1, keepdims=True)).astype(np.float32)
+                p[rng.random(150) < 0.3] = np.nan
+                p[:2] = np.nan  # rows that nobody predicted
+                self.save(f"m{k}.{split}.npy", p)
+        self.write_manifest()
+
+    @slow
+    def test_every_row_of_a_comparison_is_that_of_the_saved_model(self):
+        told = 0
+        for task in ("classification", "regression"):
+            self.make(task)
+            words = (self.pool, "--split", "test", "--missing", "allow", "--json")
+            compared = self.works("compare", *words, "-m", "all", "-r", 0).json()
+            self.assertGreater(len(compared["rows"]), 10)
+            for row in compared["rows"]:
+                self.fit("--missing", "allow", "--method", row["method"])
+                scored = self.works("evaluate", self.model, *words).json()
+                keys = [key for key in row if key in scored and key not in ("models", "weights")]
+                self.assertGreaterEqual(len(keys), len(SCORES[task]))
+                self.assertEqual({key: scored[key] for key in keys}, {key: row[key] for key in keys}, row["method"])
+                told += any("no member of the model predicted" in notice for notice in scored["notices"])
+        self.assertGreater(told, 0)
 
 
 class Small(PoolCase):

@@ -13,6 +13,39 @@ from support import SOURCES, PoolCase, small
 EXAMPLE = os.path.join(SOURCES, "examples", "regression")
 
 
+class Few(PoolCase):
+    """The intervals at a level are quantiles of as many residuals as the fit had rows."""
+
+    def fit_on(self, rows, *more):
+        rng = np.random.default_rng(5)
+        y = rng.normal(size=rows)
+        self.files = [self.save(f"{name}.npy", y + s * rng.normal(size=rows)) for name, s in (("a", 0.4), ("b", 0.6))]
+        self.words = ("--task", "regression", "--labels", self.save("y.npy", y))
+        return self.works("fit", *self.words, *self.files, "-o", self.model, "--json", *more).json()
+
+    def test_levels_that_the_rows_do_not_have(self):
+        self.fit_on(30, "-s", "evaluate.nested=false")
+        words = ("predict", self.model, *self.files, "-o", self.path("out.npy"), "--intervals", self.path("i.npy"), "--level")
+        for level, needed in ((0.968, 31), (0.99, 99), (0.999, 999)):
+            self.fails(*words, level, says=[f"level {level} need a fit on at least {needed} rows", "fitted on 30", "up to 0.9677"])
+        self.works(*words, 0.9677)
+        low, high = np.load(self.path("i.npy"))
+        self.assertTrue(np.isfinite(high).all() and (low < high).all())
+        self.fit_on(30, "-s", "evaluate.nested=false", "-s", "interval.rule=gaussian")
+        self.works(*words, 0.999)
+
+    def test_reports_say_that_intervals_are_infinite(self):
+        found = self.fit_on(20)
+        self.assertEqual([w is None for w in found["oof"]["width"]], [False, False, False, True])  # 16 rows in each fit
+        self.assertEqual(found["oof"]["coverage"][3], 1)
+        told = "intervals at level 0.95 are infinite, because they need a fit on at least 19 rows"
+        self.assertIn(told, found["notices"])
+        words = (*self.words, *self.files, "-m", "default,average", "-r", 0, "--json")
+        self.assertIn(f"default: {told}", self.works("compare", *words).json()["notices"])
+        scored = self.works("evaluate", self.model, *self.words, *self.files, "--json").json()
+        self.assertTrue(np.isfinite(scored["width"]).all())
+
+
 class Example(PoolCase):
     def test_fit_predict_evaluate(self):
         fit = self.works("fit", EXAMPLE, "-o", self.model, "--json").json()

@@ -56,7 +56,8 @@ static void near(double got, double wanted) {
 static void factors_of_intervals(void **state) {
     (void)state;
     double quantile[2 * CST_VALUE_LEVELS];
-    cst_values values = {.quantile = quantile};
+    double offset[] = {1, 1 / 9999.0};
+    cst_values values = {.quantile = quantile, .offset = offset};
     for (int32_t i = 0; i < CST_VALUE_LEVELS; i++) {
         quantile[i] = -1;
         quantile[CST_VALUE_LEVELS + i] = 10 + i;
@@ -78,6 +79,17 @@ static void factors_of_intervals(void **state) {
     near(cst_values_factor(&values, 1, 0.999), 110);
     near(cst_values_factor(&values, 1, 0.9999), /* the tail is the normal one's */
          110 * cst_normal_quantile(0.99995) / cst_normal_quantile(0.9995));
+    /* of n residuals none is the ceil((n + 1) level)-th smallest */
+    assert_true(isinf(cst_values_factor(&values, 1, 0.99991)));
+    static const double levels[] = {0.5, 0.9, 0.95, 0.99, 0.995, 0.999};
+    static const double needed[] = {1, 9, 19, 99, 199, 999};
+    for (size_t i = 0; i < 6; i++) {
+        near(cst_values_needed(levels[i]), needed[i]);
+        offset[1] = 1 / needed[i];
+        assert_true(isfinite(cst_values_factor(&values, 1, levels[i])));
+        offset[1] = 1 / (needed[i] - 1 + 1e-300);
+        assert_true(isinf(cst_values_factor(&values, 1, levels[i])));
+    }
 }
 
 static void unit_of_a_variance(void **state) {

@@ -67,9 +67,10 @@ typedef struct cst_pool_config {
                                        of labels that are text, or of the first CSV header */
     int missing;                    /* non-zero: members may lack predictions: cst_pool_read */
     const char *domains;            /* file of the domain of each row, or NULL */
-    int unlabelled;                 /* non-zero: rows of a classification may lack their label (-1
-                                       in an array, an empty cell in a table): cst_pool_labels has
-                                       -1 there. For cst_online only */
+    int unlabelled;                 /* 1: rows of a classification may lack their label (-1 in an
+                                       array, an empty cell in a table): cst_pool_labels has -1
+                                       there. For cst_online only. 2: labels are not needed: a split
+                                       in which one is missing, or is none, has no labels */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or

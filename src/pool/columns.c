@@ -28,7 +28,7 @@ void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
     static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
     *ask = (cst_table_ask){.use = CST_TABLE_COLUMN,
                            .kind = CST_COLUMN_TRUTH,
-                           .gaps = pool->unlabelled,
+                           .gaps = pool->unlabelled || pool->needless,
                            .wanted = wanted,
                            .id_column = pool->id_column,
                            .column = pool->label_column};
@@ -317,6 +317,10 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
         status = CST_OK;
     if (text && status == CST_OK)
         status = label_names(context, pool, split->labels, &labels);
+    if (labels && pool->needless && labels->count != pool->classes) {
+        cst_strings_free(context, labels);
+        labels = NULL;
+    }
     if (status == CST_OK && named->names && has(named->names, ""))
         status =
             cst_fail(context, CST_ERROR_INPUT,

@@ -441,6 +441,26 @@ class Wide(Tables):
         wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
         self.refused(wide, "--label-column", "price", says=("--task regression",))
 
+    def test_a_prediction_needs_no_labels(self):
+        y, p = self.binary()
+        y, p = y[:150], [q[:150] for q in p[:2]]
+        names = np.array(["no", "yes"])[y]
+        for labels, task in ((y, "classification"), (names, "classification"), (np.round(np.log(p[0]), 4), "regression")):
+            self.fits(self.write("train.csv", table("id,y,a,b", np.arange(150), labels, *p)), "--task", task)
+            written = []
+            for word in (None, "", "NaN", "?", "NA", "-1", "half"):
+                texts = [str(one) for one in labels] if word is None else [word] * 150
+                if word == "half":
+                    texts = [str(one) if i % 2 else "" for i, one in enumerate(labels)]
+                test = self.write("test.csv", table("id,y,a,b", np.arange(150), texts, *p))
+                done = run("predict", self.model, test, "-o", self.path("o.csv"))
+                self.assertEqual(done.code, 0, done.err)
+                with open(self.path("o.csv"), encoding="utf-8") as file:
+                    written.append(file.read())
+            self.assertEqual(len(set(written)), 1)
+        self.write("train.csv", table("id,y,a,b", np.arange(150), np.where(np.arange(150) < 9, -1, y), *p))
+        self.refused(self.path("train.csv"), says=("row 0", "rows without a label cannot be used"))
+
     def test_one_member_of_several_classes_with_its_labels(self):
         y = self.draw.integers(3, size=ROWS)
         p = np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3)))
@@ -600,6 +620,24 @@ class Causes(Tables):
         plain = self.fits("--labels", self.path("y.npy"), self.path("b.npy"))
         self.assertAlmostEqual(logarithms["members"][0]["nll"], plain["members"][0]["nll"], 6)
         self.logits(self.path("b.npy"), "every row", "probability")
+
+    def test_logarithms_of_zero(self):
+        p = self.p.copy()
+        p[::7, 0] = 0
+        p /= p.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logarithms = np.log(p)
+        np.save(self.path("b.npy"), p)
+        plain = self.fits("--labels", self.path("y.npy"), self.path("b.npy"))
+        np.save(self.path("a.npy"), logarithms)
+        self.refused("--labels", self.path("y.npy"), self.path("a.npy"), says=("-infinity", "--values logit"))
+        for file in (self.path("a.npy"), self.write("a.csv", table("a,b,c", *logarithms.T))):
+            found = self.fits("--labels", self.path("y.npy"), file, "--values", "logit")
+            self.assertAlmostEqual(found["members"][0]["nll"], plain["members"][0]["nll"], 6)
+        for row, what in (([-np.inf] * 3, "needs a finite one"), ([0, np.inf, 0], "column 1 is infinity")):
+            logarithms[5] = row
+            np.save(self.path("a.npy"), logarithms)
+            self.logits(self.path("a.npy"), "row 5", what)
 
     def test_other_numbers(self):
         self.both(np.round(255 * self.p), ("8-bit",))

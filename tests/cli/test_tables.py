@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import unicodedata
 import unittest
 
 import numpy as np
@@ -789,6 +790,27 @@ class Odd(Tables):
         self.refused("--labels", labels, self.write("p.csv", table("cat,dog,bird", *self.p.T)), says=("subtract 1",))
         labels = self.write("y.csv", table("cat,dog,bird", *np.eye(3, dtype=int)[self.y].T))
         self.refused("--labels", labels, self.path("p.csv"), says=("one-hot",))
+
+    def test_ids_that_look_the_same(self):
+        def forms(kind, pattern):
+            return [unicodedata.normalize(kind, pattern % i) for i in range(self.rows)]
+
+        cases = [(forms("NFC", p), forms("NFD", p), "NFD) and there") for p in ("é%d", "a_\u0439%d", "\ud55c%d", "\u304c%d")]
+        cases += [(b, a, "NFC) and there") for a, b, _ in cases]
+        plain = forms("NFC", "a %d")
+        cases += [(plain, [x.replace(" ", "\u00a0") for x in plain], "not shown"), (plain, [x + "\u200b" for x in plain], "not shown"),
+                  (plain, [x.upper() for x in plain], "but 'a 0' is; ids are compared as text"), (forms("NFC", "é%d"), forms("NFC", "e%d"), "remove it")]
+        for ours, theirs, word in cases:
+            labels = self.write("l.csv", table("id,label", ours, self.y))
+            self.refused("--labels", labels, self.write("q.csv", table("id,a,b,c", theirs, *self.p.T)), says=("is extra", word))
+
+    def test_ids_that_lost_digits(self):
+        ids = 2**53 + np.arange(self.rows)
+        for kind in (np.float64, np.float32):
+            np.save(self.path("ids.npy"), ids.astype(kind))
+            self.refused("--labels", self.path("y.npy"), "--ids", self.path("ids.npy"), self.path("p.npy"), says=("occurs twice", "as integers or text"))
+        labels = self.write("l.csv", table("id,label", [f"{i:.5e}" for i in ids], self.y))
+        self.refused("--labels", labels, self.path("p.npy"), says=("occurs twice", "as integers or text"))
 
     def test_refused_with_the_reason(self):
         p, ids, n = self.p, self.ids, self.rows

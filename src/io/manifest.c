@@ -88,6 +88,7 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, (void *)manifest->parts);
     for (int32_t i = 0; i < manifest->given_count; i++)
         cst_free(context, manifest->given[i]);
+    cst_free(context, manifest->own_labels);
     cst_free(context, manifest->folder);
     cst_free(context, manifest->path);
     cst_free(context, manifest);

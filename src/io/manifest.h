@@ -73,8 +73,11 @@ typedef struct cst_manifest {
     char *folder; /* real path that files must stay in; NULL: they may be anywhere */
     char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
     int32_t given_count;
-    bool by_names; /* made of the files of a folder, by their names */
-    bool marked;   /* where by_names: those of members say their split */
+    bool by_names;    /* made of the files of a folder, by their names */
+    bool marked;      /* where by_names: those of members say their split */
+    bool loose;       /* where by_names: sub_NAME and the like are of split test */
+    char *own_labels; /* the column of labels in the tables of members, which is none of theirs; or
+                         NULL */
     bool task_given;
     cst_task task;
     char **class_names;  /* [classes], or NULL */

@@ -20,6 +20,7 @@ typedef struct choice {
     const char *column; /* that the path or the caller names, or NULL */
     bool *left_out;     /* [columns]: of another use */
     size_t skip;        /* bytes of the values' names that name the member */
+    int32_t truth;      /* the column that ask->truth names; -1: none */
 } choice;
 
 static const char *path_of(const choice *c) {
@@ -434,7 +435,7 @@ static cst_status say(const choice *c) {
         return status;
     CST_TRY(cst_strings_create(c->context, &unused));
     for (int32_t j = 0; status == CST_OK && j < c->sheet->columns; j++)
-        if (c->left_out[j] && *name_at(c, j))
+        if (c->left_out[j] && *name_at(c, j) && j != c->truth && j != t->fold_column)
             status = cst_strings_add(c->context, unused, name_at(c, j), strlen(name_at(c, j)));
     (void)cst_snprintf(holds, sizeof holds, " holds the %s", noun(c));
     if (status == CST_OK && unused->count > 0 && t->width == 1)
@@ -507,6 +508,10 @@ cst_status cst_table_open_source(cst_context *context, cst_table **out,
     cst_status status = check_columns(context, source->parts);
     CST_TRY(cst_csv_open_source(context, &table->csv, source));
     CST_TRY(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));
+    c.truth =
+        status == CST_OK && ask->truth && sheet.names ? cst_sheet_find(&sheet, ask->truth) : -1;
+    if (c.truth >= 0)
+        sheet.hints[c.truth] = CST_COLUMN_TRUTH;
     CST_TRY(choose(&c));
     CST_TRY(check_first_row(&c));
     if (status == CST_OK) {

@@ -22,6 +22,8 @@ void cst_pool_ask(const cst_pool *pool, cst_table_use use, cst_table_ask *ask) {
                            .names = pool->class_names};
     if (use == CST_TABLE_TARGETS)
         ask->column = pool->label_column;
+    if (use == CST_TABLE_PREDICTIONS)
+        ask->truth = pool->manifest->own_labels;
 }
 
 void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
@@ -681,7 +683,8 @@ void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_po
     also(&notes->folds, more);
     if (notes->folds.files > 0 && !split->folds)
         cst_notice(context,
-                   "%s%s: the column of folds is ignored; give --folds %s#COLUMN to use it",
+                   "%s%s: the column of folds is ignored: it is used if every file has the same "
+                   "whole numbers from 0; give --folds %s#COLUMN to use that of one file",
                    notes->folds.path, more, notes->folds.path);
     also(&notes->reordered, more);
     if (notes->reordered.files > 0 && pool->class_names)

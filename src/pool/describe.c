@@ -179,8 +179,10 @@ static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
 }
 
 void cst_pool_drop_labels(cst_context *context, cst_pool_split *split, const char *path) {
-    cst_notice(context, "%s: not every row has a label that can be read; none is needed here, and none is used",
-               path);
+    cst_notice(
+        context,
+        "%s: not every row has a label that can be read; none is needed here, and none is used",
+        path);
     cst_free(context, split->labels);
     cst_free(context, split->targets);
     split->labels = NULL;

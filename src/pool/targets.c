@@ -42,8 +42,8 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool,
 }
 
 /* Rows first..first+count-1 of the file to their places. values: [count][outputs]. */
-static cst_status put_rows(cst_context *context, targets_file *file, int64_t first,
-                           int64_t count, int32_t outputs, const double *values, double *out) {
+static cst_status put_rows(cst_context *context, targets_file *file, int64_t first, int64_t count,
+                           int32_t outputs, const double *values, double *out) {
     for (int64_t i = 0; i < count; i++) {
         int64_t row = file->places ? file->places[first + i] : first + i;
         for (int32_t j = 0; j < outputs; j++) {
@@ -88,8 +88,8 @@ static cst_status store(cst_context *context, const cst_pool *pool, cst_pool_spl
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", file->path);
     split->targets = cst_alloc(context, total, sizeof *split->targets);
-    cst_status status = split->targets ? read_rows(context, file, pool->classes, split->targets)
-                                       : CST_ERROR_MEMORY;
+    cst_status status =
+        split->targets ? read_rows(context, file, pool->classes, split->targets) : CST_ERROR_MEMORY;
     if (file->needless && file->gap)
         cst_pool_drop_labels(context, split, file->path);
     return status;

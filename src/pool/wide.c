@@ -291,25 +291,6 @@ static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
     return status;
 }
 
-/* "oof_lgb" and "test_lgb" are predictions of member "lgb", as in the names of files. */
-static void drop_split(char *name) {
-    static const char *const marks[] = {"oof", "test"};
-    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
-        size_t mark = strlen(marks[m]);
-        size_t length = strlen(name);
-        if (length <= mark + 1)
-            continue;
-        if (strncmp(name, marks[m], mark) == 0 && strchr("_.", name[mark])) {
-            memmove(name, name + mark + 1, length - mark);
-            return;
-        }
-        if (strcmp(name + length - mark, marks[m]) == 0 && strchr("_.", name[length - mark - 1])) {
-            name[length - mark - 1] = '\0';
-            return;
-        }
-    }
-}
-
 static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_t column,
                              const char *mark) {
     int32_t member = -1;
@@ -325,7 +306,7 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
         cst_free(w->context, name);
         return CST_ERROR_MEMORY;
     }
-    drop_split(name);
+    (void)cst_take_mark(name); /* "oof_lgb" and "test_lgb" are of member "lgb", as files are */
     int32_t before = cst_manifest_find_member(manifest, name);
     int32_t whole_column = cst_sheet_find(w->sheet, column_name);
     char *path_of_member = cst_format(w->context, "%s#%s", w->path, column_name);
@@ -469,6 +450,10 @@ cst_status cst_wide_describe(cst_context *context, cst_manifest *manifest, const
         status = describe(&w, manifest, mark, said);
     else if (status == CST_OK)
         status = put_parts(&w, &manifest->splits[0]);
+    if (status == CST_OK && !*wide && w.labels >= 0) {
+        manifest->own_labels = cst_strdup(context, name_at(&w, w.labels));
+        status = manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
+    }
     cst_free(context, w.rest);
     cst_sheet_clear(context, &sheet);
     return status;

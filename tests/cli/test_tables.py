@@ -108,13 +108,23 @@ class Regression(Tables):
 
     def test_columns_beside_the_predictions(self):
         folds = np.arange(ROWS) % 5
+        np.save(self.path("f.npy"), folds)
+        arrays = [self.path(f"{name}.npy") for name in "ab"]
+        with_folds = self.fits("--task", "regression", "--labels", self.path("y.npy"), "--folds", self.path("f.npy"), *arrays)
         for header, columns in (("fold,y_true,y_pred", (folds, self.y, None)), ("y_true,pred", (self.y, None)),
                                 ("fold,target,oof", (folds, self.y, None)), ("y_pred,fold", (None, folds))):
             with self.subTest(header):
                 found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *self.members(header, *columns))
-                self.same(found)
-                self.assertIn("not used", found["said"])
-                self.assertEqual("--folds" in found["said"], "fold" in header)
+                self.assertEqual(scores(found), scores(self.plain))
+                self.assertEqual(found["weights"], (with_folds if "fold" in header else self.plain)["weights"])
+                self.assertEqual("the folds are those of" in found["said"], "fold" in header)
+        others = ("a", np.roll(folds, 1)), ("a", folds % 1), ("a", folds - 1), ("a", ["x"] * ROWS)
+        for name, other in others:  # files differ, one fold, a negative one, text
+            members = self.members("y_pred,fold", None, folds)
+            self.write("a.csv", table("y_pred,fold", self.p[0], other))
+            found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *members)
+            self.same(found)
+            self.assertIn("the column of folds is ignored", found["said"])
 
     def test_labels_in_a_member_that_differ_are_refused(self):
         wrong = self.y.copy()
@@ -523,6 +533,60 @@ class Wide(Tables):
         self.refused(self.write("bad.csv.gz", bytes(damaged)), says=("bad.csv.gz", "damaged"))
         self.refused(self.write("bad.csv.gz", text), says=("bad.csv.gz", "not a gzip file"))
         self.refused(self.write("named.csv", packed), says=("named.csv", "gzip", ".gz"))
+
+
+class ByName(Tables):
+    """Files as competitions have them: what they are is in their names and columns."""
+
+    def setUp(self):
+        super().setUp()
+        self.rows = 150
+        self.y = self.draw.integers(2, size=self.rows)
+        self.p = {n: np.round(1 / (1 + np.exp(3 - 6 * self.y + 2 * self.draw.normal(size=self.rows))), 6) for n in ("lgb", "xgb", "net")}
+        self.ids = [f"r{i}" for i in range(self.rows)]
+
+    def files(self, pattern, label=None, columns=("id", "prediction")):
+        """One csv for each member, with the labels in a column of its own."""
+        header, label = (",".join(columns), []) if label is None else (f"id,{label},prediction", [self.y])
+        return [self.write(pattern % name, table(header, self.ids, *label, p)) for name, p in self.p.items()]
+
+    def test_labels_beside_the_predictions(self):
+        labels = self.write("y.csv", table("id,y", self.ids, self.y))
+        plain = self.fits("--labels", labels, *self.files("%s.csv"))
+        for label, options in (("target", ()), ("bought", ("--label-column", "bought"))):
+            found = self.fits(*self.files("oof_%s.csv", label), *options)
+            self.assertEqual(found["weights"], plain["weights"])
+            self.assertIn(f"labels from '{label}'", found["said"])
+        self.refused(*self.files("oof_%s.csv", "bought"), "--label-column", "bougth", says=("no column 'bougth'", "id, bought, prediction"))
+        np.save(self.path("a.npy"), self.p["lgb"])
+        self.refused(self.path("a.npy"), "--label-column", "y", says=("no file is a csv", "--labels"))
+        plain = self.path("m.cstack")
+        for pattern in ("sub_%s.csv", "submission_%s.csv", "pred_%s.csv", "test_%s.csv", "%s_sub.csv", "%s_test.csv", "%s_oof_preds.csv"):
+            done = run("predict", plain, *self.files(pattern), "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 0, done.err)
+        done = run("predict", plain, *self.files("other_%s.csv"), "-o", self.path("o.csv"), "--missing", "allow")
+        self.assertEqual(done.code, 2)
+        self.assertIn("matched by name", done.err)
+        self.assertNotIn("--missing", done.err)
+
+    def test_a_folder(self):
+        for pattern in ("sub_%s.csv", "submission_%s.csv", "preds_%s.csv", "%s_test.csv"):
+            folder = self.path("f")
+            os.mkdir(folder)
+            self.files("f/oof_%s.csv", "target")
+            self.files("f/" + pattern)
+            self.write("f/sample_submission.csv", "id,prediction\n")
+            self.write("f/sub_blend.csv", "id,prediction\n")
+            self.assertEqual([m["name"] for m in self.fits(folder)["members"]], ["lgb", "net", "xgb"])
+            done = run("predict", self.model, folder, "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 0, done.err)
+            shutil.rmtree(folder)
+        folder = self.path("f")  # out-of-fold ones, for all that is known
+        os.mkdir(folder)
+        for name, p in self.p.items():
+            np.save(f"{folder}/pred_{name}.npy", p)
+        np.save(f"{folder}/y.npy", self.y)
+        self.assertEqual([m["name"] for m in self.fits(folder)["members"]], ["lgb", "net", "xgb"])
 
 
 class Formats(Tables):

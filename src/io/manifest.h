@@ -115,6 +115,8 @@ cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const c
 /* Names go into messages, reports and model files: UTF-8, short, and without characters
  * that steer (cst_utf8_steers). */
 bool cst_manifest_is_name(const char *name);
+/* What is wrong with a text that is no name, and what to do: "is empty: ..."; NULL: nothing. */
+const char *cst_manifest_name_fault(const char *name);
 /* Adds a split, or finds it where it is there already; *out is its position. */
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
                                   int32_t *out);

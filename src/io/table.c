@@ -86,6 +86,17 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
             "%s: line 1: %d columns (%s) that sum to 1: labels must be one class number "
             "or name for each row; of one-hot labels write the column of the 1 (argmax)",
             path_of(c), (int)count, cst_sheet_list(c->sheet, list));
+    bool ones = c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH && count > 1;
+    for (int32_t i = 0; ones && i < count; i++)
+        ones = cst_sheet_facts(c->sheet, columns[i]).whole && cst_sheet_unit(c->sheet, columns[i]);
+    if (ones)
+        return cst_fail(
+            c->context, CST_ERROR_INPUT,
+            "%s: line 1: %d columns (%s) of 0 and 1 that do not sum to 1: these are "
+            "several labels for one row (multi-label); fit a stack for each: its column "
+            "as --labels FILE.csv#COLUMN, and a file for each member with its "
+            "probability of that label",
+            path_of(c), (int)count, cst_sheet_list(c->sheet, list));
     bool labels = c->ask->use == CST_TABLE_TARGETS ||
                   (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH);
     return cst_fail(c->context, CST_ERROR_INPUT,

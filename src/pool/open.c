@@ -201,10 +201,9 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     for (int32_t c = 0; c < count; c++) {
         char quoted[CST_QUOTE_CHARS];
         if (!cst_manifest_is_name(config->class_names[c]))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the class name '%s' is empty, longer than 255 bytes, not valid "
-                            "UTF-8, or has control characters",
-                            manifest->path, cst_quote(quoted, config->class_names[c]));
+            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", manifest->path,
+                            cst_quote(quoted, config->class_names[c]),
+                            cst_manifest_name_fault(config->class_names[c]));
         for (int32_t d = 0; d < c; d++)
             if (strcmp(config->class_names[c], config->class_names[d]) == 0)
                 return cst_fail(context, CST_ERROR_INPUT,
@@ -380,9 +379,8 @@ static cst_status add_member(cst_context *context, cst_manifest *manifest, const
         return cst_manifest_add_member(context, manifest, name, member);
     return cst_fail(
         context, CST_ERROR_INPUT,
-        "%s: members are named after their files, and this name is not valid UTF-8, or has control "
-        "characters or bidirectional formatting characters; rename the file, or write a manifest",
-        path);
+        "%s: members are named after their files, and this name %s; or write a manifest", path,
+        cst_manifest_name_fault(name));
 }
 
 /* A list of JSON is no manifest but may be meant for predictions. */

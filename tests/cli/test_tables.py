@@ -773,12 +773,57 @@ class Hints(Tables):
         np.save(self.path("c.npy"), self.p[0][:, 1])
         self.says("write 0 for -1", labels="z.npy", members=("c.npy",))
 
+    def test_labels_of_text_with_one_that_is_none(self):
+        names = np.array(["cat", "dog", "newt"], object)[self.y]
+        for word, says in (("nan", "row 7 is 'nan': the label is missing"), ("3", "4 different names (3, cat, dog, newt)")):
+            names[7] = word
+            self.write("z.csv", table("label", names))
+            self.says(says, labels="z.csv")
+        np.save(self.path("z.npy"), np.where(names == "3", "nan", names).astype(str))
+        self.says("row 7 is 'nan'", labels="z.npy")
+
+    def test_several_labels_for_one_row(self):
+        several = (self.draw.random((ROWS, 3)) < 0.5).astype(int)
+        np.save(self.path("z.npy"), several)
+        self.says("multi-label", labels="z.npy")
+        self.write("z.csv", table("id,cat,dog,newt", np.arange(ROWS), *several.T))
+        self.says("multi-label", labels="z.csv")
+
+    def test_a_class_without_a_column(self):
+        y = self.write("z.csv", table("label", np.array(["cat", "dog", "newt"])[self.y]))
+        p, ones = self.p[0], np.ones(ROWS)
+        for header, word in (("cat,dog,newt", "'dog'"), ("p_cat,p_dog,p_newt", "'dog'"), ("p0,p1,p2", "'1'")):
+            self.write("a.csv", table(header, *p.T))
+            self.write("b.csv", table(",".join(header.split(",")[::2]), p[:, 0], ones - p[:, 0]))
+            labels = "z.csv" if "cat" in header else "y.npy"
+            self.says(f"no column of class {word}", labels=labels, members=("a.csv", "b.csv"))
+
+    def test_headers_that_are_no_utf_8(self):
+        rows = table(None, *self.p[0].T).encode()
+        self.write("l.csv", b"k\xe4tze,dog,newt\n" + rows)
+        said = self.refused("--labels", self.path("y.npy"), self.path("l.csv"), says=["l.csv: the class name", "not valid UTF-8"])
+        self.assertNotIn("255", said)
+        self.write("l.csv", b"y,k\xe4tze,dog\n" + table(None, self.y % 2, *self.p[:, :, 1]).encode())
+        said = self.refused(self.path("l.csv"), says=["l.csv: line 1", "not valid UTF-8"])
+
+    def test_a_cell_that_is_infinite(self):
+        y, p = self.y % 2, self.p[:, :, 1].copy()
+        self.fits(self.write("train.csv", table("id,y,a,b", np.arange(ROWS), y, *p)))
+        for value in (np.inf, 1.5):
+            p[1, 9] = value
+            test = self.write("test.csv", table("id,a,b", np.arange(ROWS), *p))
+            done = run("predict", self.model, test, "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 2)
+            self.assertIn("test.csv#b: row 9 (line 11, column 3)", done.err)
+
     def test_columns_that_name_something(self):
         patient = np.arange(ROWS) // 4
         p = [q[:, 1] for q in self.p]
         path = self.write("w.csv", table("patient_id,y,a,b", patient, (self.y == 1) * 1, *p))
         self.refused(path, says=["'patient_id' is no member's predictions", "--groups"])
         self.refused(path, "--task", "regression", says=["'patient_id' is no member's predictions", "--groups"])
+        stars = self.write("s.csv", table("id,stars,a,b", np.arange(ROWS), self.y + 1, *p))
+        self.refused(stars, says=["if these are the labels, give --label-column 'stars'"])
         for options in ((), ("--task", "regression")):
             document = self.fits(path, "--groups", f"{path}#patient_id", *options)
             self.assertEqual([m["name"] for m in document["members"]], ["a", "b"])

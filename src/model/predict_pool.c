@@ -33,9 +33,8 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
     return CST_OK;
 }
 
-/* Where the pool has no member of the model: which it has, and which would be needed. */
-static cst_status check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
-                              const char *split) {
+cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split) {
     const char *other = cst_pool_member_name(pool, 0);
     for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         int32_t at = cst_pool_member_index(pool, cst_model_input_name(model, k));
@@ -99,7 +98,7 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     if (model->class_names && cst_pool_classes(pool) == model->classes)
         status = cst_pool_order_classes(context, pool, (const char *const *)model->class_names);
     CST_TRY(check_classes(context, model, pool));
-    CST_TRY(check_names(context, model, pool, split));
+    CST_TRY(cst_model_check_names(context, model, pool, split));
     if (status != CST_OK)
         return status;
     int32_t members = cst_model_inputs(model);

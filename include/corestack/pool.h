@@ -81,7 +81,9 @@ typedef struct cst_pool_config {
  * In a folder without pool.json, oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy,
  * are the predictions of member NAME on the splits "oof" and "test" ('_' and '.' are
  * interchangeable; .npz, .csv, .tsv and .safetensors work as well). If no file has such a prefix or
- * suffix, each NAME.npy is a member of the single split "oof". The NAMEs labels (or y), ids, folds,
+ * suffix, each NAME.npy is a member of the single split "oof". sub_NAME, submission_NAME and
+ * pred_NAME are of "test" where there is an oof_NAME or nothing has labels. Labels that nothing
+ * names are a column of the members' CSV files (y, target, ... or label_column). The NAMEs labels (or y), ids, folds,
  * groups and weights are not members but data of the split; without prefix or suffix they belong to
  * "oof".
  *
@@ -94,7 +96,7 @@ CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const cha
                                  const cst_pool_config *config);
 
 /* Creates a pool with one split, "oof", from `count` prediction files. Members are named after the
- * files, without "oof_", ".oof", "test_", ".test" and the extension. A path may select an array of
+ * files, without "oof_", ".oof", "test_", "sub_", "submission_", "pred_" and the extension. A path may select an array of
  * an npz ("all.npz#resnet50"), a tensor of a safetensors file ("all.safetensors#resnet50") or a
  * column of a CSV file ("all.csv#resnet50", which is also "resnet50:cat", "resnet50:dog", ...). A
  * single CSV file with several members ("id, y, fold, resnet50, vgg") is a pool by itself: ids,

@@ -149,7 +149,8 @@ const char *cst_manifest_name_fault(const char *name) {
     for (size_t bytes = 1; at < length && bytes > 0; at += bytes)
         bytes = cst_utf8_length((const uint8_t *)name + at, length - at);
     if (at < length)
-        return "is not valid UTF-8 (is it Latin-1, as older programs write?): rename it, or save the file as UTF-8";
+        return "is not valid UTF-8 (is it Latin-1, as older programs write?): rename it, or save "
+               "the file as UTF-8";
     if (cst_utf8_name((const uint8_t *)name, length) < length)
         return "has control characters or bidirectional formatting characters: rename it";
     return NULL;

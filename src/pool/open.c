@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -243,17 +244,32 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
     return CST_OK;
 }
 
+/* Whether a column has a label in the first rows, where test rows have none. */
+static bool has_label(const cst_sheet *sheet, int32_t column) {
+    for (int64_t row = 0; row < sheet->rows; row++) {
+        const char *cell = cst_strings_at(sheet->cells, row * sheet->columns + column);
+        bool nan = cst_csv_is_number(cell) && isnan(cst_strtod(cell, NULL));
+        if (!cst_csv_is_missing(cell) && !nan && strcmp(cell, "-1") != 0)
+            return true;
+    }
+    return false;
+}
+
 /* The column of labels in the table at `path`: the one that the caller names, else the only one of
- * that kind; its name goes to *name, the caller's. *listed: says that it is not there. */
+ * that kind; its name goes to *name, the caller's. *filled: it has labels. *wrong: why there are
+ * none. */
 static cst_status find_label_column(cst_context *context, const char *path,
-                                    const cst_pool_config *config, char **name, char **listed) {
+                                    const cst_pool_config *config, char **name, bool *filled,
+                                    char **wrong) {
     uint64_t limit = config ? config->zip_limit : 0;
     const char *key = config ? config->label_column : NULL;
     char list[CST_LISTED_CHARS];
     char quoted[CST_QUOTE_CHARS];
     cst_sheet sheet = {0};
     bool text = false;
+    bool several = false;
     int32_t found = -1;
+    int32_t other = -1;
     if (cst_path_column(path) || cst_path_member(path))
         return CST_OK;
     cst_status status = cst_is_text_file(context, path, limit, &text);
@@ -264,45 +280,54 @@ static cst_status find_label_column(cst_context *context, const char *path,
     for (int32_t j = 0; status == CST_OK && sheet.names && !key && j < sheet.columns; j++) {
         if (sheet.hints[j] != CST_COLUMN_TRUTH)
             continue;
-        if (found >= 0)
-            status =
-                cst_fail(context, CST_ERROR_INPUT,
-                         "%s: line 1: columns '%s' and '%s' may both hold the labels; choose "
-                         "with --label-column NAME",
-                         path, cst_strings_at(sheet.names, found), cst_strings_at(sheet.names, j));
+        several = found >= 0;
+        other = several ? other : j;
         found = j;
     }
-    if (status == CST_OK && found >= 0 && sheet.columns > 1) {
+    bool there = status == CST_OK && found >= 0 && !several && sheet.columns > 1;
+    *filled = there && has_label(&sheet, found);
+    if (there) {
         *name = cst_strdup(context, cst_strings_at(sheet.names, found));
         status = *name ? CST_OK : CST_ERROR_MEMORY;
-    } else if (status == CST_OK && text && key && !*listed) {
-        *listed = cst_format(
+    }
+    if (status == CST_OK && several && !*wrong)
+        *wrong = cst_format(context,
+                            "%s: line 1: columns '%s' and '%s' may both hold the labels; choose "
+                            "with --label-column NAME",
+                            path, cst_strings_at(sheet.names, other),
+                            cst_strings_at(sheet.names, found));
+    else if (status == CST_OK && text && key && found < 0 && !*wrong)
+        *wrong = cst_format(
             context, "%s: line 1: there is no column '%s', which --label-column names; it has %s",
             path, cst_quote(quoted, key), cst_sheet_list(&sheet, list));
-        status = *listed ? CST_OK : CST_ERROR_MEMORY;
-    }
+    else if (status == CST_OK && found >= 0 && key && !*filled && !*wrong)
+        *wrong = cst_format(context, "%s: column '%s', which --label-column names, has no labels",
+                            path, cst_quote(quoted, key));
+    bool bad = several || (key && text && (found < 0 || !*filled));
+    if (status == CST_OK && bad && !*wrong)
+        status = CST_ERROR_MEMORY;
     cst_sheet_clear(context, &sheet);
     return status;
 }
 
 /* The labels of a split that nothing else names: a column in the tables of its members. */
 static cst_status adopt_labels_of(cst_context *context, cst_manifest *manifest, int32_t s,
-                                  const cst_pool_config *config, char **said, char **listed) {
+                                  const cst_pool_config *config, char **said, char **wrong) {
     cst_manifest_split *split = &manifest->splits[s];
     char *name = NULL;
+    bool filled = false;
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && !name && k < manifest->member_count; k++) {
         const char *path = manifest->members[k].paths[s];
         struct stat info;
         if (!path || stat(path, &info) != 0) /* said when it is read */
             continue;
-        status = find_label_column(context, path, config, &name, listed);
-        if (status == CST_OK && name)
+        status = find_label_column(context, path, config, &name, &filled, wrong);
+        if (status == CST_OK && name && filled) {
             split->labels = cst_format(context, "%s#%s", path, name);
-        if (status == CST_OK && name && !*said)
-            *said = cst_format(context, "%s: labels from '%s'", path, name);
-        if (status == CST_OK && name && (!split->labels || !*said))
-            status = CST_ERROR_MEMORY;
+            *said = *said ? *said : cst_format(context, "%s: labels from '%s'", path, name);
+            status = split->labels && *said ? CST_OK : CST_ERROR_MEMORY;
+        }
     }
     if (name && !manifest->own_labels)
         manifest->own_labels = name;
@@ -317,13 +342,13 @@ static cst_status adopt_labels(cst_context *context, cst_manifest *manifest,
     const char *key = config ? config->label_column : NULL;
     bool needless = config && config->unlabelled == 2;
     bool found = needless;
-    char *listed = NULL;
+    char *wrong = NULL;
     cst_status status = CST_OK;
     if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_REGRESSION)
         return CST_OK;
     for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
         if (!manifest->splits[s].labels && !needless)
-            status = adopt_labels_of(context, manifest, s, config, said, &listed);
+            status = adopt_labels_of(context, manifest, s, config, said, &wrong);
         found = found || manifest->splits[s].labels;
     }
     if (status == CST_OK && needless && key) {
@@ -331,13 +356,13 @@ static cst_status adopt_labels(cst_context *context, cst_manifest *manifest,
         status = manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
     }
     char quoted[CST_QUOTE_CHARS];
-    if (status == CST_OK && key && !found)
-        status = listed ? cst_fail(context, CST_ERROR_INPUT, "%s", listed)
-                        : cst_fail(context, CST_ERROR_INPUT,
-                                   "--label-column %s: no file is a csv with such a column; give "
-                                   "the file of the labels with --labels",
-                                   cst_quote(quoted, key));
-    cst_free(context, listed);
+    if (status == CST_OK && (key || wrong) && !found)
+        status = wrong ? cst_fail(context, CST_ERROR_INPUT, "%s", wrong)
+                       : cst_fail(context, CST_ERROR_INPUT,
+                                  "--label-column %s: no file is a csv with such a column; give "
+                                  "the file of the labels with --labels",
+                                  cst_quote(quoted, key));
+    cst_free(context, wrong);
     return status;
 }
 

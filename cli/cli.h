@@ -274,6 +274,8 @@ int cli_read_config(cli_call *call, cst_pool_config *config);
 
 /* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
 const char *cli_split(const cli_call *call, int first, const char *usual);
+/* The same of an open pool: of a folder whose names speak of no split, its only one. */
+const char *cli_split_of(const cli_call *call, int first, const char *usual, const cst_pool *pool);
 
 /* Whether it is a pipe or a device, whose bytes come once: only who wants them all may open it. */
 bool cli_is_stream(const char *path);

@@ -83,7 +83,7 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool_of(call, 1, model, &pool);
-    cst_evaluate_options options = {.split = cli_split(call, 1, "test"),
+    cst_evaluate_options options = {.split = cli_split_of(call, 1, "test", pool),
                                     .baselines = cli_flag(call, "baselines"),
                                     .resamples = resamples,
                                     .seed = seed,

@@ -211,6 +211,13 @@ const char *cli_split(const cli_call *call, int first, const char *usual) {
     return is_file_list(call, first) ? "oof" : usual;
 }
 
+const char *cli_split_of(const cli_call *call, int first, const char *usual, const cst_pool *pool) {
+    const char *split = cli_split(call, first, usual);
+    bool sure = cli_value(call, "split") || !pool || cst_pool_has_split(pool, split) ||
+                has_manifest(call, first);
+    return sure || cst_pool_splits(pool) != 1 ? split : cst_pool_split_name(pool, 0);
+}
+
 bool cli_is_stream(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);

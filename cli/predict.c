@@ -494,12 +494,12 @@ static int run(cli_call *call) {
     prediction p = {0};
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack predict --help`");
-    p.split = cli_split(call, 1, "test");
     int code = read_guard(call, &p.guard);
     if (code == CLI_OK)
         code = read_label_shift(call, &p);
     if (code == CLI_OK)
         code = open_all(call, &p);
+    p.split = cli_split_of(call, 1, "test", p.pool);
     if (code == CLI_OK)
         code = check_guard(call, &p);
     bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;

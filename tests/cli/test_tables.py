@@ -581,6 +581,11 @@ class ByName(Tables):
             done = run("predict", self.model, folder, "-o", self.path("o.csv"))
             self.assertEqual(done.code, 0, done.err)
             shutil.rmtree(folder)
+        os.mkdir(folder)
+        self.files("f/%s.csv")
+        done = run("predict", self.model, folder, "-o", self.path("o.csv"))
+        self.assertEqual(done.code, 0, done.err)
+        shutil.rmtree(folder)
         folder = self.path("f")  # out-of-fold ones, for all that is known
         os.mkdir(folder)
         for name, p in self.p.items():

@@ -40,7 +40,7 @@ typedef struct cli_command {
     const char *example;        /* lines */
     const cli_option *options;  /* its own */
     bool takes_pool;            /* has the options that describe a POOL as well */
-    bool lacks_labels;          /* rows of the pool may lack their label */
+    int unlabelled;             /* as in cst_pool_config */
     bool lists_options;         /* its help shows options for --set */
     bool reports_notices;       /* its report holds the notices, so they are not logged */
     int (*run)(cli_call *call); /* returns an exit code */

@@ -106,7 +106,7 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
     if (missing && strcmp(missing, "allow") != 0 && strcmp(missing, "error") != 0)
         return cli_fail(call, "option --missing: '%s' is not allow or error", missing);
     config->missing = missing && strcmp(missing, "allow") == 0;
-    config->unlabelled = call->command->lacks_labels;
+    config->unlabelled = call->command->unlabelled;
     return read_task(call, config);
 }
 

@@ -196,6 +196,7 @@ const cli_command CLI_MONITOR = {
                "corestack monitor digits.cstack today/ --state digits.monitor --json",
     .options = OPTIONS,
     .takes_pool = true,
+    .unlabelled = 2,
     .reports_notices = true,
     .run = run,
 };

@@ -240,7 +240,7 @@ const cli_command CLI_ONLINE = {
                "corestack online stack.cstack pool.json --delay 500 --json",
     .options = OPTIONS,
     .takes_pool = true,
-    .lacks_labels = true,
+    .unlabelled = 1,
     .reports_notices = true,
     .run = run,
 };

@@ -574,5 +574,6 @@ const cli_command CLI_PREDICT = {
                "corestack predict m.cstack test/ --like sample_submission.csv -o submission.csv",
     .options = OPTIONS,
     .takes_pool = true,
+    .unlabelled = 2,
     .run = run,
 };

@@ -14,8 +14,8 @@ typedef struct cst_checkpoints {
     int32_t count;
     cst_safetensors **files; /* [count] */
     int64_t total;           /* tensors of each file */
-    bool *mixed;             /* [total]: whether it is averaged; others are copied */
-    int64_t *elements;       /* [total] */
+    bool *mixed;       /* [total]: whether it is averaged; others are copied: integers, constants */
+    int64_t *elements; /* [total] */
 } cst_checkpoints;
 
 /* Opens checkpoints [count], count >= 1. CST_ERROR_MISMATCH, with the first differences, if tensors
@@ -49,6 +49,10 @@ bool cst_dtype_is_mixed(cst_dtype dtype);
 /* CST_ERROR_MISMATCH if two files do not have the same tensors. */
 cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *first,
                                    const cst_safetensors *other);
+
+/* Tensors with numbers that are not finite (a causal mask), the same bytes in several files, are
+ * copied. */
+cst_status cst_checkpoints_keep_constants(cst_context *context, cst_checkpoints *checkpoints);
 
 /* Gives notices of integers that differ, batch-norm statistics and files that are given twice. */
 cst_status cst_checkpoints_say(cst_context *context, const cst_checkpoints *checkpoints);

@@ -1,5 +1,5 @@
 /* Compares the tensors of checkpoints, and reports what a mean of them does not make right. */
-#include "weights/checkpoints.h"
+#include "weights/numbers.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -157,6 +157,40 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
         if (status == CST_OK)
             *out = memcmp(chunks, chunks + CHUNK_BYTES, (size_t)part) != 0;
     }
+    return status;
+}
+
+/* Whether a tensor of the first file has a number that is not finite. */
+static cst_status has_infinite(cst_context *context, const cst_checkpoints *c, int64_t place,
+                               bool *out) {
+    enum { NUMBERS = CHUNK_BYTES / 8 };
+    double *values = cst_alloc(context, NUMBERS, sizeof *values);
+    unsigned char *raw = cst_alloc(context, NUMBERS, sizeof *values);
+    cst_status status = values && raw ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && !*out && at < c->elements[place]; at += NUMBERS) {
+        int64_t part = c->elements[place] - at < NUMBERS ? c->elements[place] - at : NUMBERS;
+        status = cst_weights_read(context, c->files[0], cst_checkpoints_tensor(c, 0, place), at,
+                                  part, raw, values);
+        *out = status == CST_OK && cst_weights_bad(values, part, CST_DTYPE_F64) >= 0;
+    }
+    cst_free(context, values);
+    cst_free(context, raw);
+    return status;
+}
+
+cst_status cst_checkpoints_keep_constants(cst_context *context, cst_checkpoints *c) {
+    unsigned char *chunks = cst_alloc(context, 2, CHUNK_BYTES);
+    cst_status status = chunks ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t p = 0; status == CST_OK && c->count > 1 && p < c->total; p++) {
+        bool other = !c->mixed[p];
+        bool infinite = false;
+        for (int32_t k = 1; status == CST_OK && !other && k < c->count; k++)
+            status = differs(context, c, p, k, chunks, &other);
+        if (status == CST_OK && !other)
+            status = has_infinite(context, c, p, &infinite);
+        c->mixed[p] = c->mixed[p] && !infinite;
+    }
+    cst_free(context, chunks);
     return status;
 }
 

@@ -67,9 +67,10 @@ typedef struct cst_pool_config {
                                        of labels that are text, or of the first CSV header */
     int missing;                    /* non-zero: members may lack predictions: cst_pool_read */
     const char *domains;            /* file of the domain of each row, or NULL */
-    int unlabelled;                 /* non-zero: rows of a classification may lack their label (-1
-                                       in an array, an empty cell in a table): cst_pool_labels has
-                                       -1 there. For cst_online only */
+    int unlabelled;                 /* 1: rows of a classification may lack their label (-1 in an
+                                       array, an empty cell in a table): cst_pool_labels has -1
+                                       there. For cst_online only. 2: labels are not needed: a split
+                                       in which one is missing, or is none, has no labels */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file), a folder (with a pool.json, or else with prediction files) or
@@ -80,9 +81,11 @@ typedef struct cst_pool_config {
  * In a folder without pool.json, oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy,
  * are the predictions of member NAME on the splits "oof" and "test" ('_' and '.' are
  * interchangeable; .npz, .csv, .tsv and .safetensors work as well). If no file has such a prefix or
- * suffix, each NAME.npy is a member of the single split "oof". The NAMEs labels (or y), ids, folds,
- * groups and weights are not members but data of the split; without prefix or suffix they belong to
- * "oof".
+ * suffix, each NAME.npy is a member of the single split "oof". sub_NAME, submission_NAME and
+ * pred_NAME are of "test" where there is an oof_NAME or nothing has labels. Labels that nothing
+ * names are a column of the members' CSV files (y, target, ... or label_column). The NAMEs labels
+ * (or y), ids, folds, groups and weights are not members but data of the split; without prefix or
+ * suffix they belong to "oof".
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
  * classes also [rows] or [rows, 1], the probability (or logit) of class 1. For regression: [rows]
@@ -93,12 +96,13 @@ CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const cha
                                  const cst_pool_config *config);
 
 /* Creates a pool with one split, "oof", from `count` prediction files. Members are named after the
- * files, without "oof_", ".oof", "test_", ".test" and the extension. A path may select an array of
- * an npz ("all.npz#resnet50"), a tensor of a safetensors file ("all.safetensors#resnet50") or a
- * column of a CSV file ("all.csv#resnet50", which is also "resnet50:cat", "resnet50:dog", ...). A
- * single CSV file with several members ("id, y, fold, resnet50, vgg") is a pool by itself: ids,
- * labels, folds, groups and weights are taken from their columns, unless `config` names files.
- * config: NULL for the defaults. *out belongs to the caller (cst_pool_free). */
+ * files, without "oof_", ".oof", "test_", "sub_", "submission_", "pred_" and the extension. A path
+ * may select an array of an npz ("all.npz#resnet50"), a tensor of a safetensors file
+ * ("all.safetensors#resnet50") or a column of a CSV file ("all.csv#resnet50", which is also
+ * "resnet50:cat", "resnet50:dog", ...). A single CSV file with several members ("id, y, fold,
+ * resnet50, vgg") is a pool by itself: ids, labels, folds, groups and weights are taken from their
+ * columns, unless `config` names files. config: NULL for the defaults. *out belongs to the caller
+ * (cst_pool_free). */
 CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, size_t count,
                                        const cst_pool_config *config);

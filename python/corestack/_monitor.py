@@ -101,7 +101,8 @@ class Monitor:
             try:
                 rows = [predicted_split(preds, one) for one in splits]
                 pool = open_pool(
-                    session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes
+                    session, preds, y, rows[0], self._stack.task, output, outside, missing, names=names, classes=classes,
+                    unlabelled=2 if y is None else 0,
                 )
                 alarm = ctypes.c_int()
                 for one in rows:

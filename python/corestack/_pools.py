@@ -22,6 +22,7 @@ def open_pool(
     output: Optional[str] = None,
     outside: bool = False,
     missing: Optional[str] = None,
+    unlabelled: int = 0,
     **about: Any,
 ) -> ctypes.c_void_p:
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
@@ -41,6 +42,7 @@ def open_pool(
     if given:
         raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
     more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(**columns)}
+    more["unlabelled"] = unlabelled
     if classes is not None and not is_manifest(preds):
         more["class_names"] = names_of(classes)
     files = filed(s, preds, split, config(task, output, **more), files, classes)

@@ -205,6 +205,7 @@ class Stack:
         missing: Optional[str] = None,
         domains: Any = None,
         others: AbstractSet[str] = frozenset(),
+        unlabelled: int = 0,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
@@ -212,6 +213,7 @@ class Stack:
                 raise ArgumentError("names: remove it; names come from the files of the pool")
             given = {"y": y, "sample_weight": sample_weight, "domains": domains}
             more: dict[str, Any] = {"outside": int(outside), "missing": allowed(missing), **in_tables(id_column=id_column)}
+            more["unlabelled"] = unlabelled
             files = filed(s, preds, split, config(self.task, output, **more), given, self.classes)
             y, sample_weight, domains = files.values()
             how = config(self.task, output, **more, labels=y, weights=sample_weight, domains=domains)
@@ -454,7 +456,7 @@ class Stack:
             more = others(self._model) if guarded.acts else set()
             pool = self._pool(
                 s, preds, None, names, output, outside,
-                split=split, id_column=id_column, missing=missing, domains=domains, others=more,
+                split=split, id_column=id_column, missing=missing, domains=domains, others=more, unlabelled=2,
             )
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is for regression without out")
@@ -503,7 +505,7 @@ class Stack:
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, None, outside, id_column=id_column, missing=missing)
+            pool = self._pool(s, preds, None, names, None, outside, id_column=id_column, missing=missing, unlabelled=2)
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])

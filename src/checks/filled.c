@@ -142,35 +142,100 @@ cst_status cst_check_tell_filled(cst_context *context, const cst_check_sample *s
     return status;
 }
 
+/* Outlying targets, at one end of the sorted ones. */
+typedef struct outlying {
+    int64_t rows;
+    int64_t first; /* of the sample */
+    double value;  /* of that row */
+    bool same;     /* all have it */
+    double off;    /* ranges of the others that members must be off by; 0: not asked */
+    double low;    /* of the other targets */
+    double high;
+} outlying;
+
+/* -1, 999, -99 and the like, which stand for a value that is not known. */
+static bool is_mark(double value) {
+    double size = fabs(value);
+    for (double nines = 99; nines < 1e9; nines = 10 * nines + 9)
+        if (fabs(size - nines) <= 0)
+            return true;
+    return fabs(value + 1) <= 0;
+}
+
+/* The most rows at one end whose targets are far from all others: the same in each, or few. */
+static bool find_outlying(const double *sorted, int64_t n, bool top, outlying *out) {
+    int64_t few = n / 20 < 5 ? n / 20 : 5;
+    bool found = false;
+    for (int64_t rows = 1; 2 * rows <= n; rows++) {
+        double from = sorted[top ? n - 1 : 0];
+        double last = sorted[top ? n - rows : rows - 1];
+        double low = sorted[top ? 0 : rows];
+        double high = sorted[top ? n - 1 - rows : n - 1];
+        bool same = fabs(last - from) <= 0;
+        if (!same && rows > few)
+            break;
+        double gap = high > low ? (top ? last - high : low - last) / (high - low) : 0;
+        double off = gap > 3 ? (same && rows > 1 ? 0 : 3) : 0.5;
+        if (gap > 3 || (gap > 0.1 && same && is_mark(from))) {
+            *out = (outlying){rows, -1, last, same, off, low, high};
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Looks up the first of the rows; far: and members do not predict such targets. */
+static cst_status look_up(cst_context *context, const cst_check_sample *s, outlying *o, bool *far) {
+    cst_status status = CST_OK;
+    *far = true;
+    for (int64_t i = 0; status == CST_OK && *far && i < s->rows; i++) {
+        double y = cst_view_target(s->view, s->position[i])[0];
+        if (y >= o->low && y <= o->high)
+            continue;
+        if (o->first < 0) {
+            o->first = i;
+            o->value = y;
+        }
+        for (int32_t k = 0; status == CST_OK && k < s->view->members && o->off > 0; k++) {
+            float value = 0;
+            status = cst_check_read(context, s, k, i, 1, &value);
+            *far = *far && fabs((double)value - y) > o->off * (o->high - o->low);
+        }
+    }
+    return status;
+}
+
 cst_status cst_check_tell_targets(cst_context *context, const cst_check_sample *sample, bool good,
                                   bool *found, cst_findings *findings) {
     int64_t n = sample->rows;
     double *sorted = cst_alloc(context, (size_t)n, sizeof *sorted);
+    outlying o = {0};
     *found = false;
     if (!sorted)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < n; i++)
         sorted[i] = cst_view_target(sample->view, sample->position[i])[0];
     cst_status status = cst_sort(context, sorted, (size_t)n, sizeof *sorted, by_value);
-    for (int end = 0; status == CST_OK && end < 2 && !*found; end++) {
-        double value = end == 0 ? sorted[0] : sorted[n - 1];
-        int64_t rows = 0;
-        while (rows < n && fabs((end == 0 ? sorted[rows] : sorted[n - 1 - rows]) - value) <= 0)
-            rows++;
-        if (rows < 2 || 2 * rows > n)
-            continue;
-        double low = end == 0 ? sorted[rows] : sorted[0];
-        double high = end == 0 ? sorted[n - 1] : sorted[n - 1 - rows];
-        double gap = end == 0 ? low - value : value - high;
-        if (!(gap > 3 * (high - low)) || !(high > low))
-            continue;
-        *found = true;
-        status = cst_findings_add(
-            context, findings, "labels", !good, NULL, 0,
-            "split '%.60s': %lld of %lld targets are %.6g, far from all others (%.6g to %.6g): do "
-            "they say that the target is not known? Then remove these rows from every file",
-            sample->source->split, (long long)rows, (long long)n, value, low, high);
-    }
+    for (int end = 0; status == CST_OK && end < 2 && !*found; end++)
+        if (find_outlying(sorted, n, end == 1, &o))
+            status = look_up(context, sample, &o, found);
     cst_free(context, sorted);
-    return status;
+    if (status != CST_OK || !*found)
+        return status;
+    int64_t row = sample->position[o.first];
+    row = sample->source->rows ? sample->source->rows[row] : row;
+    if (o.same && o.rows > 1)
+        return cst_findings_add(
+            context, findings, "labels", !good, NULL, 0,
+            "split '%.60s': %lld of %lld targets are %.6g, far from all others (%.6g to %.6g; "
+            "the first is row %lld): do they say that the target is not known? Then remove these "
+            "rows from every file",
+            sample->source->split, (long long)o.rows, (long long)n, o.value, o.low, o.high,
+            (long long)row);
+    return cst_findings_add(
+        context, findings, "labels", !good, NULL, 0,
+        "split '%.60s': the target of row %lld is %.6g, far from the others (%.6g to %.6g) and "
+        "from what the members predict%s: correct it, or remove the row from every file",
+        sample->source->split, (long long)row, o.value, o.low, o.high,
+        o.rows > 1 ? ", and so are a few more targets" : "");
 }

@@ -184,9 +184,9 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
                      (position >= 0 && cst_pool_member_has_split(pool, position, split));
         all = all && present[k];
     }
-    cst_status status =
-        all ? predict(context, model, pool, split, labelled, split_out, out)
-            : predict_without(context, model, pool, split, labelled, present, split_out, out);
+    cst_status status = cst_model_check_names(context, model, pool, split);
+    CST_TRY(all ? predict(context, model, pool, split, labelled, split_out, out)
+                : predict_without(context, model, pool, split, labelled, present, split_out, out));
     cst_free(context, present);
     return status;
 }

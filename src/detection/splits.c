@@ -89,8 +89,13 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
                         "file or remove the member (predict works without it with --missing allow)",
                         m->path, m->members[member].name, name);
     cst_status status = cst_manifest_confine(context, m, path);
-    return status == CST_OK ? cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true)
-                            : status;
+    CST_TRY(cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true));
+    if (status == CST_OK && (*out)->count == 0)
+        cst_notice(context,
+                   "%s: has no boxes, so member '%s' finds nothing in any image of split '%s': is "
+                   "it the right file?",
+                   path, m->members[member].name, name);
+    return status;
 }
 
 static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,

@@ -88,6 +88,7 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, (void *)manifest->parts);
     for (int32_t i = 0; i < manifest->given_count; i++)
         cst_free(context, manifest->given[i]);
+    cst_free(context, manifest->own_labels);
     cst_free(context, manifest->folder);
     cst_free(context, manifest->path);
     cst_free(context, manifest);
@@ -138,10 +139,25 @@ int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name)
     return find(manifest, member_name, manifest->member_order, manifest->member_count, name);
 }
 
-bool cst_manifest_is_name(const char *name) {
+const char *cst_manifest_name_fault(const char *name) {
     size_t length = strlen(name);
-    return length > 0 && length <= NAME_MAX_BYTES &&
-           cst_utf8_name((const uint8_t *)name, length) == length;
+    if (length == 0)
+        return "is empty: name it";
+    if (length > NAME_MAX_BYTES)
+        return "is longer than 255 bytes: shorten it";
+    size_t at = 0;
+    for (size_t bytes = 1; at < length && bytes > 0; at += bytes)
+        bytes = cst_utf8_length((const uint8_t *)name + at, length - at);
+    if (at < length)
+        return "is not valid UTF-8 (is it Latin-1, as older programs write?): rename it, or save "
+               "the file as UTF-8";
+    if (cst_utf8_name((const uint8_t *)name, length) < length)
+        return "has control characters or bidirectional formatting characters: rename it";
+    return NULL;
+}
+
+bool cst_manifest_is_name(const char *name) {
+    return !cst_manifest_name_fault(name);
 }
 
 static cst_status check_name(cst_context *context, const cst_manifest *manifest, const char *what,
@@ -149,10 +165,8 @@ static cst_status check_name(cst_context *context, const cst_manifest *manifest,
     char quoted[CST_QUOTE_CHARS];
     if (cst_manifest_is_name(name))
         return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: the %s name '%s' is empty, longer than %d bytes, not valid UTF-8, or has "
-                    "control characters or bidirectional formatting characters; rename it",
-                    manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
+    return cst_fail(context, CST_ERROR_INPUT, "%s: the %s name '%s' %s", manifest->path, what,
+                    cst_quote(quoted, name), cst_manifest_name_fault(name));
 }
 
 /* Every member has a place for each split. */

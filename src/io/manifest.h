@@ -73,8 +73,11 @@ typedef struct cst_manifest {
     char *folder; /* real path that files must stay in; NULL: they may be anywhere */
     char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
     int32_t given_count;
-    bool by_names; /* made of the files of a folder, by their names */
-    bool marked;   /* where by_names: those of members say their split */
+    bool by_names;    /* made of the files of a folder, by their names */
+    bool marked;      /* where by_names: those of members say their split */
+    bool loose;       /* where by_names: sub_NAME and the like are of split test */
+    char *own_labels; /* the column of labels in the tables of members, which is none of theirs; or
+                         NULL */
     bool task_given;
     cst_task task;
     char **class_names;  /* [classes], or NULL */
@@ -112,6 +115,8 @@ cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const c
 /* Names go into messages, reports and model files: UTF-8, short, and without characters
  * that steer (cst_utf8_steers). */
 bool cst_manifest_is_name(const char *name);
+/* What is wrong with a text that is no name, and what to do: "is empty: ..."; NULL: nothing. */
+const char *cst_manifest_name_fault(const char *name);
 /* Adds a split, or finds it where it is there already; *out is its position. */
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
                                   int32_t *out);

@@ -495,7 +495,11 @@ static cst_status add_element(cst_context *context, const cst_npy *npy, const un
                               int64_t row, char *text, cst_strings *strings) {
     if (!cst_npy_is_text(npy)) {
         int64_t value = 0;
+        int digits = npy->item == 2 ? 11 : npy->item == 4 ? 24 : 53;
         cst_status status = integral(context, npy, p, row, &value);
+        if (status == CST_OK && npy->kind == CST_NPY_FLOAT &&
+            (value >> digits) != (value < 0 ? -1 : 0))
+            strings->rounded = true;
         return status == CST_OK ? cst_strings_add_int(context, strings, value) : status;
     }
     size_t length = 0;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,6 +394,38 @@ cst_status cst_column_read_as(cst_context *context, cst_column *out, const char 
                                   claim);
 }
 
+/* Labels of several columns in an array, of which a row may have several: not one-hot. */
+static cst_status refuse_multi_label(cst_context *context, cst_npy *npy, const char *path) {
+    enum { ROWS = 512 };
+    int64_t width = npy->dims == 2 ? npy->shape[1] : 0;
+    int64_t rows = npy->dims == 2 && npy->shape[0] < ROWS ? npy->shape[0] : ROWS;
+    int64_t row = -1;
+    bool ones = true;
+    if (width < 2 || width > ROWS || rows < 1 || cst_npy_is_text(npy))
+        return CST_OK;
+    double *values = cst_alloc(context, (size_t)(rows * width), sizeof *values);
+    cst_status status =
+        values ? cst_npy_read_rows_f64(context, npy, 0, rows, values) : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && ones && i < rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < width; j++) {
+            double v = values[i * width + j];
+            ones = ones && fabs(v * (1 - v)) <= 0;
+            sum += v;
+        }
+        row = row < 0 && fabs(sum - 1) > 0.5 ? i : row;
+    }
+    cst_free(context, values);
+    if (status != CST_OK || !ones || row < 0)
+        return status;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: row %" PRId64 " has several labels, or none, in its %" PRId64
+                    " columns (multi-label), and a row must have one; fit a stack for each: its "
+                    "column as the labels, and a file for each member with its probability of that "
+                    "label",
+                    path, row, width);
+}
+
 cst_status cst_column_read_source(cst_context *context, cst_column *out,
                                   const cst_row_source *source, const cst_table_ask *ask,
                                   const cst_row_claim *claim) {
@@ -416,12 +449,14 @@ cst_status cst_column_read_source(cst_context *context, cst_column *out,
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
         } else if (status == CST_OK) {
+            if (status == CST_OK && ask->kind == CST_COLUMN_TRUTH)
+                status = refuse_multi_label(context, npy, path);
             if (ask->kind == CST_COLUMN_TRUTH)
                 npy->numbers = "class numbers are integers; for the targets of a regression give "
                                "--task regression";
             if (ask->gaps)
                 npy->missing = "write -1 where a label is missing";
-            status = cst_npy_read_i64(context, npy, &out->numbers, &out->count);
+            CST_TRY(cst_npy_read_i64(context, npy, &out->numbers, &out->count));
         }
     }
     cst_npy_close(context, npy);

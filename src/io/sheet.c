@@ -279,35 +279,36 @@ bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column) {
 }
 
 bool cst_sheet_unit(const cst_sheet *sheet, int32_t column) {
+    int64_t outside = 0;
     for (int64_t row = 0; row < sheet->rows; row++) {
         const char *cell = cell_at(sheet, row, column);
         double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
         if (!cst_csv_is_missing(cell) && !isnan(value) && !(value >= -1e-6 && value <= 1 + 1e-6))
-            return false;
+            outside++;
         if (!cst_csv_is_missing(cell) && !cst_csv_is_number(cell))
             return false;
     }
-    return true;
+    return 20 * outside <= sheet->rows;
 }
 
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count) {
     int64_t complete = 0;
+    int64_t wrong = 0;
     for (int64_t row = 0; row < sheet->rows; row++) {
         double sum = 0;
         bool finite = true;
+        bool inside = true;
         for (int32_t j = 0; j < count; j++) {
             const char *cell = cell_at(sheet, row, columns[j]);
             double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
             finite = finite && isfinite(value);
-            if (finite && (value < -1e-6 || value > 1 + 1e-6))
-                return false;
+            inside = inside && value >= -1e-6 && value <= 1 + 1e-6;
             sum += value;
         }
-        if (finite && fabs(sum - 1) > 1e-2)
-            return false;
+        wrong += finite && (!inside || fabs(sum - 1) > 1e-2);
         complete += finite;
     }
-    return complete > 0 && count > 0;
+    return complete > 0 && count > 0 && 20 * wrong <= complete;
 }
 
 bool cst_sheet_may_be_ids(const cst_sheet *sheet, int32_t column) {

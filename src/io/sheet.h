@@ -40,9 +40,11 @@ void cst_sheet_clear(cst_context *context, cst_sheet *sheet);
 cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column);
 /* Whether no two cells of a column are the same. */
 bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column);
-/* Whether the numbers of columns [count] are in [0, 1] and sum to 1 in every row without gaps. */
+/* Whether the numbers of columns [count] are in [0, 1] and sum to 1 in rows without gaps (but for
+ * single ones, which are errors of their rows). */
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count);
-/* Whether a column has numbers alone, or gaps, and they are in [0, 1]. */
+/* Whether a column has numbers alone, or gaps, and they are in [0, 1] (but for single ones, which
+ * are errors of their rows). */
 bool cst_sheet_unit(const cst_sheet *sheet, int32_t column);
 /* Whether a column may be the ids: no two cells are the same, none is empty, and the numbers are
  * integers. */

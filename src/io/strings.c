@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #define XXH_INLINE_ALL
@@ -228,13 +229,24 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
     return status;
 }
 
-static cst_status doubled(cst_context *context, const char *where, const char *id, int64_t first,
-                          int64_t second) {
+/* Why an id may not be what it was: the end of a message. */
+static const char *lost_digits(const cst_strings *ids, const char *id) {
+    bool number = cst_csv_is_number(id) &&
+                  (strpbrk(id, "eE") || (strchr(id, '.') && strspn(id, "0123456789") > 15));
+    return ids->rounded || number
+               ? ". These ids are floating-point numbers, which lose digits when they are large "
+                 "(float64 beyond 2^53, float32 beyond 2^24): save them as integers or text"
+               : "";
+}
+
+static cst_status doubled(cst_context *context, const char *where, const cst_strings *ids,
+                          int64_t first, int64_t second) {
     char quoted[CST_QUOTE_CHARS];
+    const char *id = cst_strings_at(ids, second);
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: id '%s' occurs twice (rows %" PRId64 " and %" PRId64
-                    "); every sample needs its own id",
-                    where, cst_quote(quoted, id), first, second);
+                    "); every sample needs its own id%s",
+                    where, cst_quote(quoted, id), first, second, lost_digits(ids, id));
 }
 
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
@@ -242,7 +254,7 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     int64_t twice[2] = {-1, -1};
     cst_status status = build(context, out, ids, where, true, twice);
     if (twice[0] >= 0)
-        status = doubled(context, where, cst_strings_at(ids, twice[0]), twice[0], twice[1]);
+        status = doubled(context, where, ids, twice[0], twice[1]);
     return status;
 }
 
@@ -348,22 +360,115 @@ static const char *similar_id(const cst_id_index *reference, const char *id, cha
     return row < 0 ? NULL : cst_strings_at(reference->ids, row);
 }
 
+/* ---- ids that look the same ---- */
+
+enum { FORM_CHARS = 128 };
+
+/* Bytes of a mark that joins the letter before it, as NFD writes accents; 0: none. */
+static size_t mark_bytes(const unsigned char *at) {
+    bool accent = at[0] == 0xcc || (at[0] == 0xcd && at[1] <= 0xaf); /* U+0300..U+036F */
+    bool kana = at[0] == 0xe3 && at[1] == 0x82 && (at[2] == 0x99 || at[2] == 0x9a); /* U+3099.. */
+    bool jamo = at[0] == 0xe1 && at[1] >= 0x84 && at[1] <= 0x87; /* U+1100..U+11FF */
+    return accent ? 2 : kana || jamo ? 3 : 0;
+}
+
+/* Bytes of a character that is not shown, or is another space; 0: neither. */
+static size_t unseen_bytes(const unsigned char *at, bool *space) {
+    *space = (at[0] == 0xc2 && at[1] == 0xa0) || at[0] == '\t' ||
+             (at[0] == 0xe2 && at[1] == 0x80 && (at[2] <= 0x8a || at[2] == 0xaf)) ||
+             (at[0] == 0xe3 && at[1] == 0x80 && at[2] == 0x80);
+    bool hidden = (at[0] == 0xc2 && at[1] == 0xad) ||
+                  (at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0x8b && at[2] <= 0x8f) ||
+                  (at[0] == 0xe2 && at[1] == 0x81 && at[2] == 0xa0) ||
+                  (at[0] == 0xef && at[1] == 0xbb && at[2] == 0xbf);
+    return *space || hidden ? (at[0] == '\t' ? 1 : at[0] == 0xc2 ? 2 : 3) : 0;
+}
+
+/* What an id looks like: small letters, plain spaces between words only, nothing that is not shown.
+ * bare: of letters with accents and of other scripts nothing. Returns whether it has such marks. */
+static bool look_of(const char *id, bool bare, char out[FORM_CHARS]) {
+    size_t used = 0;
+    bool marks = false;
+    for (const unsigned char *at = (const unsigned char *)id; *at && used + 1 < FORM_CHARS;) {
+        bool space = false;
+        size_t mark = mark_bytes(at);
+        size_t unseen = unseen_bytes(at, &space);
+        marks = marks || mark > 0;
+        if (mark > 0 && bare) {
+            used -= used > 0 && (const char *)at > id && at[-1] < 0x80; /* its letter */
+            while (mark_bytes(at) > 0)
+                at += mark_bytes(at);
+        } else if (unseen > 0 || *at == ' ') {
+            if ((space || *at == ' ') && used > 0 && out[used - 1] != ' ')
+                out[used++] = ' ';
+            at += unseen > 0 ? unseen : 1;
+        } else {
+            if (*at < 0x80 || !bare)
+                out[used++] = (char)(*at >= 'A' && *at <= 'Z' ? *at + 32 : *at);
+            at++;
+        }
+    }
+    used -= used > 0 && out[used - 1] == ' ';
+    out[used] = '\0';
+    return marks;
+}
+
+/* Says of an id of the reference that looks the same how it differs; NULL: none does. */
+static const char *say_look(const cst_id_index *reference, const char *id, const char **other) {
+    char look[2][FORM_CHARS];
+    char theirs[FORM_CHARS];
+    bool marks = look_of(id, false, look[0]);
+    (void)look_of(id, true, look[1]);
+    bool wide = false; /* some byte is not ASCII */
+    for (const char *at = id; *at; at++)
+        wide = wide || (unsigned char)*at >= 0x80;
+    for (int64_t row = 0; row < reference->ids->count; row++) {
+        *other = cst_strings_at(reference->ids, row);
+        bool apart = look_of(*other, false, theirs) != marks;
+        if (strcmp(theirs, look[0]) == 0)
+            return strcasecmp(*other, id) == 0
+                       ? "ids are compared as text: write them the same way in every file"
+                       : "they differ in spaces or characters that are not shown (no-break spaces, "
+                         "zero-width characters, blanks at an end): remove these";
+        if (!apart || !wide)
+            continue;
+        (void)look_of(*other, true, theirs);
+        if (strcmp(theirs, look[1]) == 0)
+            return marks
+                       ? "they look the same, but here letters and accents are separate "
+                         "characters (Unicode NFD) and there they are composed (NFC): write both "
+                         "files with unicodedata.normalize('NFC', id)"
+                       : "they look the same, but here letters are composed with their accents "
+                         "(Unicode NFC) and there these are separate characters (NFD): write both "
+                         "files with unicodedata.normalize('NFC', id)";
+    }
+    return NULL;
+}
+
 /* An id that is in a file but not in the reference. */
 static cst_status extra_id(cst_context *context, const cst_id_index *reference, const char *where,
-                           const char *id, int64_t row, bool partial) {
+                           const cst_strings *ids, int64_t row, bool partial) {
     char quoted[CST_QUOTE_CHARS];
     char other[CST_QUOTE_CHARS];
     char buffer[64];
+    const char *id = cst_strings_at(ids, row);
     const char *similar = similar_id(reference, id, buffer);
+    const char *what = similar ? "ids are compared as text: write them the same way in every file"
+                               : say_look(reference, id, &similar);
+    const char *lost =
+        *lost_digits(ids, id) ? lost_digits(ids, id) : lost_digits(reference->ids, "");
+    if (!what)
+        similar = NULL;
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64
-                    " ids of %s%s%s%s; %s",
+                    " ids of %s%s%s%s; %s%s",
                     where, cst_quote(quoted, id), row, reference->ids->count, reference->where,
                     similar ? ", but '" : "", similar ? cst_quote(other, similar) : "",
                     similar ? "' is" : "",
-                    similar   ? "ids are compared as text: write them the same way in every file"
+                    what      ? what
                     : partial ? "remove it, add it there, or give the ids of all samples with --ids"
-                              : "remove it or add it there");
+                              : "remove it or add it there",
+                    lost);
 }
 
 /* Each id once and all of those of the reference: `rows` as from find_all. taken: a bit for each
@@ -374,17 +479,16 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
     int64_t count = reference->ids->count;
     char quoted[CST_QUOTE_CHARS];
     for (int64_t i = 0; i < ids->count; i++) {
-        const char *id = cst_strings_at(ids, i);
         int64_t row = rows[i];
         cst_trim_item(context, i);
         if (row < 0)
-            return extra_id(context, reference, where, id, i, partial);
+            return extra_id(context, reference, where, ids, i, partial);
         unsigned bit = 1u << (row & 7);
         if (taken[row >> 3] & bit) {
             int64_t before = 0;
             while (rows[before] != row)
                 before++;
-            return doubled(context, where, id, before, i);
+            return doubled(context, where, ids, before, i);
         }
         taken[row >> 3] |= (unsigned char)bit;
     }

@@ -16,6 +16,7 @@ typedef struct cst_strings {
     size_t room;      /* bytes allocated */
     char *bytes;
     size_t *offsets;
+    bool rounded; /* some are of floating-point numbers so large that digits are lost */
 } cst_strings;
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out);

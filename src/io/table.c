@@ -20,6 +20,7 @@ typedef struct choice {
     const char *column; /* that the path or the caller names, or NULL */
     bool *left_out;     /* [columns]: of another use */
     size_t skip;        /* bytes of the values' names that name the member */
+    int32_t truth;      /* the column that ask->truth names; -1: none */
 } choice;
 
 static const char *path_of(const choice *c) {
@@ -84,6 +85,17 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
             c->context, CST_ERROR_INPUT,
             "%s: line 1: %d columns (%s) that sum to 1: labels must be one class number "
             "or name for each row; of one-hot labels write the column of the 1 (argmax)",
+            path_of(c), (int)count, cst_sheet_list(c->sheet, list));
+    bool ones = c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH && count > 1;
+    for (int32_t i = 0; ones && i < count; i++)
+        ones = cst_sheet_facts(c->sheet, columns[i]).whole && cst_sheet_unit(c->sheet, columns[i]);
+    if (ones)
+        return cst_fail(
+            c->context, CST_ERROR_INPUT,
+            "%s: line 1: %d columns (%s) of 0 and 1 that do not sum to 1: these are "
+            "several labels for one row (multi-label); fit a stack for each: its column "
+            "as --labels FILE.csv#COLUMN, and a file for each member with its "
+            "probability of that label",
             path_of(c), (int)count, cst_sheet_list(c->sheet, list));
     bool labels = c->ask->use == CST_TABLE_TARGETS ||
                   (c->ask->use == CST_TABLE_COLUMN && c->ask->kind == CST_COLUMN_TRUTH);
@@ -434,7 +446,7 @@ static cst_status say(const choice *c) {
         return status;
     CST_TRY(cst_strings_create(c->context, &unused));
     for (int32_t j = 0; status == CST_OK && j < c->sheet->columns; j++)
-        if (c->left_out[j] && *name_at(c, j))
+        if (c->left_out[j] && *name_at(c, j) && j != c->truth && j != t->fold_column)
             status = cst_strings_add(c->context, unused, name_at(c, j), strlen(name_at(c, j)));
     (void)cst_snprintf(holds, sizeof holds, " holds the %s", noun(c));
     if (status == CST_OK && unused->count > 0 && t->width == 1)
@@ -507,6 +519,10 @@ cst_status cst_table_open_source(cst_context *context, cst_table **out,
     cst_status status = check_columns(context, source->parts);
     CST_TRY(cst_csv_open_source(context, &table->csv, source));
     CST_TRY(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));
+    c.truth =
+        status == CST_OK && ask->truth && sheet.names ? cst_sheet_find(&sheet, ask->truth) : -1;
+    if (c.truth >= 0)
+        sheet.hints[c.truth] = CST_COLUMN_TRUTH;
     CST_TRY(choose(&c));
     CST_TRY(check_first_row(&c));
     if (status == CST_OK) {

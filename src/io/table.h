@@ -23,8 +23,9 @@ typedef struct cst_table_ask {
     const char *const *wanted; /* COLUMN: further names of it (NULL-terminated), or NULL */
     const char *id_column;     /* name, or number from 1, of the ids; NULL: found by the rules */
     const char *column;        /* the same of the value; not read where the path names one */
-    bool one;                  /* PREDICTIONS, TARGETS: one column is expected, and several are an
-                                  error that names them */
+    const char *truth; /* PREDICTIONS: the column of labels, whatever its name says; or NULL */
+    bool one;          /* PREDICTIONS, TARGETS: one column is expected, and several are an
+                          error that names them */
     const cst_strings
         *names; /* columns of these names are the values where all are there; or NULL */
 } cst_table_ask;

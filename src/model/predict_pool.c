@@ -33,6 +33,23 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
     return CST_OK;
 }
 
+cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split) {
+    const char *other = cst_pool_member_name(pool, 0);
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
+        int32_t at = cst_pool_member_index(pool, cst_model_input_name(model, k));
+        if (at >= 0 && cst_pool_member_has_split(pool, at, split))
+            return CST_OK;
+    }
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "the pool has predictions of no member of the model for split '%s': the model "
+                    "needs '%.100s'%s, and the pool has '%.100s'%s; members are matched by name, "
+                    "so give the files (or columns) the names that they had in the fit",
+                    split, cst_model_input_name(model, 0),
+                    cst_model_inputs(model) > 1 ? " etc." : "", other ? other : "",
+                    cst_pool_members(pool) > 1 ? " etc." : "");
+}
+
 /* Positions of the model's members in the pool. */
 static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
                                 const char *split, int32_t *positions) {
@@ -67,11 +84,7 @@ static cst_status load_there(cst_context *context, cst_pool *pool, const char *s
     for (int32_t k = 0; k < count; k++)
         if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
             there[found++] = positions[k];
-    cst_status status =
-        found > 0
-            ? cst_pool_load_members(context, pool, split, there, found)
-            : cst_fail(context, CST_ERROR_MISMATCH,
-                       "the pool has predictions of no member of the model for split '%s'", split);
+    cst_status status = cst_pool_load_members(context, pool, split, there, found);
     cst_free(context, there);
     return status;
 }
@@ -85,6 +98,7 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     if (model->class_names && cst_pool_classes(pool) == model->classes)
         status = cst_pool_order_classes(context, pool, (const char *const *)model->class_names);
     CST_TRY(check_classes(context, model, pool));
+    CST_TRY(cst_model_check_names(context, model, pool, split));
     if (status != CST_OK)
         return status;
     int32_t members = cst_model_inputs(model);

@@ -208,6 +208,10 @@ cst_status cst_stack_predict(cst_context *context, const cst_model *model, const
 cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
                                       const cst_view *view, float *out);
 
+/* An error where the pool has no member of the model: which it has, and which would be needed. */
+cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split);
+
 /* The members of a split that the model needs, loaded and matched by name, in its order. *pointers
  * is the view's storage and the caller's to free, also after a failure. */
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,

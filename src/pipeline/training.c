@@ -113,7 +113,8 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
         return cst_fail(
             context, CST_ERROR_INPUT,
             "split '%s' has no %s; a stack is fitted on rows with a known %s: give them "
-            "with --labels, or name their column in a csv with --label-column",
+            "with --labels, or name their column in a csv with --label-column; in a manifest, as "
+            "\"labels\" of the split",
             split, values ? "targets" : "labels", values ? "target" : "class");
     if (cst_pool_conditions(pool, split) > 0)
         return cst_fail(context, CST_ERROR_INPUT,

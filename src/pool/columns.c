@@ -8,6 +8,7 @@
 #include "pool/state.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +23,15 @@ void cst_pool_ask(const cst_pool *pool, cst_table_use use, cst_table_ask *ask) {
                            .names = pool->class_names};
     if (use == CST_TABLE_TARGETS)
         ask->column = pool->label_column;
+    if (use == CST_TABLE_PREDICTIONS)
+        ask->truth = pool->manifest->own_labels;
 }
 
 void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
     static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
     *ask = (cst_table_ask){.use = CST_TABLE_COLUMN,
                            .kind = CST_COLUMN_TRUTH,
-                           .gaps = pool->unlabelled,
+                           .gaps = pool->unlabelled || pool->needless,
                            .wanted = wanted,
                            .id_column = pool->id_column,
                            .column = pool->label_column};
@@ -37,8 +40,8 @@ void cst_pool_ask_labels(const cst_pool *pool, cst_table_ask *ask) {
 /* ---- names ---- */
 
 /* The names become those of the classes (or outputs), in this order. */
-static cst_status adopt_names(cst_context *context, cst_pool *pool, const cst_strings *names,
-                              bool found) {
+static cst_status adopt_names(cst_context *context, cst_pool *pool, const char *where,
+                              const cst_strings *names, bool found) {
     cst_manifest *m = pool->manifest;
     char **list = cst_alloc(context, (size_t)names->count, sizeof *list);
     if (!list)
@@ -50,10 +53,8 @@ static cst_status adopt_names(cst_context *context, cst_pool *pool, const cst_st
         const char *name = cst_strings_at(names, c);
         char quoted[CST_QUOTE_CHARS];
         if (!cst_manifest_is_name(name))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the class name '%s' is empty, longer than 255 bytes, not valid "
-                            "UTF-8, or has control characters; rename it",
-                            m->path, cst_quote(quoted, name));
+            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", where,
+                            cst_quote(quoted, name), cst_manifest_name_fault(name));
         list[c] = cst_strdup(context, name);
         status = list[c] ? CST_OK : CST_ERROR_MEMORY;
     }
@@ -135,7 +136,7 @@ cst_status cst_pool_order_classes(cst_context *context, cst_pool *pool, const ch
         cst_strings_free(context, pool->class_names);
         pool->class_index = NULL;
         pool->class_names = NULL;
-        status = adopt_names(context, pool, ordered, true);
+        status = adopt_names(context, pool, m->path, ordered, true);
     }
     cst_strings_free(context, ordered);
     return status;
@@ -150,8 +151,8 @@ static const cst_manifest_split *labelled_split(const cst_pool *pool) {
     return NULL;
 }
 
-/* Different texts among labels that are text and no numbers; *out is NULL where they are numbers.
- * few: the first rows only. */
+/* Different texts among labels that are text, of which few are numbers; *out is NULL where they are
+ * numbers. NaN is no name. */
 static cst_status label_names(cst_context *context, const cst_pool *pool, const char *path,
                               cst_strings **out) {
     cst_table_ask ask;
@@ -164,10 +165,20 @@ static cst_status label_names(cst_context *context, const cst_pool *pool, const 
     CST_TRY(cst_column_read_source(context, &column, &source, &ask, NULL));
     if (status != CST_OK)
         return status;
-    for (int64_t i = 0; column.texts && !numbers && i < column.count; i++)
-        numbers = cst_csv_is_number(cst_strings_at(column.texts, i));
-    if (column.texts && !numbers)
-        status = sorted_names(context, column.texts, out);
+    cst_strings *texts = NULL; /* without NaN */
+    int64_t found = 0;
+    CST_TRY(cst_strings_create(context, &texts));
+    for (int64_t i = 0; status == CST_OK && column.texts && i < column.count; i++) {
+        const char *text = cst_strings_at(column.texts, i);
+        bool number = cst_csv_is_number(text);
+        found += number && !isnan(cst_strtod(text, NULL));
+        if (!number || !isnan(cst_strtod(text, NULL)))
+            status = cst_strings_add(context, texts, text, strlen(text));
+    }
+    numbers = 2 * found > column.count;
+    if (status == CST_OK && column.texts && !numbers && texts->count > 0)
+        status = sorted_names(context, texts, out);
+    cst_strings_free(context, texts);
     cst_column_clear(context, &column);
     return status;
 }
@@ -317,6 +328,10 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
         status = CST_OK;
     if (text && status == CST_OK)
         status = label_names(context, pool, split->labels, &labels);
+    if (labels && pool->needless && labels->count != pool->classes) {
+        cst_strings_free(context, labels);
+        labels = NULL;
+    }
     if (status == CST_OK && named->names && has(named->names, ""))
         status =
             cst_fail(context, CST_ERROR_INPUT,
@@ -336,7 +351,8 @@ static cst_status find_names(cst_context *context, cst_pool *pool, const named_f
     if (status == CST_OK && labels && !names)
         status = note_order(context, pool, split->labels, labels);
     if (status == CST_OK && (names || labels))
-        status = adopt_names(context, pool, names ? names : labels, true);
+        status = adopt_names(context, pool, names ? named->path : split->labels,
+                             names ? names : labels, true);
     cst_strings_free(context, labels);
     cst_strings_free(context, names);
     return status;
@@ -451,7 +467,8 @@ static cst_status find_outputs(cst_context *context, cst_pool *pool) {
             status = insist_on_one(context, pool, labelled->labels, CST_TABLE_TARGETS);
         else {
             pool->classes = (int32_t)outputs;
-            status = adopt_names(context, pool, targets->table->value_names, true);
+            status =
+                adopt_names(context, pool, labelled->labels, targets->table->value_names, true);
         }
     } else if (status == CST_OK && several && width == 1) {
         status = insist_on_one(context, pool, labelled->labels, CST_TABLE_TARGETS);
@@ -677,7 +694,8 @@ void cst_pool_say_notes(cst_context *context, const cst_pool *pool, const cst_po
     also(&notes->folds, more);
     if (notes->folds.files > 0 && !split->folds)
         cst_notice(context,
-                   "%s%s: the column of folds is ignored; give --folds %s#COLUMN to use it",
+                   "%s%s: the column of folds is ignored: it is used if every file has the same "
+                   "whole numbers from 0; give --folds %s#COLUMN to use that of one file",
                    notes->folds.path, more, notes->folds.path);
     also(&notes->reordered, more);
     if (notes->reordered.files > 0 && pool->class_names)

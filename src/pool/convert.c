@@ -68,6 +68,17 @@ static int32_t find_not_finite(const double *values, int32_t width) {
     return -1;
 }
 
+/* First logit that no softmax takes, or -1: -infinity is a probability of 0 beside a finite one. */
+static int32_t find_no_logit(const double *values, int32_t width) {
+    int32_t finite = 0;
+    for (int32_t j = 0; j < width; j++) {
+        finite += isfinite(values[j]) != 0;
+        if (isnan(values[j]) || values[j] == INFINITY)
+            return j;
+    }
+    return finite > 0 ? -1 : 0;
+}
+
 /* Whether the member did not predict this row, where that is allowed; says what stands for it. */
 static bool is_absent(cst_convert *c, const double *values, float *out) {
     for (int32_t j = 0; j < c->width; j++)
@@ -80,8 +91,14 @@ static bool is_absent(cst_convert *c, const double *values, float *out) {
     return true;
 }
 
-/* What to do about a row of nothing but NaN. */
-static const char *absent_hint(const cst_convert *c, const double *values) {
+/* What to do about a row of nothing but NaN, or about infinite logits. */
+static const char *absent_hint(const cst_convert *c, const double *values, double v) {
+    if (isinf(v) && !c->values && c->width == 1)
+        return c->logits ? "; clip probabilities to [1e-7, 1 - 1e-7] before taking logits" : "";
+    if (v == -INFINITY && !c->values)
+        return c->logits ? "; a row of logits needs a finite one"
+                         : "; if these are logarithms of probabilities, declare output \"logit\" "
+                           "(--values logit)";
     for (int32_t j = 0; j < c->width; j++)
         if (!isnan(values[j]))
             return "";
@@ -100,7 +117,7 @@ static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t
                              : "-infinity",
                     c->missing && isnan(v)
                         ? "; a row that the member did not predict must be NaN in every column"
-                        : absent_hint(c, values));
+                        : absent_hint(c, values, v));
 }
 
 /* Why a row is not one of probabilities. */
@@ -331,7 +348,7 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
     c->like_percentages +=
         binary ? values[0] >= 0 && values[0] <= 100 : is_percentage(values, c->width);
     if (!facts.inside) { /* only then can one of them not be finite */
-        int32_t column = find_not_finite(values, c->width);
+        int32_t column = find_no_logit(values, c->width);
         if (column >= 0)
             return not_finite(context, c, first, i, values, column);
     }

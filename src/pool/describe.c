@@ -15,7 +15,7 @@
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
     if (lowest == 1 && highest == classes)
         return "; they seem to start at 1: subtract 1";
-    return lowest < 0 && highest == classes - 1
+    return lowest < 0 && highest < classes
                ? "; rows without a label cannot be used: remove them from every file"
                : "; correct the labels or the number of classes";
 }
@@ -51,6 +51,8 @@ static const char *hint_of(const cst_pool *pool, const cst_column *column) {
         lowest = column->numbers[i] < lowest ? column->numbers[i] : lowest;
         highest = column->numbers[i] > highest ? column->numbers[i] : highest;
     }
+    if (lowest < 0 && highest < classes && !(different == 2 && lowest == -1 && highest == 1))
+        return cst_pool_label_hint(lowest, highest, classes);
     if (pool->wide)
         return "; each column of the table was read as a member, its probability of class 1: "
                "columns of classes are called MEMBER:CLASS, and those of one member must sum to 1";
@@ -60,8 +62,6 @@ static const char *hint_of(const cst_pool *pool, const cst_column *column) {
                "predicted classes; for a regression give --task regression";
     if (different == 2 && lowest == -1 && highest == 1 && classes == 2)
         return "; write 0 for -1";
-    if (lowest < 0 && highest == classes - 1)
-        return cst_pool_label_hint(lowest, highest, classes);
     if (different == classes && lowest != 1)
         return "; if these numbers name the classes, list them in the order of the columns: "
                "--class-names A,B,...";
@@ -178,6 +178,18 @@ static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
     return names && (pool->names_found || !numbers);
 }
 
+void cst_pool_drop_labels(cst_context *context, cst_pool_split *split, const char *path) {
+    cst_notice(
+        context,
+        "%s: not every row has a label that can be read; none is needed here, and none is used",
+        path);
+    cst_free(context, split->labels);
+    cst_free(context, split->targets);
+    split->labels = NULL;
+    split->targets = NULL;
+    split->labels_path = NULL;
+}
+
 static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                               const cst_manifest_split *spec) {
     cst_table_ask ask;
@@ -186,8 +198,13 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     cst_pool_ask_labels(pool, &ask);
     cst_status status =
         cst_pool_read_ordered(context, pool, split, spec->labels, &ask, true, &column, &places);
+    if (pool->needless && status == CST_ERROR_INPUT) {
+        cst_pool_drop_labels(context, split, spec->labels);
+        return CST_OK;
+    }
     if (status != CST_OK)
         return status;
+    bool gap = false;
     bool by_name = are_numeric_names(pool, &column);
     split->labels_path = spec->labels;
     split->labels = cst_alloc(context, (size_t)column.count, sizeof *split->labels);
@@ -200,10 +217,17 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
             *out = column.numbers[i] == -1 && pool->unlabelled
                        ? -1
                        : class_of_number(pool, column.numbers[i]);
+        if (pool->needless && status == CST_ERROR_INPUT) {
+            status = CST_OK;
+            gap = true;
+            break;
+        }
         cst_trim_item(context, i);
     }
-    if (status == CST_OK && column.numbers && !by_name)
+    if (status == CST_OK && column.numbers && !by_name && !gap)
         note_numeric_names(context, pool, spec->labels);
+    if (gap)
+        cst_pool_drop_labels(context, split, spec->labels);
     cst_free(context, places);
     cst_column_clear(context, &column);
     return status;

@@ -62,10 +62,8 @@ static cst_status add_names(cst_context *context, const char **sorted, int64_t c
         const char *name = sorted[out->count];
         char quoted[CST_QUOTE_CHARS];
         if (!cst_manifest_is_name(name))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the domain '%s' is longer than 255 bytes, not valid UTF-8, or has "
-                            "control characters or bidirectional formatting characters; rename it",
-                            where, cst_quote(quoted, name));
+            return cst_fail(context, CST_ERROR_INPUT, "%s: the domain '%s' %s", where,
+                            cst_quote(quoted, name), cst_manifest_name_fault(name));
         out->names[out->count] = cst_strdup(context, name);
         if (!out->names[out->count])
             return CST_ERROR_MEMORY;

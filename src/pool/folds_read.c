@@ -2,7 +2,7 @@
  * Folds and groups of rows (of a segmentation: of cases) read from files. Beside the labels.
  * docs/method.md#s0-rows-folds-ids.
  */
-#include "pool/state.h"
+#include "pool/columns.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -130,11 +130,117 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     return status;
 }
 
+/* ---- folds beside the predictions ---- */
+
+/* Whether numbers [count] are folds: two and more, none negative, each of several rows. */
+static bool are_folds(const cst_column *column, const int32_t *folds) {
+    int32_t count = 0;
+    for (int64_t i = 0; column->numbers && i < column->count; i++) {
+        if (column->numbers[i] < 0)
+            return false;
+        count = folds[i] >= count ? folds[i] + 1 : count;
+    }
+    return count >= 2 && 2 * (int64_t)count <= column->count;
+}
+
+/* The column of folds in a member's table as "FILE#COLUMN", and the name of its ids (or NULL);
+ * both are the caller's. NULL: there is none. */
+static cst_status find_fold_column(cst_context *context, const cst_pool *pool, const char *path,
+                                   char **out, char **ids) {
+    cst_row_file *rows = NULL;
+    cst_table_ask ask;
+    bool text = false;
+    cst_row_source source = cst_pool_source(pool, path);
+    if (source.parts || cst_path_column(path) || cst_path_member(path))
+        return CST_OK;
+    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
+    cst_status status = cst_is_text_source(context, &source, &text);
+    if (status == CST_OK && text)
+        status = cst_row_file_open_source(context, &rows, &source, &ask);
+    const cst_table *table = status == CST_OK && rows ? rows->table : NULL;
+    if (table && table->names && table->fold_column >= 0) {
+        const char *name = cst_strings_at(table->names, table->fold_column);
+        const char *id = table->id_column < 0 ? "" : cst_strings_at(table->names, table->id_column);
+        *out = cst_column_same(name, "split") ? NULL : cst_format(context, "%s#%s", path, name);
+        *ids = *id ? cst_strdup(context, id) : NULL;
+    }
+    cst_row_file_close(context, rows);
+    return status;
+}
+
+/* The folds that one column gives to the rows of the split, the caller's; NULL: it gives none. */
+static cst_status folds_of(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                           const char *column_path, const char *ids, int32_t **out) {
+    cst_table_ask ask = {.use = CST_TABLE_COLUMN, .kind = CST_COLUMN_FOLD, .id_column = ids};
+    cst_column column;
+    int64_t *places = NULL;
+    int32_t *folds = NULL;
+    cst_status status =
+        cst_pool_read_ordered(context, pool, split, column_path, &ask, false, &column, &places);
+    if (status == CST_OK && column.numbers && column.count < INT32_MAX) {
+        folds = cst_alloc(context, (size_t)column.count, sizeof *folds);
+        status = folds ? cst_pool_renumber(context, column.numbers, places, column.count, folds)
+                       : CST_ERROR_MEMORY;
+        if (status == CST_OK && are_folds(&column, folds)) {
+            *out = folds;
+            folds = NULL;
+        }
+    }
+    cst_free(context, folds);
+    cst_free(context, places);
+    cst_column_clear(context, &column);
+    return status;
+}
+
+/* Columns of folds in the members' tables are used where all are folds and the same. Whatever is
+ * wrong with a table is said when it is read. */
+static cst_status adopt_folds(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                              int32_t s) {
+    const cst_manifest *m = pool->manifest;
+    char *first = NULL;
+    bool same = true;
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && same && k < m->member_count; k++) {
+        const char *path = m->members[k].paths[s];
+        char *column = NULL;
+        char *ids = NULL;
+        int32_t *folds = NULL;
+        if (!path || m->members[k].ids[s] || cst_manifest_confine(context, m, path) != CST_OK)
+            continue;
+        status = find_fold_column(context, pool, path, &column, &ids);
+        if (status == CST_OK && column)
+            status = folds_of(context, pool, split, column, ids, &folds);
+        same = status == CST_OK && (!column || folds);
+        for (int64_t i = 0; folds && split->folds && same && i < split->rows; i++)
+            same = folds[i] == split->folds[i];
+        if (same && folds && !split->folds) {
+            split->folds = folds;
+            folds = NULL;
+            first = column;
+            column = NULL;
+        }
+        if (status != CST_ERROR_MEMORY && status != CST_ERROR_CANCELLED)
+            status = CST_OK;
+        cst_free(context, folds);
+        cst_free(context, column);
+        cst_free(context, ids);
+    }
+    if (!same) {
+        cst_free(context, split->folds);
+        split->folds = NULL;
+    } else if (status == CST_OK && first)
+        cst_notice(context, "the folds are those of %s", first);
+    cst_free(context, first);
+    return status;
+}
+
 cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
                                    cst_pool_split *split, const cst_manifest_split *spec) {
     cst_status status = CST_OK;
     if (spec->folds)
         status = read_folds(context, pool, split, spec->folds);
+    else if ((split->labels || split->targets) && !pool->unlabelled && !cst_pool_partial(pool))
+        status = adopt_folds(context, pool, split, (int32_t)(spec - pool->manifest->splits));
     if (status == CST_OK && spec->groups)
         status = read_groups(context, pool, split, spec->groups);
     return status;

@@ -102,10 +102,44 @@ static cst_status say_ids(cst_context *context, const cst_pool *pool, const char
     return status;
 }
 
+/* What class `c` is called: its name, or its number. */
+static const char *class_text(const cst_pool *pool, int32_t c, char number[16]) {
+    (void)cst_snprintf(number, 16, "%d", (int)c);
+    return pool->class_names ? cst_strings_at(pool->class_names, c) : number;
+}
+
+/* The first class without a column in a table of which every column is one of a class; -1: none. */
+static cst_status find_lacking(cst_context *context, const cst_pool *pool, const cst_table *table,
+                               int32_t *out) {
+    cst_strings *plain = NULL;
+    char number[16];
+    *out = -1;
+    if (!table || !table->value_names || pool->task != CST_TASK_CLASSIFICATION)
+        return CST_OK;
+    cst_status status = cst_column_plain_names(context, table->value_names, &plain);
+    const cst_strings *forms[] = {table->value_names, plain};
+    for (int f = 0; status == CST_OK && *out < 0 && f < 2; f++) {
+        int32_t lacking = -1;
+        int64_t found = 0;
+        for (int32_t c = 0; c < pool->classes; c++) {
+            bool there = false;
+            for (int64_t j = 0; !there && j < forms[f]->count; j++)
+                there = cst_column_same(cst_strings_at(forms[f], j), class_text(pool, c, number));
+            found += there;
+            lacking = there || lacking >= 0 ? lacking : c;
+        }
+        *out = found == forms[f]->count ? lacking : -1;
+    }
+    cst_strings_free(context, plain);
+    return status;
+}
+
 /* What to do about a file of `width` columns in a pool of others: the end of a message. */
 static cst_status width_hint(cst_context *context, const cst_pool *pool,
                              const cst_pool_split *state, const char *path, int64_t width,
-                             char out[HINT_CHARS]) {
+                             int32_t lacking, char out[HINT_CHARS]) {
+    char quoted[CST_QUOTE_CHARS];
+    char number[16];
     out[0] = '\0';
     if (pool->task == CST_TASK_CLASSIFICATION && width == 1)
         (void)cst_snprintf(out, HINT_CHARS,
@@ -113,9 +147,15 @@ static cst_status width_hint(cst_context *context, const cst_pool *pool,
                            "all classes (predict_proba)");
     else if (width == pool->classes + 1)
         return say_ids(context, pool, path, out);
-    else if (width == pool->classes - 1 && state->first_path)
-        return say_ids(context, pool, state->first_path, out);
-    return CST_OK;
+    cst_status status = CST_OK;
+    if (width == pool->classes - 1 && state->first_path)
+        status = say_ids(context, pool, state->first_path, out);
+    if (status == CST_OK && lacking >= 0 && !*out)
+        (void)cst_snprintf(out, HINT_CHARS,
+                           "; there is no column of class '%s': add it, with probability 0 where "
+                           "the member does not know the class",
+                           cst_quote(quoted, class_text(pool, lacking, number)));
+    return status;
 }
 
 /* The shape of a file as rows and values, or an error that names a file it does not go with. */
@@ -154,7 +194,9 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     bool binary = width == 1 && pool->classes == 2 && pool->task == CST_TASK_CLASSIFICATION;
     if (width != pool->classes && !binary) {
         char hint[HINT_CHARS];
-        cst_status status = width_hint(context, pool, state, file->path, width, hint);
+        int32_t lacking = -1;
+        cst_status status = find_lacking(context, pool, rows->table, &lacking);
+        CST_TRY(width_hint(context, pool, state, file->path, width, lacking, hint));
         if (status != CST_OK)
             return status;
         if (state->first_path)

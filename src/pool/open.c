@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +31,7 @@ typedef enum file_role {
 typedef struct file_name {
     char stem[256];    /* without folder, extension and mark */
     const char *split; /* "oof", "test", or NULL where the name is not marked */
+    bool loose;        /* sub_NAME, pred_NAME and the like */
     file_role role;
 } file_name;
 
@@ -65,26 +67,34 @@ static file_role role_of(const char *stem) {
     return ROLE_MEMBER;
 }
 
-/* Removes "oof_" or ".oof" and the like from stem and says which split it was. */
-static const char *take_mark(char *stem) {
-    static const char *const splits[] = {"oof", "test"};
-    for (size_t s = 0; s < 2; s++)
-        for (size_t k = 0; k < 2; k++) {
-            char separator = "_."[k];
-            size_t mark = strlen(splits[s]);
-            size_t length = strlen(stem);
-            if (length > mark + 1 && strncmp(stem, splits[s], mark) == 0 &&
-                stem[mark] == separator) {
-                memmove(stem, stem + mark + 1, length - mark);
-                return splits[s];
-            }
-            if (length > mark + 1 && strcmp(stem + length - mark, splits[s]) == 0 &&
-                stem[length - mark - 1] == separator) {
-                stem[length - mark - 1] = '\0';
-                return splits[s];
-            }
-        }
-    return NULL;
+/* Removes `mark` with its separator from the start or the end of stem. */
+static bool strip(char *stem, const char *mark) {
+    size_t bytes = strlen(mark);
+    size_t length = strlen(stem);
+    if (length <= bytes + 1)
+        return false;
+    if (strncmp(stem, mark, bytes) == 0 && strchr("_.", stem[bytes])) {
+        memmove(stem, stem + bytes + 1, length - bytes);
+        return true;
+    }
+    if (strcmp(stem + length - bytes, mark) != 0 || !strchr("_.", stem[length - bytes - 1]))
+        return false;
+    stem[length - bytes - 1] = '\0';
+    return true;
+}
+
+const char *cst_take_mark(char *stem) {
+    return strip(stem, "oof") ? "oof" : strip(stem, "test") ? "test" : NULL;
+}
+
+/* The same for names that need not speak of a split: predictions of test rows, if there are
+ * out-of-fold ones. sample_submission is none. */
+static bool take_loose_mark(char *stem) {
+    static const char *const marks[] = {"submission", "sub", "predictions", "preds", "pred"};
+    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
+        if (strncmp(stem, "sample", 6) != 0 && strip(stem, marks[m]))
+            return true;
+    return false;
 }
 
 /* Understands a path; false where its extension is not one of prediction files. */
@@ -107,8 +117,18 @@ static bool understand(const char *path, file_name *out) {
         length = sizeof out->stem - 1;
     memcpy(out->stem, base, length);
     out->stem[length] = '\0';
-    out->split = take_mark(out->stem);
+    out->split = cst_take_mark(out->stem);
     out->role = role_of(out->stem);
+    char rest[sizeof out->stem];
+    memcpy(rest, out->stem, sizeof rest);
+    out->loose = !out->split && out->role == ROLE_MEMBER && take_loose_mark(rest);
+    if (out->loose) {
+        const char *split = cst_take_mark(rest); /* lgb_oof_preds */
+        out->loose = split == NULL && role_of(rest) == ROLE_MEMBER;
+        out->split = split;
+        if (split || out->loose)
+            memcpy(out->stem, rest, sizeof rest);
+    }
     return known;
 }
 
@@ -182,10 +202,9 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     for (int32_t c = 0; c < count; c++) {
         char quoted[CST_QUOTE_CHARS];
         if (!cst_manifest_is_name(config->class_names[c]))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the class name '%s' is empty, longer than 255 bytes, not valid "
-                            "UTF-8, or has control characters",
-                            manifest->path, cst_quote(quoted, config->class_names[c]));
+            return cst_fail(context, CST_ERROR_INPUT, "%s: the class name '%s' %s", manifest->path,
+                            cst_quote(quoted, config->class_names[c]),
+                            cst_manifest_name_fault(config->class_names[c]));
         for (int32_t d = 0; d < c; d++)
             if (strcmp(config->class_names[c], config->class_names[d]) == 0)
                 return cst_fail(context, CST_ERROR_INPUT,
@@ -198,24 +217,153 @@ static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
     return CST_OK;
 }
 
-/* The pool of a description, which is taken also on failure. */
+/* The pool of a description, which is taken also on failure, and so is what is said of it (or
+ * NULL). status: of what was done before. */
 static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *manifest,
-                         const cst_pool_config *config) {
+                         const cst_pool_config *config, cst_status status, char *said) {
     cst_pool *pool = NULL;
-    cst_status status = put_class_names(context, manifest, config);
+    CST_TRY(put_class_names(context, manifest, config));
     if (status != CST_OK) {
+        cst_free(context, said);
         cst_manifest_free(context, manifest);
         return status;
     }
     status = cst_pool_create(context, &pool, manifest, config);
     CST_TRY(cst_pool_find_columns(context, pool));
     CST_TRY(read_training_counts(context, pool));
+    if (status == CST_OK && said && !pool->said) {
+        pool->said = said;
+        said = NULL;
+    }
+    cst_free(context, said);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
     }
     *out = pool;
     return CST_OK;
+}
+
+/* Whether a column has a label in the first rows, where test rows have none. */
+static bool has_label(const cst_sheet *sheet, int32_t column) {
+    for (int64_t row = 0; row < sheet->rows; row++) {
+        const char *cell = cst_strings_at(sheet->cells, row * sheet->columns + column);
+        bool nan = cst_csv_is_number(cell) && isnan(cst_strtod(cell, NULL));
+        if (!cst_csv_is_missing(cell) && !nan && strcmp(cell, "-1") != 0)
+            return true;
+    }
+    return false;
+}
+
+/* The column of labels in the table at `path`: the one that the caller names, else the only one of
+ * that kind; its name goes to *name, the caller's. *filled: it has labels. *wrong: why there are
+ * none. */
+static cst_status find_label_column(cst_context *context, const char *path,
+                                    const cst_pool_config *config, char **name, bool *filled,
+                                    char **wrong) {
+    uint64_t limit = config ? config->zip_limit : 0;
+    const char *key = config ? config->label_column : NULL;
+    char list[CST_LISTED_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    cst_sheet sheet = {0};
+    bool text = false;
+    bool several = false;
+    int32_t found = -1;
+    int32_t other = -1;
+    if (cst_path_column(path) || cst_path_member(path))
+        return CST_OK;
+    cst_status status = cst_is_text_file(context, path, limit, &text);
+    if (status == CST_OK && text)
+        status = cst_sheet_look(context, &sheet, path, limit);
+    if (status == CST_OK && sheet.names && key)
+        found = cst_sheet_find(&sheet, key);
+    for (int32_t j = 0; status == CST_OK && sheet.names && !key && j < sheet.columns; j++) {
+        if (sheet.hints[j] != CST_COLUMN_TRUTH)
+            continue;
+        several = found >= 0;
+        other = several ? other : j;
+        found = j;
+    }
+    bool there = status == CST_OK && found >= 0 && !several && sheet.columns > 1;
+    *filled = there && has_label(&sheet, found);
+    if (there) {
+        *name = cst_strdup(context, cst_strings_at(sheet.names, found));
+        status = *name ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && several && !*wrong)
+        *wrong = cst_format(context,
+                            "%s: line 1: columns '%s' and '%s' may both hold the labels; choose "
+                            "with --label-column NAME",
+                            path, cst_strings_at(sheet.names, other),
+                            cst_strings_at(sheet.names, found));
+    else if (status == CST_OK && text && key && found < 0 && !*wrong)
+        *wrong = cst_format(
+            context, "%s: line 1: there is no column '%s', which --label-column names; it has %s",
+            path, cst_quote(quoted, key), cst_sheet_list(&sheet, list));
+    else if (status == CST_OK && found >= 0 && key && !*filled && !*wrong)
+        *wrong = cst_format(context, "%s: column '%s', which --label-column names, has no labels",
+                            path, cst_quote(quoted, key));
+    bool bad = several || (key && text && (found < 0 || !*filled));
+    if (status == CST_OK && bad && !*wrong)
+        status = CST_ERROR_MEMORY;
+    cst_sheet_clear(context, &sheet);
+    return status;
+}
+
+/* The labels of a split that nothing else names: a column in the tables of its members. */
+static cst_status adopt_labels_of(cst_context *context, cst_manifest *manifest, int32_t s,
+                                  const cst_pool_config *config, char **said, char **wrong) {
+    cst_manifest_split *split = &manifest->splits[s];
+    char *name = NULL;
+    bool filled = false;
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && !name && k < manifest->member_count; k++) {
+        const char *path = manifest->members[k].paths[s];
+        struct stat info;
+        if (!path || stat(path, &info) != 0) /* said when it is read */
+            continue;
+        status = find_label_column(context, path, config, &name, &filled, wrong);
+        if (status == CST_OK && name && filled) {
+            split->labels = cst_format(context, "%s#%s", path, name);
+            *said = *said ? *said : cst_format(context, "%s: labels from '%s'", path, name);
+            status = split->labels && *said ? CST_OK : CST_ERROR_MEMORY;
+        }
+    }
+    if (name && !manifest->own_labels)
+        manifest->own_labels = name;
+    else
+        cst_free(context, name);
+    return status;
+}
+
+static cst_status adopt_labels(cst_context *context, cst_manifest *manifest,
+                               const cst_pool_config *config, char **said) {
+    cst_task task = config && config->task_given ? config->task : CST_TASK_CLASSIFICATION;
+    const char *key = config ? config->label_column : NULL;
+    bool needless = config && config->unlabelled == 2;
+    bool found = needless;
+    char *wrong = NULL;
+    cst_status status = CST_OK;
+    if (task != CST_TASK_CLASSIFICATION && task != CST_TASK_REGRESSION)
+        return CST_OK;
+    for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
+        if (!manifest->splits[s].labels && !needless)
+            status = adopt_labels_of(context, manifest, s, config, said, &wrong);
+        found = found || manifest->splits[s].labels;
+    }
+    if (status == CST_OK && needless && key) {
+        manifest->own_labels = cst_strdup(context, key);
+        status = manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
+    }
+    char quoted[CST_QUOTE_CHARS];
+    if (status == CST_OK && (key || wrong) && !found)
+        status = wrong ? cst_fail(context, CST_ERROR_INPUT, "%s", wrong)
+                       : cst_fail(context, CST_ERROR_INPUT,
+                                  "--label-column %s: no file is a csv with such a column; give "
+                                  "the file of the labels with --labels",
+                                  cst_quote(quoted, key));
+    cst_free(context, wrong);
+    return status;
 }
 
 /* Puts a copy of `path` into an empty place. */
@@ -256,9 +404,8 @@ static cst_status add_member(cst_context *context, cst_manifest *manifest, const
         return cst_manifest_add_member(context, manifest, name, member);
     return cst_fail(
         context, CST_ERROR_INPUT,
-        "%s: members are named after their files, and this name is not valid UTF-8, or has control "
-        "characters or bidirectional formatting characters; rename the file, or write a manifest",
-        path);
+        "%s: members are named after their files, and this name %s; or write a manifest", path,
+        cst_manifest_name_fault(name));
 }
 
 /* A list of JSON is no manifest but may be meant for predictions. */
@@ -299,7 +446,7 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
             path);
     cst_status status = cst_manifest_read_as(context, &manifest, path, config && config->outside,
                                              config && config->task_given ? &config->task : NULL);
-    return status == CST_OK ? finish(context, out, manifest, config) : status;
+    return status == CST_OK ? finish(context, out, manifest, config, status, NULL) : status;
 }
 
 /* ---- a folder ---- */
@@ -357,19 +504,24 @@ static void free_paths(cst_context *context, char **paths, size_t count) {
 /* The splits that the names of the members speak of: "oof" first, and alone where none is marked.
  */
 static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest, char **paths,
-                                    size_t count) {
+                                    size_t count, bool labels) {
     bool oof = false;
     bool test = false;
+    bool loose = false;
     int32_t index = 0;
     for (size_t i = 0; i < count; i++) {
         file_name name;
         (void)understand(paths[i], &name);
+        loose = loose || name.loose;
+        labels = labels || (name.role == ROLE_LABELS && !name.split);
         if (name.role != ROLE_MEMBER || !name.split)
             continue;
         oof = oof || strcmp(name.split, "oof") == 0;
         test = test || strcmp(name.split, "test") == 0;
     }
     manifest->by_names = true;
+    manifest->loose = loose && (oof || test || !labels);
+    test = test || manifest->loose;
     manifest->marked = oof || test;
     cst_status status = CST_OK;
     if (oof || !test)
@@ -383,6 +535,8 @@ static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest
 static cst_status place_file(cst_context *context, cst_manifest *manifest, const char *path) {
     file_name name;
     (void)understand(path, &name);
+    if (name.loose && manifest->loose)
+        name.split = "test";
     int32_t split = name.split ? cst_manifest_find_split(manifest, name.split) : 0;
     if (split < 0 || (name.role == ROLE_MEMBER && manifest->marked && !name.split)) {
         cst_notice(context, "%s is not used: its name does not say which split it belongs to",
@@ -406,16 +560,39 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
     case ROLE_MEMBER:
         break;
     }
-    int32_t member = -1;
+    int32_t member = cst_manifest_find_member(manifest, name.stem);
+    if (name.loose && manifest->loose &&
+        (member < 0 ? split > 0 : manifest->members[member].paths[split] != NULL)) {
+        cst_notice(context,
+                   member < 0 ? "%s is not used: there are no out-of-fold predictions of '%s'"
+                              : "%s is not used: there are other test predictions of '%s'",
+                   path, name.stem);
+        return CST_OK;
+    }
     cst_status status = add_member(context, manifest, path, name.stem, &member);
     return status == CST_OK ? put_path(context, &manifest->members[member].paths[split], path)
                             : status;
+}
+
+/* Files whose names leave less doubt come first. */
+static cst_status place_files(cst_context *context, cst_manifest *manifest, char **paths,
+                              size_t count) {
+    cst_status status = CST_OK;
+    for (int loose = 0; loose < 2; loose++)
+        for (size_t i = 0; status == CST_OK && i < count; i++) {
+            file_name name;
+            (void)understand(paths[i], &name);
+            if (name.loose == (loose > 0))
+                status = place_file(context, manifest, paths[i]);
+        }
+    return status;
 }
 
 static cst_status open_folder(cst_context *context, cst_pool **out, const char *path,
                               const cst_pool_config *config) {
     char **paths = NULL;
     size_t count = 0;
+    char *said = NULL;
     cst_manifest *manifest = NULL;
     cst_status status = list_folder(context, path, &paths, &count);
     CST_TRY(cst_manifest_create(context, &manifest, path));
@@ -425,9 +602,8 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
         status = cst_poll_reading(context);
         CST_TRY(cst_manifest_confine(context, manifest, paths[i]));
     }
-    CST_TRY(add_folder_splits(context, manifest, paths, count));
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = place_file(context, manifest, paths[i]);
+    CST_TRY(add_folder_splits(context, manifest, paths, count, config && config->labels));
+    CST_TRY(place_files(context, manifest, paths, count));
     if (status == CST_OK && manifest->member_count == 0)
         status =
             cst_fail(context, CST_ERROR_INPUT,
@@ -436,11 +612,8 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
                      path);
     CST_TRY(put_config(context, manifest, config));
     free_paths(context, paths, count);
-    if (status != CST_OK) {
-        cst_manifest_free(context, manifest);
-        return status;
-    }
-    return finish(context, out, manifest, config);
+    CST_TRY(adopt_labels(context, manifest, config, &said));
+    return finish(context, out, manifest, config, status, said);
 }
 
 int cst_pool_takes_name(const cst_pool *pool, const char *name) {
@@ -448,6 +621,8 @@ int cst_pool_takes_name(const cst_pool *pool, const char *name) {
     file_name parts;
     if (!manifest || !name || !manifest->by_names || !is_taken(name, &parts))
         return 0;
+    if (parts.role == ROLE_MEMBER && parts.loose && manifest->loose)
+        return cst_manifest_find_member(manifest, parts.stem) >= 0 || manifest->split_count == 1;
     if (parts.role == ROLE_MEMBER)
         return !manifest->marked || parts.split; /* which brings its split */
     return !parts.split || cst_manifest_find_split(manifest, parts.split) >= 0;
@@ -567,18 +742,10 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
         status = cst_wide_describe(context, manifest, paths[0], config, &wide, &said);
     for (size_t i = 0; status == CST_OK && !wide && i < count; i++)
         status = add_file(context, manifest, paths[i]);
-    if (status != CST_OK) {
-        cst_free(context, said);
-        cst_manifest_free(context, manifest);
-        return cst_why(context, status);
-    }
-    status = finish(context, out, manifest, config);
+    if (status == CST_OK && !wide && !said)
+        status = adopt_labels(context, manifest, config, &said);
+    status = finish(context, out, manifest, config, status, said);
     if (status == CST_OK)
         (*out)->wide = wide;
-    if (status == CST_OK && said && !(*out)->said) {
-        (*out)->said = said;
-        said = NULL;
-    }
-    cst_free(context, said);
     return cst_why(context, status);
 }

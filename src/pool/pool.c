@@ -55,7 +55,8 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->ignore_given)
         pool->ignore = config->ignore;
     pool->missing = config->missing != 0;
-    pool->unlabelled = config->unlabelled != 0;
+    pool->unlabelled = config->unlabelled == 1;
+    pool->needless = config->unlabelled == 2;
     pool->zip_limit = config->zip_limit;
     if (config->id_column && !(pool->id_column = cst_strdup(context, config->id_column)))
         return CST_ERROR_MEMORY;

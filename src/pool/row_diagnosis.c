@@ -213,8 +213,11 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
                                      "--ids",
                            option);
     else if (labels >= 0)
-        (void)cst_snprintf(out, CST_CAUSE_CHARS,
-                           "%s looks like labels or folds next to probabilities: remove it", name);
+        (void)cst_snprintf(
+            out, CST_CAUSE_CHARS,
+            "%s looks like labels or folds next to probabilities: remove it, or name it "
+            "with --label-column",
+            name);
     return column >= 0 || labels >= 0;
 }
 

@@ -46,6 +46,7 @@ struct cst_pool {
     bool logits;
     bool missing;      /* members may lack predictions */
     bool unlabelled;   /* rows may lack a label, which is -1 */
+    bool needless;     /* labels are not needed: with one that is none there are no labels */
     cst_layout layout; /* segmentation */
     int32_t ignore;    /* segmentation: label of pixels that do not count */
     uint64_t zip_limit;
@@ -152,7 +153,10 @@ static inline bool cst_pool_unfolded(const cst_pool_split *split, int64_t row) {
     return split->folds && split->folds[row % split->rows] < 0;
 }
 
-/* ---- folds, targets and weights ---- */
+/* ---- labels, folds, targets and weights ---- */
+
+/* Where labels are not needed and those at `path` have gaps: there are none. Says so. */
+void cst_pool_drop_labels(cst_context *context, cst_pool_split *split, const char *path);
 
 /* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order, negative
  * ones to -1; number i goes to out[places[i]], or to out[i] where places is NULL. */

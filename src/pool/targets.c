@@ -17,6 +17,8 @@ typedef struct targets_file {
     cst_row_file *rows;
     int64_t *places; /* row of the split of each row in the file; NULL: the same */
     int32_t *column; /* output of each column where a header names them; NULL: the same */
+    bool needless;   /* targets are not needed: with a gap there are none */
+    bool gap;
 } targets_file;
 
 static cst_status check_shape(cst_context *context, const cst_pool *pool,
@@ -40,14 +42,15 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool,
 }
 
 /* Rows first..first+count-1 of the file to their places. values: [count][outputs]. */
-static cst_status put_rows(cst_context *context, const targets_file *file, int64_t first,
-                           int64_t count, int32_t outputs, const double *values, double *out) {
+static cst_status put_rows(cst_context *context, targets_file *file, int64_t first, int64_t count,
+                           int32_t outputs, const double *values, double *out) {
     for (int64_t i = 0; i < count; i++) {
         int64_t row = file->places ? file->places[first + i] : first + i;
         for (int32_t j = 0; j < outputs; j++) {
             double y = values[i * outputs + j];
             char place[CST_WHERE_CHARS];
-            if (!isfinite(y))
+            file->gap = file->gap || !isfinite(y);
+            if (!isfinite(y) && !file->needless)
                 return cst_fail(context, CST_ERROR_INPUT,
                                 "%s: %s is %s; targets must be finite numbers: remove rows without "
                                 "a target from the split",
@@ -62,7 +65,7 @@ static cst_status put_rows(cst_context *context, const targets_file *file, int64
     return CST_OK;
 }
 
-static cst_status read_rows(cst_context *context, const targets_file *file, int32_t outputs,
+static cst_status read_rows(cst_context *context, targets_file *file, int32_t outputs,
                             double *out) {
     int64_t total = file->rows->row_count;
     int64_t block = TARGET_VALUES / outputs > 0 ? TARGET_VALUES / outputs : 1;
@@ -80,24 +83,29 @@ static cst_status read_rows(cst_context *context, const targets_file *file, int3
 
 /* The file's rows in the split's order. */
 static cst_status store(cst_context *context, const cst_pool *pool, cst_pool_split *split,
-                        const targets_file *file) {
+                        targets_file *file) {
     size_t total = 0;
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", file->path);
     split->targets = cst_alloc(context, total, sizeof *split->targets);
-    return split->targets ? read_rows(context, file, pool->classes, split->targets)
-                          : CST_ERROR_MEMORY;
+    cst_status status =
+        split->targets ? read_rows(context, file, pool->classes, split->targets) : CST_ERROR_MEMORY;
+    if (file->needless && file->gap)
+        cst_pool_drop_labels(context, split, file->path);
+    return status;
 }
 
 cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const cst_manifest_split *spec) {
-    targets_file file = {.path = spec->labels};
+    targets_file file = {.path = spec->labels, .needless = pool->needless};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
     cst_table_ask ask;
     cst_pool_ask(pool, CST_TABLE_TARGETS, &ask);
     cst_row_source source = cst_pool_source(pool, file.path);
     CST_TRY(cst_row_file_open_source(context, &file.rows, &source, &ask));
+    if (status == CST_OK && file.rows->table && pool->needless)
+        cst_csv_accept_blank(file.rows->table->csv);
     if (status == CST_OK && file.rows->table && file.rows->table->said)
         cst_notice(context, "%s: %s", file.path, file.rows->table->said);
     CST_TRY(check_shape(context, pool, &file));
@@ -108,7 +116,7 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     CST_TRY(cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
                                    &file.column));
     CST_TRY(store(context, pool, split, &file));
-    if (status == CST_OK)
+    if (status == CST_OK && split->targets)
         split->labels_path = spec->labels;
     cst_strings_free(context, ids);
     cst_row_file_close(context, file.rows);

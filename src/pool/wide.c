@@ -250,11 +250,21 @@ static cst_status holds_several(const wide_table *w, const char *mark, bool *sev
     bool outputs = false;
     bool unit = true;
     int32_t texts = 0;
+    int32_t count = 0;
+    int32_t *units = cst_alloc(w->context, (size_t)w->rest_count, sizeof *units);
+    if (!units)
+        return CST_ERROR_MEMORY;
     *several = mark != NULL;
     for (int32_t i = 0; i < w->rest_count; i++) {
         texts += is_text(w, w->rest[i]);
-        unit = unit && (is_text(w, w->rest[i]) || cst_sheet_unit(w->sheet, w->rest[i]));
+        bool inside = cst_sheet_unit(w->sheet, w->rest[i]);
+        bool whole = cst_sheet_facts(w->sheet, w->rest[i]).whole;
+        if (inside)
+            units[count++] = w->rest[i];
+        unit = unit && (is_text(w, w->rest[i]) || inside || whole); /* check_rest refuses */
     }
+    unit = unit && count > 0 && !cst_sheet_sums_to_one(w->sheet, units, count);
+    cst_free(w->context, units);
     if (*several || w->rest_count - texts < 1)
         return CST_OK;
     if (w->rest_count == 1) { /* one member, named by the column if that is a name */
@@ -291,25 +301,6 @@ static cst_status put_parts(const wide_table *w, cst_manifest_split *split) {
     return status;
 }
 
-/* "oof_lgb" and "test_lgb" are predictions of member "lgb", as in the names of files. */
-static void drop_split(char *name) {
-    static const char *const marks[] = {"oof", "test"};
-    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
-        size_t mark = strlen(marks[m]);
-        size_t length = strlen(name);
-        if (length <= mark + 1)
-            continue;
-        if (strncmp(name, marks[m], mark) == 0 && strchr("_.", name[mark])) {
-            memmove(name, name + mark + 1, length - mark);
-            return;
-        }
-        if (strcmp(name + length - mark, marks[m]) == 0 && strchr("_.", name[length - mark - 1])) {
-            name[length - mark - 1] = '\0';
-            return;
-        }
-    }
-}
-
 static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_t column,
                              const char *mark) {
     int32_t member = -1;
@@ -325,7 +316,16 @@ static cst_status add_member(const wide_table *w, cst_manifest *manifest, int32_
         cst_free(w->context, name);
         return CST_ERROR_MEMORY;
     }
-    drop_split(name);
+    if (!cst_manifest_is_name(name)) {
+        char quoted[CST_QUOTE_CHARS];
+        cst_status wrong =
+            cst_fail(w->context, CST_ERROR_INPUT, "%s: line 1: the name '%s' of a column %s",
+                     w->path, cst_quote(quoted, name), cst_manifest_name_fault(name));
+        cst_free(w->context, name);
+        cst_free(w->context, column_name);
+        return wrong;
+    }
+    (void)cst_take_mark(name); /* "oof_lgb" and "test_lgb" are of member "lgb", as files are */
     int32_t before = cst_manifest_find_member(manifest, name);
     int32_t whole_column = cst_sheet_find(w->sheet, column_name);
     char *path_of_member = cst_format(w->context, "%s#%s", w->path, column_name);
@@ -357,6 +357,7 @@ static cst_status check_rest(const wide_table *w) {
     char list[CST_LISTED_CHARS];
     cst_strings *texts = NULL;
     bool fractions = false; /* in some column */
+    bool known = w->labels >= 0 || w->config->labels || w->config->unlabelled == 2;
     if (w->rest_count > COLUMNS_MAX)
         return cst_fail(w->context, CST_ERROR_LIMIT,
                         "%s: line 1: %d columns of members, but a table may have %d; write a file "
@@ -383,11 +384,13 @@ static cst_status check_rest(const wide_table *w) {
             !cst_sheet_distinct(w->sheet, j))
             return cst_fail(w->context, CST_ERROR_INPUT,
                             "%s: line 1: column '%s' is no member's predictions: it holds whole "
-                            "numbers%s; remove it, or say what it is, for example with --groups "
-                            "'%s#%s'",
+                            "numbers%s; %s%s%sremove it, or say what it is, for example with "
+                            "--groups '%s#%s'",
                             w->path, name_at(w, j),
                             is_values(w) ? " that name something" : ", and no probabilities",
-                            w->path, name_at(w, j));
+                            known ? "" : "if these are the labels, give --label-column '",
+                            known ? "" : name_at(w, j), known ? "" : "'; else ", w->path,
+                            name_at(w, j));
         if (w->sheet->rows > 2 && facts.whole && fractions && cst_sheet_distinct(w->sheet, j) &&
             (facts.counts || w->ids < 0))
             return cst_fail(w->context, CST_ERROR_INPUT,
@@ -469,6 +472,10 @@ cst_status cst_wide_describe(cst_context *context, cst_manifest *manifest, const
         status = describe(&w, manifest, mark, said);
     else if (status == CST_OK)
         status = put_parts(&w, &manifest->splits[0]);
+    if (status == CST_OK && !*wide && w.labels >= 0) {
+        manifest->own_labels = cst_strdup(context, name_at(&w, w.labels));
+        status = manifest->own_labels ? CST_OK : CST_ERROR_MEMORY;
+    }
     cst_free(context, w.rest);
     cst_sheet_clear(context, &sheet);
     return status;

@@ -58,6 +58,13 @@ def member(seed, skill=1.5, truth=None):
     return p / p.sum(axis=1, keepdims=True)
 
 
+def zeros(seed):
+    """The same with a probability of 0 in some rows."""
+    p = member(seed)
+    p[::7, seed % 3] = 0
+    return p / p.sum(axis=1, keepdims=True)
+
+
 def targets():
     return np.exp(np.random.default_rng(2).normal(3, 0.7, ROWS))
 
@@ -482,6 +489,98 @@ def _():
 def _():
     manifest()
     run("fit", "pool.json", "-o", "m.cstack", "--set", "evaluate.nested=false")
+
+
+@mistake("files `oof_NAME.csv` with the labels in a column, and no option", "right", ("fit", "oof_a.csv", "oof_b.csv", "oof_c.csv", *FIT[6:]), CLEAN)
+def _():
+    names = np.array(CLASSES)[labels()]
+    for seed, name in enumerate("abc", 11):
+        table(f"oof_{name}.csv", ["id", "target", *CLASSES], ids(), names, member(seed))
+
+
+@mistake("the label column has another name, and `--label-column` names it", "right",
+         ("fit", "a.csv", "b.csv", "c.csv", *FIT[6:], "--label-column", "species"), CLEAN)
+def _():
+    names = np.array(CLASSES)[labels()]
+    for seed, name in enumerate("abc", 11):
+        table(f"{name}.csv", ["id", "species", *CLASSES], ids(), names, member(seed))
+
+
+@mistake("a prediction of files `sub_NAME.csv` after a fit of `oof_NAME.csv`, with an empty label column", "right",
+         ("predict", "m.cstack", "sub_a.csv", "sub_b.csv", "sub_c.csv", "-o", "out.npy"), lambda document: document["samples"] == ROWS)
+def _():
+    tables()
+    for seed, name in enumerate("abc", 11):
+        os.rename(f"{name}.csv", f"oof_{name}.csv")
+        table(f"sub_{name}.csv", ["id", "target", *CLASSES], ids(), [""] * ROWS, member(seed))
+    run("fit", "--labels", "y.csv", "oof_a.csv", "oof_b.csv", "oof_c.csv", *FIT[6:])
+
+
+@mistake("a wide test table whose label column is empty", "notice", ("predict", "m.cstack", "test.csv", "-o", "out.npy"))
+def _():
+    columns = values(11), values(12), values(13)
+    table("wide.csv", ["id", "y", "a", "b", "c"], ids(), targets(), *columns)
+    table("test.csv", ["id", "y", "a", "b", "c"], ids(), [""] * ROWS, *columns)
+    run("fit", "wide.csv", *VALUES, "-o", "m.cstack", "--set", "evaluate.nested=false")
+
+
+@mistake("log-probabilities with -inf for probabilities of 0, and `--values logit`", "right", (*FIT, "--values", "logit"),
+         same_as(lambda: pool(**{n: zeros(s) for s, n in enumerate("abc", 11)}), FIT))
+def _():
+    with np.errstate(divide="ignore"):
+        pool(**{n: np.log(zeros(s)) for s, n in enumerate("abc", 11)})
+
+
+@mistake("one target is -999 where the value is not known", "notice", (*FIT, *VALUES))
+def _():
+    value_pool(y=np.where(np.arange(ROWS) == 5, -999.0, targets()))
+
+
+@mistake("one label of text is `nan`", "error", ("fit", "--labels", "y.csv", "a.npy", "b.npy", "c.npy", *FIT[6:]))
+def _():
+    pool()
+    table("y.csv", ["label"], [*np.array(CLASSES)[labels()][:-1], "nan"])
+
+
+@mistake("several labels for one row", "error")
+def _():
+    pool(y=(np.random.default_rng(5).random((ROWS, 3)) < 0.5).astype(int))
+
+
+@mistake("a csv file has no column for one of three classes", "error", FIT_CSV)
+def _():
+    tables(b=(["id", "cat", "newt"], ids(), member(12)[:, [0, 2]]))
+
+
+@mistake("accents in the ids of one file are separate characters (Unicode NFD)", "error", FIT_CSV)
+def _():
+    tables(b=(["id", *CLASSES], [f"e\u0301{i}" for i in ids()], member(12)))
+    table("y.csv", ["id", "label"], [f"\u00e9{i}" for i in ids()], labels())
+    table("a.csv", ["id", *CLASSES], [f"\u00e9{i}" for i in ids()], member(11))
+
+
+@mistake("ids of 17 digits as floating-point numbers", "error", (*FIT, "--ids", "ids.npy"))
+def _():
+    pool(ids=(2**53 + np.arange(ROWS)).astype(float))
+
+
+@mistake("a csv file that a program saved as Latin-1", "error", ("fit", "--labels", "y.npy", "a.csv", "b.npy", *FIT[6:]))
+def _():
+    pool()
+    with open("a.csv", "w", encoding="latin-1") as file:
+        file.write("K\u00e4tzchen,dog,newt\n" + "".join(",".join(map(repr, map(float, row))) + "\n" for row in member(11)))
+
+
+@mistake("a wide table whose labels are in a column that no rule knows", "error", ("fit", "wide.csv", "-o", "m.cstack"))
+def _():
+    table("wide.csv", ["id", "stars", "a", "b"], ids(), 1 + labels(), member(11)[:, 1], member(12)[:, 1])
+
+
+@mistake("a prediction of files with other names, and `--missing allow`", "error",
+         ("predict", "m.cstack", "new_b.npy", "new_c.npy", "-o", "out.npy", "--missing", "allow"))
+def _():
+    pool(new_b=member(12), new_c=member(13))
+    run(*FIT)
 
 
 @mistake("an output with the name of an input", "error", (*FIT[:-3], "a.npy", *FIT[-2:]))

@@ -368,6 +368,17 @@ class Absent(Checks):
         absent = np.arange(self.rows) % 8 == 2
         self.refused(f"{absent.sum()} of {self.rows} targets are -999", labels=np.where(absent, -999, self.labels))
 
+    def test_single_targets(self):
+        for value in (-999, 1e6):
+            labels = np.where(np.arange(self.rows) == 7, value, self.labels)
+            self.refused(f"the target of row 7 is {value:.6g}, far from the others", labels=labels)
+        labels = 200 + self.labels
+        members = {n: 200 + v for n, v in self.members.items()}
+        labels[7] = -1
+        self.finds("labels", "the target of row 7 is -1, far from the others", members=members, labels=labels)
+        members = {n: np.where(np.arange(self.rows) == 7, 0, v) for n, v in members.items()}
+        self.clean(members=members, labels=labels)  # they predict it
+
     def test_ids_as_an_output(self):
         ids = 5000.0 + self.rng.permutation(self.rows)
         members = {k: np.stack([ids, v], axis=1) for k, v in self.members.items()}

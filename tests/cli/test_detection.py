@@ -301,6 +301,15 @@ class Faults(PoolCase):
         self.refused([self.box()], "gt.json", "image_id 5", annotations=[{**good, "image_id": 5}])
         self.refused([self.box()], "gt.json", "outside its image", annotations=[{**good, "bbox": [500, 1, 2, 2]}])
 
+    def test_no_boxes(self):
+        folder = shutil.copytree(os.path.dirname(small("detection", 4, 2)), self.path("copy"))
+        with open(folder + "/pool.json", encoding="utf-8") as file:
+            path = json.load(file)["models"][1]["predictions"]["oof"]
+        with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+            file.write("[]")
+        found = self.works("fit", folder, "-o", self.path("m.cstack"), "--json").json()
+        self.assertIn(f"{path}: has no boxes", " ".join(found["notices"]))
+
     def test_fewer_images_than_folds(self):
         far = self.box(bbox=[60, 40, 10, 10])
         self.refused([self.box(), far], "gt.json: split 'oof' has 1 image ", "folds.count")

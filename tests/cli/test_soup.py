@@ -359,6 +359,30 @@ class Soups(PoolCase):
         for words in (("soup", "greedy", "--help"), ("help", "soup", "greedy")):
             self.assertIn("--eval CMD", self.works(*words).out)
 
+    def test_a_mask_of_minus_infinity_is_copied(self):
+        mask = np.triu(np.full((4, 4), -np.inf, np.float32), 1)
+        for i in range(2):
+            self.add_model(f"mask{i}", *self.models[i], extra=[("mask", mask)])
+        files = self.files[-2:]
+        self.works("soup", "uniform", *files, "-o", self.out)
+        self.assertIn(mask.tobytes(), self.read(self.out))
+        self.works("swag", "fit", *files, "-o", self.out)
+        self.add_model("other", *self.models[0], extra=[("mask", mask.T.copy())])
+        self.fails("soup", "uniform", files[0], self.files[-1], "-o", self.out, says=["'mask'", "is infinite"])
+
+    def test_files_of_other_programs(self):
+        shards = self.path("shards")
+        os.mkdir(shards)
+        index = os.path.join(shards, "model.safetensors.index.json")
+        for name, content, says in ((shards, None, "shards"), (index, b'{"metadata": {}}', "glob('" + shards),
+                                    (self.path("m.pt"), b"PK\3\4" + bytes(60), "torch.load"),
+                                    (self.path("m.ckpt"), b"\x80\2" + bytes(60), "torch.load"),
+                                    (self.path("m.h5"), b"\x89HDF" + bytes(60), "Keras")):
+            if content:
+                with open(name, "wb") as file:
+                    file.write(content)
+            self.fails("soup", "uniform", name, name, "-o", self.out, says=[name, says, "save_file"])
+
     def test_files_that_differ(self):
         self.add_model("odd", np.zeros((self.classes, 2), np.float32), np.zeros(self.classes, np.float32))
         self.soup_fails(self.command, "weight", "odd.safetensors")

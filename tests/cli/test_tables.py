@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import unicodedata
 import unittest
 
 import numpy as np
@@ -107,13 +108,23 @@ class Regression(Tables):
 
     def test_columns_beside_the_predictions(self):
         folds = np.arange(ROWS) % 5
+        np.save(self.path("f.npy"), folds)
+        arrays = [self.path(f"{name}.npy") for name in "ab"]
+        with_folds = self.fits("--task", "regression", "--labels", self.path("y.npy"), "--folds", self.path("f.npy"), *arrays)
         for header, columns in (("fold,y_true,y_pred", (folds, self.y, None)), ("y_true,pred", (self.y, None)),
                                 ("fold,target,oof", (folds, self.y, None)), ("y_pred,fold", (None, folds))):
             with self.subTest(header):
                 found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *self.members(header, *columns))
-                self.same(found)
-                self.assertIn("not used", found["said"])
-                self.assertEqual("--folds" in found["said"], "fold" in header)
+                self.assertEqual(scores(found), scores(self.plain))
+                self.assertEqual(found["weights"], (with_folds if "fold" in header else self.plain)["weights"])
+                self.assertEqual("the folds are those of" in found["said"], "fold" in header)
+        others = ("a", np.roll(folds, 1)), ("a", folds % 1), ("a", folds - 1), ("a", ["x"] * ROWS)
+        for name, other in others:  # files differ, one fold, a negative one, text
+            members = self.members("y_pred,fold", None, folds)
+            self.write("a.csv", table("y_pred,fold", self.p[0], other))
+            found = self.fits("--task", "regression", "--labels", self.path("y.npy"), *members)
+            self.same(found)
+            self.assertIn("the column of folds is ignored", found["said"])
 
     def test_labels_in_a_member_that_differ_are_refused(self):
         wrong = self.y.copy()
@@ -441,6 +452,26 @@ class Wide(Tables):
         wide = self.write("wide.csv", table("id,price,lgb,xgb", np.arange(ROWS) + 9, y + 0.25, *p[:2]))
         self.refused(wide, "--label-column", "price", says=("--task regression",))
 
+    def test_a_prediction_needs_no_labels(self):
+        y, p = self.binary()
+        y, p = y[:150], [q[:150] for q in p[:2]]
+        names = np.array(["no", "yes"])[y]
+        for labels, task in ((y, "classification"), (names, "classification"), (np.round(np.log(p[0]), 4), "regression")):
+            self.fits(self.write("train.csv", table("id,y,a,b", np.arange(150), labels, *p)), "--task", task)
+            written = []
+            for word in (None, "", "NaN", "?", "NA", "-1", "half"):
+                texts = [str(one) for one in labels] if word is None else [word] * 150
+                if word == "half":
+                    texts = [str(one) if i % 2 else "" for i, one in enumerate(labels)]
+                test = self.write("test.csv", table("id,y,a,b", np.arange(150), texts, *p))
+                done = run("predict", self.model, test, "-o", self.path("o.csv"))
+                self.assertEqual(done.code, 0, done.err)
+                with open(self.path("o.csv"), encoding="utf-8") as file:
+                    written.append(file.read())
+            self.assertEqual(len(set(written)), 1)
+        self.write("train.csv", table("id,y,a,b", np.arange(150), np.where(np.arange(150) < 9, -1, y), *p))
+        self.refused(self.path("train.csv"), says=("row 0", "rows without a label cannot be used"))
+
     def test_one_member_of_several_classes_with_its_labels(self):
         y = self.draw.integers(3, size=ROWS)
         p = np.exp(2 * np.eye(3)[y] + self.draw.normal(size=(ROWS, 3)))
@@ -502,6 +533,65 @@ class Wide(Tables):
         self.refused(self.write("bad.csv.gz", bytes(damaged)), says=("bad.csv.gz", "damaged"))
         self.refused(self.write("bad.csv.gz", text), says=("bad.csv.gz", "not a gzip file"))
         self.refused(self.write("named.csv", packed), says=("named.csv", "gzip", ".gz"))
+
+
+class ByName(Tables):
+    """Files as competitions have them: what they are is in their names and columns."""
+
+    def setUp(self):
+        super().setUp()
+        self.rows = 150
+        self.y = self.draw.integers(2, size=self.rows)
+        self.p = {n: np.round(1 / (1 + np.exp(3 - 6 * self.y + 2 * self.draw.normal(size=self.rows))), 6) for n in ("lgb", "xgb", "net")}
+        self.ids = [f"r{i}" for i in range(self.rows)]
+
+    def files(self, pattern, label=None, columns=("id", "prediction")):
+        """One csv for each member, with the labels in a column of its own."""
+        header, label = (",".join(columns), []) if label is None else (f"id,{label},prediction", [self.y])
+        return [self.write(pattern % name, table(header, self.ids, *label, p)) for name, p in self.p.items()]
+
+    def test_labels_beside_the_predictions(self):
+        labels = self.write("y.csv", table("id,y", self.ids, self.y))
+        plain = self.fits("--labels", labels, *self.files("%s.csv"))
+        for label, options in (("target", ()), ("bought", ("--label-column", "bought"))):
+            found = self.fits(*self.files("oof_%s.csv", label), *options)
+            self.assertEqual(found["weights"], plain["weights"])
+            self.assertIn(f"labels from '{label}'", found["said"])
+        self.refused(*self.files("oof_%s.csv", "bought"), "--label-column", "bougth", says=("no column 'bougth'", "id, bought, prediction"))
+        np.save(self.path("a.npy"), self.p["lgb"])
+        self.refused(self.path("a.npy"), "--label-column", "y", says=("no file is a csv", "--labels"))
+        plain = self.path("m.cstack")
+        for pattern in ("sub_%s.csv", "submission_%s.csv", "pred_%s.csv", "test_%s.csv", "%s_sub.csv", "%s_test.csv", "%s_oof_preds.csv"):
+            done = run("predict", plain, *self.files(pattern), "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 0, done.err)
+        done = run("predict", plain, *self.files("other_%s.csv"), "-o", self.path("o.csv"), "--missing", "allow")
+        self.assertEqual(done.code, 2)
+        self.assertIn("matched by name", done.err)
+        self.assertNotIn("--missing", done.err)
+
+    def test_a_folder(self):
+        for pattern in ("sub_%s.csv", "submission_%s.csv", "preds_%s.csv", "%s_test.csv"):
+            folder = self.path("f")
+            os.mkdir(folder)
+            self.files("f/oof_%s.csv", "target")
+            self.files("f/" + pattern)
+            self.write("f/sample_submission.csv", "id,prediction\n")
+            self.write("f/sub_blend.csv", "id,prediction\n")
+            self.assertEqual([m["name"] for m in self.fits(folder)["members"]], ["lgb", "net", "xgb"])
+            done = run("predict", self.model, folder, "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 0, done.err)
+            shutil.rmtree(folder)
+        os.mkdir(folder)
+        self.files("f/%s.csv")
+        done = run("predict", self.model, folder, "-o", self.path("o.csv"))
+        self.assertEqual(done.code, 0, done.err)
+        shutil.rmtree(folder)
+        folder = self.path("f")  # out-of-fold ones, for all that is known
+        os.mkdir(folder)
+        for name, p in self.p.items():
+            np.save(f"{folder}/pred_{name}.npy", p)
+        np.save(f"{folder}/y.npy", self.y)
+        self.assertEqual([m["name"] for m in self.fits(folder)["members"]], ["lgb", "net", "xgb"])
 
 
 class Formats(Tables):
@@ -601,6 +691,24 @@ class Causes(Tables):
         self.assertAlmostEqual(logarithms["members"][0]["nll"], plain["members"][0]["nll"], 6)
         self.logits(self.path("b.npy"), "every row", "probability")
 
+    def test_logarithms_of_zero(self):
+        p = self.p.copy()
+        p[::7, 0] = 0
+        p /= p.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            logarithms = np.log(p)
+        np.save(self.path("b.npy"), p)
+        plain = self.fits("--labels", self.path("y.npy"), self.path("b.npy"))
+        np.save(self.path("a.npy"), logarithms)
+        self.refused("--labels", self.path("y.npy"), self.path("a.npy"), says=("-infinity", "--values logit"))
+        for file in (self.path("a.npy"), self.write("a.csv", table("a,b,c", *logarithms.T))):
+            found = self.fits("--labels", self.path("y.npy"), file, "--values", "logit")
+            self.assertAlmostEqual(found["members"][0]["nll"], plain["members"][0]["nll"], 6)
+        for row, what in (([-np.inf] * 3, "needs a finite one"), ([0, np.inf, 0], "column 1 is infinity")):
+            logarithms[5] = row
+            np.save(self.path("a.npy"), logarithms)
+            self.logits(self.path("a.npy"), "row 5", what)
+
     def test_other_numbers(self):
         self.both(np.round(255 * self.p), ("8-bit",))
         self.both(self.draw.multinomial(17, self.p), ("counts or votes",))
@@ -670,12 +778,57 @@ class Hints(Tables):
         np.save(self.path("c.npy"), self.p[0][:, 1])
         self.says("write 0 for -1", labels="z.npy", members=("c.npy",))
 
+    def test_labels_of_text_with_one_that_is_none(self):
+        names = np.array(["cat", "dog", "newt"], object)[self.y]
+        for word, says in (("nan", "row 7 is 'nan': the label is missing"), ("3", "4 different names (3, cat, dog, newt)")):
+            names[7] = word
+            self.write("z.csv", table("label", names))
+            self.says(says, labels="z.csv")
+        np.save(self.path("z.npy"), np.where(names == "3", "nan", names).astype(str))
+        self.says("row 7 is 'nan'", labels="z.npy")
+
+    def test_several_labels_for_one_row(self):
+        several = (self.draw.random((ROWS, 3)) < 0.5).astype(int)
+        np.save(self.path("z.npy"), several)
+        self.says("multi-label", labels="z.npy")
+        self.write("z.csv", table("id,cat,dog,newt", np.arange(ROWS), *several.T))
+        self.says("multi-label", labels="z.csv")
+
+    def test_a_class_without_a_column(self):
+        y = self.write("z.csv", table("label", np.array(["cat", "dog", "newt"])[self.y]))
+        p, ones = self.p[0], np.ones(ROWS)
+        for header, word in (("cat,dog,newt", "'dog'"), ("p_cat,p_dog,p_newt", "'dog'"), ("p0,p1,p2", "'1'")):
+            self.write("a.csv", table(header, *p.T))
+            self.write("b.csv", table(",".join(header.split(",")[::2]), p[:, 0], ones - p[:, 0]))
+            labels = "z.csv" if "cat" in header else "y.npy"
+            self.says(f"no column of class {word}", labels=labels, members=("a.csv", "b.csv"))
+
+    def test_headers_that_are_no_utf_8(self):
+        rows = table(None, *self.p[0].T).encode()
+        self.write("l.csv", b"k\xe4tze,dog,newt\n" + rows)
+        said = self.refused("--labels", self.path("y.npy"), self.path("l.csv"), says=["l.csv: the class name", "not valid UTF-8"])
+        self.assertNotIn("255", said)
+        self.write("l.csv", b"y,k\xe4tze,dog\n" + table(None, self.y % 2, *self.p[:, :, 1]).encode())
+        said = self.refused(self.path("l.csv"), says=["l.csv: line 1", "not valid UTF-8"])
+
+    def test_a_cell_that_is_infinite(self):
+        y, p = self.y % 2, self.p[:, :, 1].copy()
+        self.fits(self.write("train.csv", table("id,y,a,b", np.arange(ROWS), y, *p)))
+        for value in (np.inf, 1.5):
+            p[1, 9] = value
+            test = self.write("test.csv", table("id,a,b", np.arange(ROWS), *p))
+            done = run("predict", self.model, test, "-o", self.path("o.csv"))
+            self.assertEqual(done.code, 2)
+            self.assertIn("test.csv#b: row 9 (line 11, column 3)", done.err)
+
     def test_columns_that_name_something(self):
         patient = np.arange(ROWS) // 4
         p = [q[:, 1] for q in self.p]
         path = self.write("w.csv", table("patient_id,y,a,b", patient, (self.y == 1) * 1, *p))
         self.refused(path, says=["'patient_id' is no member's predictions", "--groups"])
         self.refused(path, "--task", "regression", says=["'patient_id' is no member's predictions", "--groups"])
+        stars = self.write("s.csv", table("id,stars,a,b", np.arange(ROWS), self.y + 1, *p))
+        self.refused(stars, says=["if these are the labels, give --label-column 'stars'"])
         for options in ((), ("--task", "regression")):
             document = self.fits(path, "--groups", f"{path}#patient_id", *options)
             self.assertEqual([m["name"] for m in document["members"]], ["a", "b"])
@@ -751,6 +904,27 @@ class Odd(Tables):
         self.refused("--labels", labels, self.write("p.csv", table("cat,dog,bird", *self.p.T)), says=("subtract 1",))
         labels = self.write("y.csv", table("cat,dog,bird", *np.eye(3, dtype=int)[self.y].T))
         self.refused("--labels", labels, self.path("p.csv"), says=("one-hot",))
+
+    def test_ids_that_look_the_same(self):
+        def forms(kind, pattern):
+            return [unicodedata.normalize(kind, pattern % i) for i in range(self.rows)]
+
+        cases = [(forms("NFC", p), forms("NFD", p), "NFD) and there") for p in ("é%d", "a_\u0439%d", "\ud55c%d", "\u304c%d")]
+        cases += [(b, a, "NFC) and there") for a, b, _ in cases]
+        plain = forms("NFC", "a %d")
+        cases += [(plain, [x.replace(" ", "\u00a0") for x in plain], "not shown"), (plain, [x + "\u200b" for x in plain], "not shown"),
+                  (plain, [x.upper() for x in plain], "but 'a 0' is; ids are compared as text"), (forms("NFC", "é%d"), forms("NFC", "e%d"), "remove it")]
+        for ours, theirs, word in cases:
+            labels = self.write("l.csv", table("id,label", ours, self.y))
+            self.refused("--labels", labels, self.write("q.csv", table("id,a,b,c", theirs, *self.p.T)), says=("is extra", word))
+
+    def test_ids_that_lost_digits(self):
+        ids = 2**53 + np.arange(self.rows)
+        for kind in (np.float64, np.float32):
+            np.save(self.path("ids.npy"), ids.astype(kind))
+            self.refused("--labels", self.path("y.npy"), "--ids", self.path("ids.npy"), self.path("p.npy"), says=("occurs twice", "as integers or text"))
+        labels = self.write("l.csv", table("id,label", [f"{i:.5e}" for i in ids], self.y))
+        self.refused("--labels", labels, self.path("p.npy"), says=("occurs twice", "as integers or text"))
 
     def test_refused_with_the_reason(self):
         p, ids, n = self.p, self.ids, self.rows

@@ -165,7 +165,7 @@ static void columns_of_predictions(void **state) {
     expect_choice(f, "a,b,store_id\n.5,.5,7\n.5,.5,7\n", &classes, -1, 0, 3,
                   NULL); /* occurs twice */
     expect_choice(f, "fold,y_true,y_pred\n0,1.5,2\n1,2.5,2\n", &value, -1, 2, 1,
-                  "not used: fold, y_true");
+                  "not used: y_true");
     expect_choice(f, "id,target\n7,2.5\n8,1.5\n", &value, 0, 1, 1, NULL);
     expect_choice(f, "false,true\n.5,.5\n.25,.75\n", &classes, -1, 0, 2, NULL); /* they sum to 1 */
     expect_choice(f, "Unnamed: 0,id,p\n0,7,.5\n1,8,.5\n", &value, 1, 2, 1, "not used: Unnamed: 0");

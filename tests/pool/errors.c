@@ -136,7 +136,7 @@ static void values_that_are_not_finite(void **state) {
     static const char *const heads[] = {"\"classes\": 3,",
                                         "\"classes\": 3, \"output\": \"logit\","};
     for (int h = 0; h < 2; h++)
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 3 - h; k++) { /* -infinity is a logit */
             float bad[ROWS * CLASSES];
             memcpy(bad, good, sizeof bad);
             bad[2] = h ? -4 : 0.25f;

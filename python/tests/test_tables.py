@@ -39,6 +39,10 @@ class Tables(unittest.TestCase):
         np.testing.assert_array_equal(stack.predict(test), expected.predict(one)[::-1])
         np.testing.assert_array_equal(stack.predict(test, id_column="customer_id"), expected.predict(one)[::-1])
         np.testing.assert_array_equal(stack.predict(train), expected.predict(one))
+        empty = self.write("empty.csv", ["customer_id", "y", *one], ids, [""] * len(y), *one.values())
+        np.testing.assert_array_equal(stack.predict(empty), expected.predict(one))
+        with self.assertRaisesRegex(corestack.InputError, "every row needs a label"):
+            stack.evaluate(empty)
         again = corestack.fit(train, label_column=2, id_column=1, **QUICK)
         self.assertEqual(again.to_bytes(), stack.to_bytes())
         with self.assertRaisesRegex(corestack.ArgumentError, "set_index"):

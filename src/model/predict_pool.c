@@ -36,11 +36,20 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
 cst_status cst_model_check_names(cst_context *context, const cst_model *model, const cst_pool *pool,
                                  const char *split) {
     const char *other = cst_pool_member_name(pool, 0);
+    bool named = false;
+    if (!cst_pool_has_split(pool, split))
+        return CST_OK; /* said by who reads it */
     for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         int32_t at = cst_pool_member_index(pool, cst_model_input_name(model, k));
         if (at >= 0 && cst_pool_member_has_split(pool, at, split))
             return CST_OK;
+        named = named || at >= 0;
     }
+    if (named)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the pool has predictions of no member of the model for split '%s': add "
+                        "their files for that split, or choose another one with --split",
+                        split);
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "the pool has predictions of no member of the model for split '%s': the model "
                     "needs '%.100s'%s, and the pool has '%.100s'%s; members are matched by name, "

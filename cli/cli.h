@@ -301,6 +301,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 /* ---- inputs.c ---- */
 
+struct cst_lock;
 struct stat;
 
 enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
@@ -357,6 +358,13 @@ int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile);
 
 /* The same for the file of another option, by its name. */
 int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile);
+
+/* The same for --state, a file that is read and replaced. */
+int cli_open_state(cli_call *call, cli_outfile *outfile);
+
+/* Keeps other runs away from the state until cst_unlock_file. there: whether there is one already,
+ * on any rank that of outfile->path. */
+int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock, bool *there);
 
 /* Where a file goes that the command names by itself, for `option`: beside what is there, links
  * followed. What is there must be a file, or nothing. */

@@ -1,13 +1,16 @@
 """`monitor`: evidence and expected accuracy by NumPy, states, splits and conditions, what is refused."""
 
+import fcntl
 import json
 import os
+import signal
+import subprocess
 import sys
 import unittest
 
 import numpy as np
 
-from support import DIGITS, SOURCES, PoolCase, run
+from support import DIGITS, SOURCES, TOOL, PoolCase, run
 
 sys.path.insert(0, os.path.join(SOURCES, "tests", "oracles"))
 import monitor as oracle  # noqa: E402
@@ -106,6 +109,26 @@ class Monitor(PoolCase):
         self.fails("monitor", self.stack, DIGITS, "--state", state, says=["empty"])
         self.write(state, Monitor.model_bytes)
         self.fails("monitor", self.stack, DIGITS, "--state", state, says=["not the state of a monitor"])
+
+    def test_runs_at_once_are_one_test(self):
+        state = self.path("digits.monitor")
+        rows = self.report(DIGITS)["rows"]
+        runs = [subprocess.Popen([TOOL, "monitor", self.stack, DIGITS, "--state", state, "-q"], stdout=subprocess.DEVNULL)
+                for _ in range(4)]
+        self.assertEqual([one.wait() for one in runs], [0] * 4)
+        self.assertEqual(self.report(DIGITS, "--state", state)["rows"], 5 * rows)
+        with open(state + ".lock", "w") as file:  # of a run that was killed, or still is at work
+            self.assertEqual(self.report(DIGITS, "--state", state)["rows"], 6 * rows)
+        with open(state + ".lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            waits = subprocess.Popen([TOOL, "monitor", self.stack, DIGITS, "--state", state, "-v"], stderr=subprocess.PIPE, text=True)
+            self.assertIn("waiting for another run", waits.stderr.readline())
+            waits.terminate()
+            self.assertEqual((waits.wait(5), len(waits.stderr.read().splitlines())), (-signal.SIGTERM, 1))
+        self.assertEqual(self.read(state + ".lock"), b"")
+        self.write(state + ".lock", b"mine")
+        self.fails("monitor", self.stack, DIGITS, "--state", state, says=["digits.monitor.lock", "is in the way"])
+        self.assertEqual(self.read(state + ".lock"), b"mine")
 
     def test_state_of_another_model(self):
         state, other = self.path("digits.monitor"), self.path("other.cstack")

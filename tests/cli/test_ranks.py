@@ -96,6 +96,10 @@ class SmallPool(RankCase):
         self.works(2, "predict", "two", "pool", "--split", "new", "-o", "two.npy", "--threads", 1)
         self.assertEqual(self.bytes_of("one.npy"), self.bytes_of("two.npy"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "one.npy", "pool", "two", "two.npy"])
+        for _ in range(2):
+            self.assertEqual(run("monitor", "one", "pool", "--split", "oof", "--state", "a", cwd=self.folder).code, 0)
+            self.works(2, "monitor", "one", "pool", "--split", "oof", "--state", "b")
+            self.assertEqual(self.bytes_of("a"), self.bytes_of("b"))
         with launch(command((2, (MPI_TOOL, "fit", "no-pool", "-o", "m"))), cwd=self.folder) as process:
             err = process.communicate(timeout=60)[1].decode()
         self.assertEqual(process.returncode, 2, err)

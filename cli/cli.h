@@ -284,6 +284,9 @@ bool cli_is_npy(const char *path);
 /* Options from --preset, --seed and --set. */
 int cli_make_options(cli_call *call, cst_options **out);
 
+/* --formulas, for the tables that the command writes. */
+int cli_formulas(cli_call *call);
+
 /* --head and --tail; 0 where they are not given. */
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
 

@@ -39,6 +39,8 @@ static int read_options(cli_call *call, stream *s) {
         code = cli_integer(call, "pending", 1, PENDING_MOST, &s->pending);
     if (code == CLI_OK)
         code = cli_number(call, "alpha", 0.0001, 0.9999, &s->alpha);
+    if (code == CLI_OK)
+        code = cli_formulas(call);
     if (code == CLI_OK && members && strcmp(members, "all") != 0 && strcmp(members, "kept") != 0)
         return cli_fail(call, "option --members: '%s' is not all or kept", members);
     s->kept = members && strcmp(members, "kept") == 0;
@@ -208,6 +210,9 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME", "split whose rows are the stream (test; oof for a list of files)"},
     {"output", 'o', "OUT.npy", "write the predictions, .npy or .csv"},
+    {"formulas", 0, "HOW",
+     "with .csv: ids such as -abc or =x, which a spreadsheet would compute, are written with an "
+     "apostrophe in front (mark; default) or as they are (keep)"},
     {"state", 0, "FILE",
      "go on from this file if it is there, and write to it what was learned, for the next run"},
     {"delay", 0, "N", "a row's label is known N rows later (0: before the next row)"},

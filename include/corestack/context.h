@@ -64,6 +64,10 @@ CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
  * Results do not depend on the limit. Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
 
+/* Whether texts in csv files of predictions that a spreadsheet would take for a formula are written
+ * as they are (keep: not 0), or with an apostrophe in front and a notice (0, the default). */
+CST_API void cst_context_set_formulas(cst_context *context, int keep);
+
 /* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
 

@@ -100,6 +100,9 @@ cst_status cst_poll_waiting(cst_context *context, const char *what);
 /* At the end of a parallel loop: a stop that was asked for is over when the caller knows of it. */
 void cst_poll_done(cst_context *context);
 
+/* Whether formulas in csv files are kept (cst_context_set_formulas). */
+bool cst_context_keeps_formulas(const cst_context *context);
+
 /* A child with the parent's allocator, one thread, no logger, no progress of its own and its own
  * error: for work that runs inside a parallel task. same_thread: it is used on the parent's thread.
  * Free with cst_context_free. */

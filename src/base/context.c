@@ -174,6 +174,15 @@ size_t cst_context_memory(const cst_context *context) {
     return context ? context->memory : 0;
 }
 
+void cst_context_set_formulas(cst_context *context, int keep) {
+    if (context)
+        context->keeps_formulas = keep != 0;
+}
+
+bool cst_context_keeps_formulas(const cst_context *context) {
+    return context->keeps_formulas;
+}
+
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
     if (!context)
         return;

@@ -43,9 +43,10 @@ struct cst_context {
     cst_progress_fn progress_fn;
     void *progress_user;
     int threads;
-    size_t memory;     /* bytes a call may keep resident */
-    cst_context *root; /* of a worker's context: the caller's; else NULL */
-    bool on_caller;    /* the worker runs on the caller's own thread */
+    bool keeps_formulas; /* in csv files */
+    size_t memory;       /* bytes a call may keep resident */
+    cst_context *root;   /* of a worker's context: the caller's; else NULL */
+    bool on_caller;      /* the worker runs on the caller's own thread */
     cst_run outermost;
     cst_run *run;  /* of the call that is at work */
     cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */

@@ -27,6 +27,7 @@ struct cst_csv {
     int32_t cell_count;
     int32_t cell_room;
     bool blank;                  /* empty cells are NaN */
+    bool raw;                    /* cells keep their quotes, spaces and apostrophe */
     const cst_file_parts *files; /* where there are several; else NULL */
     uint64_t zip_limit;
     int64_t part; /* the one that is open */
@@ -105,14 +106,14 @@ static cst_status start_cell(cst_context *context, cst_csv *csv) {
  * keeps a text from being a formula. */
 static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
     size_t start = csv->cells[csv->cell_count];
-    while (!quoted && csv->text_used > start &&
+    while (!quoted && !csv->raw && csv->text_used > start &&
            (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
         csv->text_used--;
     cst_status status = put(context, csv, '\0');
     if (status != CST_OK)
         return status;
     char *cell = csv->text + start;
-    if (*cell == '\'' && cst_csv_is_formula(cell))
+    if (*cell == '\'' && !csv->raw && cst_csv_is_formula(cell))
         memmove(cell, cell + 1, --csv->text_used - start);
     csv->cell_count++;
     return CST_OK;
@@ -134,7 +135,9 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
         csv->chunk_at++;
         csv->line += byte == '\n';
         if (byte == '"') {
-            status = peek(context, csv, &byte);
+            if (csv->raw)
+                status = put(context, csv, '"');
+            CST_TRY(peek(context, csv, &byte));
             if (status != CST_OK || byte != '"')
                 return status;
             csv->chunk_at++;
@@ -178,7 +181,9 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
             return status == CST_OK ? end_cell(context, csv, quoted) : status;
         }
         csv->chunk_at++;
-        if (!started && (byte == ' ' || byte == '\t'))
+        if (csv->raw)
+            status = put(context, csv, (char)byte);
+        if (status != CST_OK || (!started && (byte == ' ' || byte == '\t')))
             continue;
         if (!started && byte == '"') {
             quoted = true;
@@ -190,7 +195,8 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
                               cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
         } else if (!quoted) {
             started = true;
-            status = put(context, csv, (char)byte);
+            if (!csv->raw)
+                status = put(context, csv, (char)byte);
         }
     }
 }
@@ -406,6 +412,14 @@ int32_t cst_csv_cells(const cst_csv *csv) {
 
 const char *cst_csv_cell(const cst_csv *csv, int32_t cell) {
     return csv->text + csv->cells[cell];
+}
+
+char cst_csv_delimiter(const cst_csv *csv) {
+    return csv->delimiter;
+}
+
+void cst_csv_keep_raw(cst_csv *csv) {
+    csv->raw = true;
 }
 
 int64_t cst_csv_line(const cst_csv *csv) {

@@ -95,8 +95,10 @@ static inline void cst_trim_item(cst_context *context, int64_t i) {
         cst_trim(context);
 }
 /* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
- * of 1. On another thread than the caller's it asks nobody. */
+ * of 1. On another thread than the caller's it asks nobody, and stops when the caller did. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);
+/* After so many waits of 50 ms the caller should know what is waited for. */
+enum { CST_WAITS_SAID = 40 };
 /* At the end of a parallel loop: a stop that was asked for is over when the caller knows of it. */
 void cst_poll_done(cst_context *context);
 

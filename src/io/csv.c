@@ -218,12 +218,26 @@ static cst_status read_record(cst_context *context, cst_csv *csv, bool *end, boo
     return status;
 }
 
+/* Takes line ends that follow each other in the chunk; there may be millions at the end of a file.
+ */
+static void skip_empty_lines(cst_csv *csv) {
+    size_t at = csv->chunk_at;
+    for (size_t pair = 0; at < csv->chunk_used; at += 1 + pair) {
+        pair = csv->chunk[at] == '\r' && at + 1 < csv->chunk_used && csv->chunk[at + 1] == '\n';
+        if (csv->chunk[at] != '\n' && !pair)
+            break;
+        csv->line++;
+    }
+    csv->chunk_at = at;
+}
+
 /* The next record of the open file. */
 static cst_status next_record(cst_context *context, cst_csv *csv, bool *end) {
     bool blank = false;
     cst_status status = read_record(context, csv, end, &blank);
     int64_t empty_line = csv->record_line;
     while (status == CST_OK && blank && !*end) {
+        skip_empty_lines(csv);
         status = read_record(context, csv, end, &blank);
         if (status == CST_OK && !*end && !blank)
             return cst_fail(context, CST_ERROR_FORMAT,

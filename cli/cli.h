@@ -68,6 +68,9 @@ struct cli_call {
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;
+    bool starting;      /* what is logged now is about the machine */
+    char machine[1024]; /* a notice of that: said at the end, or when the run takes long */
+    double began;       /* seconds */
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -215,6 +218,9 @@ void cli_clear_progress(cli_call *call);
 
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
+
+/* Prints the notice about the machine, if there is one. */
+void cli_say_machine(cli_call *call);
 
 /* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
  * that signal. To be called when everything unfinished is removed. */

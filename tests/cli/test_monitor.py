@@ -124,7 +124,7 @@ class Monitor(PoolCase):
             waits = subprocess.Popen([TOOL, "monitor", self.stack, DIGITS, "--state", state, "-v"], stderr=subprocess.PIPE, text=True)
             self.assertIn("waiting for another run", waits.stderr.readline())
             waits.terminate()
-            self.assertEqual((waits.wait(5), len(waits.stderr.read().splitlines())), (-signal.SIGTERM, 1))
+            self.assertEqual((len(waits.communicate(timeout=5)[1].splitlines()), waits.returncode), (1, -signal.SIGTERM))
         self.assertEqual(self.read(state + ".lock"), b"")
         self.write(state + ".lock", b"mine")
         self.fails("monitor", self.stack, DIGITS, "--state", state, says=["digits.monitor.lock", "is in the way"])

@@ -70,11 +70,11 @@ CST_API cst_status cst_write_folds(cst_context *context, const char *path, const
 /* What keeps other programs away from a file between reading and replacing it. */
 typedef struct cst_lock cst_lock;
 
-/* Waits until no other program has the lock of `path`, which need not be there yet, and takes it: a
- * lock (flock) on PATH.lock, which cst_unlock_file removes and which ends with the process. Take it
- * before the state of a monitor or an adapter is loaded, and give it back when the new one is
- * saved: of two programs that load the same state, the one that saves last undoes the other. Where
- * the file system has no locks there is a notice. CST_ERROR_CANCELLED as from any call. */
+/* Waits until no other program has the lock of `path`, and takes it: a lock (flock) on the file, or
+ * on its folder where there is none yet, which ends with the process at the latest. Take it before
+ * the state of a monitor or an adapter is loaded, and give it back when the new one is saved: of
+ * two programs that load the same state, the one that saves last undoes the other. Where the file
+ * system has no locks there is a notice. CST_ERROR_CANCELLED as from any call. */
 CST_API cst_status cst_lock_file(cst_context *context, cst_lock **lock, const char *path);
 
 /* Gives a lock back, and frees it; NULL is accepted. */

@@ -1,6 +1,7 @@
 /*
- * One program at a time between reading a file and replacing it. The lock is on an empty file
- * beside it, since the file itself is replaced. Around the states of monitor and online.
+ * One program at a time between reading a file and replacing it. The lock is on the file, or on its
+ * folder as long as there is none, and leaves nothing behind. Around the states of monitor and
+ * online.
  */
 #define _GNU_SOURCE /* flock, realpath */
 #include "base/base.h"
@@ -11,43 +12,40 @@
 #include <sys/file.h>
 #include <time.h>
 
-enum { WAIT_MS = 50, NAME_BYTES = 220 };
+enum { WAIT_MS = 50 };
 
 struct cst_lock {
     char *path;
+    char *folder;
     int fd; /* -1 where the file system has no locks */
 };
 
-/* PATH.lock, links followed; of a name that would become too long only the first bytes. */
-static char *name_lock(cst_context *context, const char *path) {
+/* The file that `path` leads to, and its folder. */
+static cst_status name_places(cst_context *context, cst_lock *lock, const char *path) {
     char *target = realpath(path, NULL);
-    const char *from = target ? target : path;
-    const char *slash = strrchr(from, '/');
-    const char *base = slash ? slash + 1 : from;
-    size_t length = strlen(base);
-    int kept = (int)((size_t)(base - from) + (length < NAME_BYTES ? length : NAME_BYTES));
-    char *name = cst_format(context, "%.*s.lock", kept, from);
+    lock->path = cst_strdup(context, target ? target : path);
     free(target);
-    return name;
+    const char *slash = lock->path ? strrchr(lock->path, '/') : NULL;
+    lock->folder = !lock->path ? NULL
+                   : slash ? cst_format(context, "%.*s", (int)(slash - lock->path) + 1, lock->path)
+                           : cst_strdup(context, ".");
+    return lock->folder ? CST_OK : CST_ERROR_MEMORY;
 }
 
-static cst_status open_lock(cst_context *context, cst_lock *lock) {
-    struct stat info;
-    lock->fd =
-        cst_open_file(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+/* The file, for writing where that may be, since network shares lock only such; or the folder. */
+static cst_status open_place(cst_context *context, cst_lock *lock) {
+    const int flags = O_CLOEXEC | O_NONBLOCK;
+    if (lock->fd >= 0)
+        (void)close(lock->fd);
+    lock->fd = cst_open_file(lock->path, O_RDWR | flags, 0);
+    if (lock->fd < 0 && errno != ENOENT)
+        lock->fd = cst_open_file(lock->path, O_RDONLY | flags, 0);
+    if (lock->fd < 0 && errno == ENOENT)
+        lock->fd = cst_open_file(lock->folder, O_RDONLY | O_DIRECTORY | flags, 0);
     if (lock->fd < 0)
-        return cst_fail(context, CST_ERROR_IO,
-                        "%s: this file, which keeps other runs away, cannot be opened: %s",
-                        lock->path, strerror(errno));
-    if (fstat(lock->fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
-        return CST_OK;
-    (void)close(lock->fd);
-    lock->fd = -1;
-    return cst_fail(
-        context, CST_ERROR_IO,
-        "%s: is in the way: an empty file of this name keeps other runs away; rename it, "
-        "or choose another name for the state",
-        lock->path);
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", lock->path,
+                        strerror(errno));
+    return CST_OK;
 }
 
 /* Waits for its turn. Where there are no locks there is a notice, and no descriptor. */
@@ -57,11 +55,10 @@ static cst_status wait_for_turn(cst_context *context, cst_lock *lock) {
     bool told = false;
     while (status == CST_OK && flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
-            cst_notice(
-                context,
-                "%s: this file system has no locks (%s): see that one run at a time uses the "
-                "state, or put it elsewhere",
-                lock->path, strerror(errno));
+            cst_notice(context,
+                       "%s: cannot be locked on this file system (%s): see that one run at a time "
+                       "uses the state, or put it elsewhere",
+                       lock->path, strerror(errno));
             (void)close(lock->fd);
             lock->fd = -1;
             return CST_OK;
@@ -77,12 +74,26 @@ static cst_status wait_for_turn(cst_context *context, cst_lock *lock) {
     return status;
 }
 
-/* Whoever had the lock before may have removed the file. */
-static bool is_there(const cst_lock *lock) {
+/* Whether what is locked is still in place: whoever had the lock before replaced the file, or made
+ * it where there was none. */
+static bool in_place(const cst_lock *lock) {
     struct stat open;
     struct stat named;
-    return lock->fd < 0 || (fstat(lock->fd, &open) == 0 && lstat(lock->path, &named) == 0 &&
-                            open.st_dev == named.st_dev && open.st_ino == named.st_ino);
+    bool there = stat(lock->path, &named) == 0;
+    if (lock->fd < 0 || fstat(lock->fd, &open) != 0)
+        return true;
+    return there ? open.st_dev == named.st_dev && open.st_ino == named.st_ino
+                 : S_ISDIR(open.st_mode);
+}
+
+void cst_unlock_file(cst_context *context, cst_lock *lock) {
+    if (!context || !lock)
+        return;
+    if (lock->fd >= 0)
+        (void)close(lock->fd);
+    cst_free(context, lock->path);
+    cst_free(context, lock->folder);
+    cst_free(context, lock);
 }
 
 cst_status cst_lock_file(cst_context *context, cst_lock **out, const char *path) {
@@ -93,33 +104,16 @@ cst_status cst_lock_file(cst_context *context, cst_lock **out, const char *path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_lock_file: lock and path are required");
     cst_lock *lock = cst_alloc(context, 1, sizeof *lock);
     if (!lock)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     lock->fd = -1;
-    lock->path = name_lock(context, path);
-    cst_status status = lock->path ? CST_OK : CST_ERROR_MEMORY;
-    for (bool held = false; status == CST_OK && !held; held = is_there(lock)) {
-        if (lock->fd >= 0)
-            (void)close(lock->fd);
-        CST_TRY(open_lock(context, lock));
+    cst_status status = name_places(context, lock, path);
+    for (bool held = false; status == CST_OK && !held; held = in_place(lock)) {
+        status = open_place(context, lock);
         CST_TRY(wait_for_turn(context, lock));
     }
-    if (status == CST_OK) {
+    if (status == CST_OK)
         *out = lock;
-        return CST_OK;
-    }
-    if (lock->fd >= 0)
-        (void)close(lock->fd); /* the file is another run's */
-    cst_free(context, lock->path);
-    cst_free(context, lock);
+    else
+        cst_unlock_file(context, lock);
     return cst_why(context, status);
-}
-
-void cst_unlock_file(cst_context *context, cst_lock *lock) {
-    if (!context || !lock)
-        return;
-    (void)cst_remove_file(lock->path);
-    if (lock->fd >= 0)
-        (void)close(lock->fd);
-    cst_free(context, lock->path);
-    cst_free(context, lock);
 }

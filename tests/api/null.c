@@ -167,6 +167,7 @@ static void files(void **state) {
     REFUSED(cst_lock_file(f->context, &lock, NULL));
     cst_unlock_file(f->context, NULL);
     cst_unlock_file(NULL, NULL);
+    cst_context_set_formulas(NULL, 1);
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
     REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));

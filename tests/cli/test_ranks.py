@@ -102,6 +102,9 @@ class SmallPool(RankCase):
             self.assertEqual(run("monitor", "one", "pool", "--split", "oof", "--state", "a", cwd=self.folder).code, 0)
             self.works(2, "monitor", "one", "pool", "--split", "oof", "--state", "b")
             self.assertEqual(self.bytes_of("a"), self.bytes_of("b"))
+        cores = len(os.sched_getaffinity(0))
+        profile = json.loads(self.works(2, "profile", "one", "pool", "--split", "oof", "--repeats", "20", "--json"))
+        self.assertEqual(profile["measured"]["threads"], max(1, min(cores, profile["measured"]["cores"]) // 2))
         one = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # noqa: E731
         for words, says in ((("--bind-to", "none"), f"2 ranks share 1 core of {platform.node()}"),
                             (("--bind-to", "none", "-q"), "")):

@@ -62,9 +62,7 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
     for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
         cst_free(context, folder->temporary);
         folder->temporary = cst_output_temporary(context, folder->path, attempt);
-        made = folder->temporary
-                   ? cst_make_folder(folder->temporary, exists ? S_IRWXU : 0777)
-                   : -1;
+        made = folder->temporary ? cst_make_folder(folder->temporary, exists ? S_IRWXU : 0777) : -1;
         if (made != 0 && errno != EEXIST)
             break;
     }

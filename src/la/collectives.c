@@ -128,7 +128,7 @@ static cst_status take_share(cst_context *context) {
         own->threads = context->threads_given ? context->threads : 0;
     }
     status = cst_ranks_gather(context, status, own, sizeof *own, &all, &bytes);
-    if (status == CST_OK && calls->host) {
+    if (status == CST_OK && own && calls->host) {
         neighbours n = meet(all, calls->rank, calls->size);
         cst_context_may_use(context, n.share < 1 ? 1 : (int)(n.share + 1e-9),
                             machine.memory / (size_t)n.count);

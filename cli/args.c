@@ -273,6 +273,14 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
     return CLI_OK;
 }
 
+int cli_formulas(cli_call *call) {
+    const char *how = cli_value(call, "formulas");
+    if (how && strcmp(how, "keep") != 0 && strcmp(how, "mark") != 0)
+        return cli_fail(call, "option --formulas: '%s' is not mark or keep", how);
+    cst_context_set_formulas(call->context, how && strcmp(how, "keep") == 0);
+    return CLI_OK;
+}
+
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
     long long head = 0;
     long long tail = 0;

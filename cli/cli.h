@@ -68,6 +68,9 @@ struct cli_call {
     const char **class_names;
     char **notices; /* those held, in their order */
     int notice_count;
+    bool starting;      /* what is logged now is about the machine */
+    char machine[1024]; /* a notice of that: said at the end, or when the run takes long */
+    double began;       /* seconds */
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -216,6 +219,9 @@ void cli_clear_progress(cli_call *call);
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
 
+/* Prints the notice about the machine, if there is one. */
+void cli_say_machine(cli_call *call);
+
 /* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
  * that signal. To be called when everything unfinished is removed. */
 void cli_follow_signal(const cli_call *call);
@@ -286,6 +292,9 @@ bool cli_is_npy(const char *path);
 /* Options from --preset, --seed and --set. */
 int cli_make_options(cli_call *call, cst_options **out);
 
+/* --formulas, for the tables that the command writes. */
+int cli_formulas(cli_call *call);
+
 /* --head and --tail; 0 where they are not given. */
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
 
@@ -303,6 +312,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 /* ---- inputs.c ---- */
 
+struct cst_lock;
 struct stat;
 
 enum { CLI_OUTFILES = 5 }; /* options that name a file to write, of one command at most */
@@ -359,6 +369,13 @@ int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile);
 
 /* The same for the file of another option, by its name. */
 int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile);
+
+/* The same for --state, a file that is read and replaced. */
+int cli_open_state(cli_call *call, cli_outfile *outfile);
+
+/* Keeps other runs away from the state until cst_unlock_file. there: whether there is one already,
+ * on any rank that of outfile->path. */
+int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock, bool *there);
 
 /* Where a file goes that the command names by itself, for `option`: beside what is there, links
  * followed. What is there must be a file, or nothing. */

@@ -41,13 +41,17 @@ static int run_command(const cli_command *command, int argc, char **argv) {
         code = cli_help_command(command);
     } else if (code == CLI_OK) {
         code = cli_check(&call, cst_context_create(&call.context));
+        call.starting = true;
         if (code == CLI_OK)
             code = cli_attach(&call);
         if (code == CLI_OK)
             code = cli_share(&call, argc, argv);
+        call.starting = false;
         if (code == CLI_OK)
             code = command->run(&call);
         code = cli_agree(&call, code);
+        if (code == CLI_OK || code == CLI_NO)
+            cli_say_machine(&call);
         cli_say_ranks(&call);
     }
     cst_context_free(call.context);

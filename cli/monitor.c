@@ -1,6 +1,7 @@
 /* corestack monitor: whether unlabelled batches look like the rows of the fit. */
 #include "cli.h"
 
+#include <corestack/files.h>
 #include <corestack/monitor.h>
 #include <corestack/report.h>
 
@@ -18,6 +19,7 @@ typedef struct run_state {
     cst_monitor *monitor;
     const char *state; /* file, or NULL */
     cli_outfile outfile;
+    cst_lock *lock; /* of the state */
 } run_state;
 
 /* A file that holds one member, of several that are a batch together. */
@@ -109,7 +111,7 @@ static int add_batches(cli_call *call, run_state *run) {
 static int open_monitor(cli_call *call, run_state *run) {
     cst_monitor_options options = {.in_order = cli_flag(call, "in-order")};
     const char *alpha = cli_value(call, "alpha");
-    struct stat info;
+    bool there = false;
     char *end = NULL;
     if (alpha) {
         options.alpha = strtod(alpha, &end);
@@ -119,16 +121,16 @@ static int open_monitor(cli_call *call, run_state *run) {
     run->state = cli_value(call, "state");
     int code = CLI_OK;
     if (run->state)
-        code = cli_open_outfile_of(call, "state", "the state of the monitor", &run->outfile);
-    if (code == CLI_OK && run->state && run->outfile.direct)
-        code = cli_fail(call, "--state %s: this is a device or a pipe; name a file", run->state);
+        code = cli_open_state(call, &run->outfile);
     if (code == CLI_OK)
         code = cli_check(call, cst_model_load(call->context, &run->model, call->arguments[0]));
+    if (code == CLI_OK && run->state)
+        code = cli_lock_state(call, &run->outfile, &run->lock, &there);
     if (code != CLI_OK)
         return code;
-    if (run->state && stat(run->outfile.final, &info) == 0)
-        return cli_check(call, cst_monitor_load(call->context, &run->monitor, run->model,
-                                                run->outfile.final, &options));
+    if (there)
+        return cli_check(
+            call, cst_monitor_load(call->context, &run->monitor, run->model, run->state, &options));
     return cli_check(call, cst_monitor_create(call->context, &run->monitor, run->model, &options));
 }
 
@@ -160,6 +162,7 @@ static int run(cli_call *call) {
         code = print(call, &state);
     if (state.state)
         code = cli_close_outfile(call, &state.outfile, code);
+    cst_unlock_file(call->context, state.lock);
     if (code == CLI_OK && cst_monitor_alarm(state.monitor))
         code = CLI_NO;
     cst_monitor_free(call->context, state.monitor);

@@ -9,7 +9,6 @@
 #include <corestack/report.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { PENDING_MOST = 10000000 };
 
@@ -26,6 +25,7 @@ typedef struct stream {
     bool kept;         /* only the model's members */
     cli_outfile outfile;
     cli_outfile state;
+    cst_lock *lock; /* of the state */
 } stream;
 
 static int read_options(cli_call *call, stream *s) {
@@ -39,6 +39,8 @@ static int read_options(cli_call *call, stream *s) {
         code = cli_integer(call, "pending", 1, PENDING_MOST, &s->pending);
     if (code == CLI_OK)
         code = cli_number(call, "alpha", 0.0001, 0.9999, &s->alpha);
+    if (code == CLI_OK)
+        code = cli_formulas(call);
     if (code == CLI_OK && members && strcmp(members, "all") != 0 && strcmp(members, "kept") != 0)
         return cli_fail(call, "option --members: '%s' is not all or kept", members);
     s->kept = members && strcmp(members, "kept") == 0;
@@ -58,10 +60,7 @@ static int open_outputs(cli_call *call, stream *s) {
                         "extensions",
                         s->outfile.path);
     if (code == CLI_OK && cli_value(call, "state"))
-        code = cli_open_outfile_of(call, "state", "the state", &s->state);
-    if (code == CLI_OK && s->state.path && s->state.direct)
-        return cli_fail(call, "--state %s: the state is read and replaced, so it must be a file",
-                        s->state.path);
+        code = cli_open_state(call, &s->state);
     return code;
 }
 
@@ -87,9 +86,10 @@ static int create(cli_call *call, stream *s) {
 
 /* The state where it stopped, or a new one. */
 static int open_adapter(cli_call *call, stream *s) {
-    struct stat info;
-    if (!s->state.path || stat(s->state.final, &info) != 0)
-        return create(call, s);
+    bool there = false;
+    int code = s->state.path ? cli_lock_state(call, &s->state, &s->lock, &there) : CLI_OK;
+    if (code != CLI_OK || !there)
+        return code == CLI_OK ? create(call, s) : code;
     static const char *const fixed[] = {"pending", "members", "alpha"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (cli_value(call, fixed[i]))
@@ -97,7 +97,7 @@ static int open_adapter(cli_call *call, stream *s) {
                             "option --%s: is fixed when a state is started, and %s is there "
                             "already; remove the option, or name another file",
                             fixed[i], s->state.path);
-    return cli_check(call, cst_adapter_load(call->context, &s->adapter, s->model, s->state.final));
+    return cli_check(call, cst_adapter_load(call->context, &s->adapter, s->model, s->state.path));
 }
 
 static int open_inputs(cli_call *call, stream *s) {
@@ -199,6 +199,7 @@ static int run(cli_call *call) {
     code = cli_end_report(call, s.report, code);
     const cli_outfile outfiles[] = {s.outfile, s.state};
     code = cli_close_outfiles(call, outfiles, 2, code);
+    cst_unlock_file(call->context, s.lock);
     cst_free(call->context, s.probabilities);
     cst_adapter_free(call->context, s.adapter);
     cst_pool_free(call->context, s.pool);
@@ -209,6 +210,9 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME", "split whose rows are the stream (test, or the only one)"},
     {"output", 'o', "OUT.npy", "write the predictions, .npy or .csv"},
+    {"formulas", 0, "HOW",
+     "with .csv: ids such as -abc or =x, which a spreadsheet would compute, are written with an "
+     "apostrophe in front (mark; default) or as they are (keep)"},
     {"state", 0, "FILE",
      "go on from this file if it is there, and write to it what was learned, for the next run"},
     {"delay", 0, "N", "a row's label is known N rows later (0: before the next row)"},

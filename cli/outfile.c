@@ -229,6 +229,25 @@ int cli_place_outfile(cli_call *call, const char *option, const char *path, cli_
     return cli_writes() ? choose_place(call, outfile) : write_nowhere(outfile);
 }
 
+int cli_open_state(cli_call *call, cli_outfile *outfile) {
+    int code = cli_open_outfile_of(call, "state", "the state", outfile);
+    if (code == CLI_OK && cli_writes() && outfile->direct)
+        return cli_fail(call, "--state %s: the state is read and replaced, so it must be a file",
+                        outfile->path);
+    return code;
+}
+
+int cli_lock_state(cli_call *call, const cli_outfile *outfile, struct cst_lock **lock,
+                   bool *there) {
+    struct stat info;
+    int code = CLI_OK;
+    if (cli_writes())
+        code = cli_check(call, cst_lock_file(call->context, lock, outfile->final));
+    code = cli_agree(call, code);
+    *there = stat(outfile->path, &info) == 0;
+    return code;
+}
+
 int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile) {
     return cli_open_outfile_of(call, "output", what, outfile);
 }

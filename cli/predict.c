@@ -499,6 +499,8 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = read_label_shift(call, &p);
     if (code == CLI_OK)
+        code = cli_formulas(call);
+    if (code == CLI_OK)
         code = open_all(call, &p);
     if (code == CLI_OK)
         code = check_guard(call, &p);
@@ -541,6 +543,9 @@ static const cli_option OPTIONS[] = {
      "ids and their order"},
     {"column", 0, "NAME",
      "with .csv: write one column of this name; with --like: fill this column and copy the others"},
+    {"formulas", 0, "HOW",
+     "with .csv: texts such as -abc or =x, which a spreadsheet would compute, are written with an "
+     "apostrophe in front (mark; default) or as they are (keep)"},
     {"guard", 0, "MODE",
      "classification, segmentation: what to do with batches of rows, or cases, that look unlike "
      "those of the fit: auto (the average of all members takes part; default), warn or off"},

@@ -20,6 +20,9 @@ void cli_follow_signal(const cli_call *call) {
 
 /* ---- log and progress ---- */
 
+/* Seconds after which a run is worth a notice about the machine. */
+static const double LONG = 5;
+
 /* Without memory the notice is shown at once instead. */
 static bool hold_notice(cli_call *call, const char *message) {
     for (int i = 0; i < call->notice_count; i++)
@@ -47,7 +50,9 @@ int cli_report_notices(cli_call *call, cst_report *report) {
 
 static void on_log(void *user, cst_log_level level, const char *message) {
     cli_call *call = user;
-    if (level == CST_LOG_WARNING) {
+    if (level == CST_LOG_WARNING && call->starting) {
+        (void)snprintf(call->machine, sizeof call->machine, "%s", message);
+    } else if (level == CST_LOG_WARNING) {
         if (!(call->notices_held && hold_notice(call, message)) && !call->quiet)
             cli_print_line(call, "notice: ", message);
     } else if (call->verbose) {
@@ -83,8 +88,16 @@ static void show_progress(cli_call *call, const char *stage, int64_t done, int64
     (void)fflush(stderr);
 }
 
+void cli_say_machine(cli_call *call) {
+    if (*call->machine && !call->quiet)
+        cli_print_line(call, "notice: ", call->machine);
+    *call->machine = '\0';
+}
+
 static int on_progress(void *user, const char *stage, int64_t done, int64_t total) {
     cli_call *call = user;
+    if (*call->machine && now_seconds() - call->began > LONG)
+        cli_say_machine(call);
     if (call->progress)
         show_progress(call, stage, done, total);
     return cli_interrupted() != 0;
@@ -139,6 +152,7 @@ int cli_attach(cli_call *call) {
         strcmp(color, "never") != 0)
         return cli_fail(call, "option --color: '%s' is not auto, always or never", color);
     long long threads = 0;
+    cst_context_set_log(call->context, on_log, call);
     int code = cli_integer(call, "threads", 0, 1024, &threads);
     if (code == CLI_OK)
         code = cli_check(call, cst_context_set_threads(call->context, (int)threads));
@@ -146,8 +160,8 @@ int cli_attach(cli_call *call) {
         code = set_memory(call);
     if (code != CLI_OK)
         return code;
-    cst_context_set_log(call->context, on_log, call);
     cst_context_set_progress(call->context, on_progress, call);
+    call->began = now_seconds();
     cli_heed_signals();
     return CLI_OK;
 }

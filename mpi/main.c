@@ -1,5 +1,6 @@
 /*
- * corestack-mpi: the command-line tool on several ranks, `mpirun -n 8 corestack-mpi fit POOL -o M`.
+ * corestack-mpi: the command-line tool on several ranks,
+ * `mpirun --bind-to none -n 8 corestack-mpi fit POOL -o M`.
  */
 #include "cli.h"
 

@@ -40,10 +40,11 @@ typedef struct cst_collectives {
 /* Gives the context its ranks; NULL takes them away. The structure is copied; `self` and `host`
  * must stay valid. All ranks must call it before any other work. It compares the version of the
  * library and the machine's instruction set across ranks, takes the least memory limit of all
- * ranks, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they differ, CST_ERROR_IO
- * if communication fails. Predictions of pools stay on disk, and each rank reads the rows that it
- * needs: files must be readable by every rank under the same names. Arrays must have
- * all rows on every rank. */
+ * ranks, divides the cores and the memory of a machine among its ranks (by `host`) where threads
+ * and memory are the default, and measures how long an exchange takes. CST_ERROR_ARGUMENT if they
+ * differ, CST_ERROR_IO if communication fails. Predictions of pools stay on disk, and each rank
+ * reads the rows that it needs: files must be readable by every rank under the same names. Arrays
+ * must have all rows on every rank. */
 CST_API cst_status cst_context_set_collectives(cst_context *context,
                                                const cst_collectives *collectives);
 

@@ -41,9 +41,9 @@ typedef int (*cst_progress_fn)(void *user, const char *stage, int64_t done, int6
  * several threads at once. */
 typedef void *(*cst_realloc_fn)(void *user, void *pointer, size_t bytes);
 
-/* Creates a context with the C allocator, no logger, no progress callback and one thread per core.
- * *out belongs to the caller (cst_context_free) and is NULL on failure. CST_ERROR_MEMORY if memory
- * runs out. */
+/* Creates a context with the C allocator, no logger, no progress callback and one thread per core
+ * that the process may use. *out belongs to the caller (cst_context_free) and is NULL on failure.
+ * CST_ERROR_MEMORY if memory runs out. */
 CST_API cst_status cst_context_create(cst_context **out);
 
 /* Creates a context like cst_context_create that allocates with `realloc_fn` (NULL: the C
@@ -54,15 +54,22 @@ CST_API cst_status cst_context_create_with(cst_context **out, cst_realloc_fn rea
 /* Frees a context; NULL is accepted. Objects created with the context must be freed first. */
 CST_API void cst_context_free(cst_context *context);
 
-/* Sets the number of threads, 1 to 1024; 0 means one per core. Results do not depend on it.
+/* Sets the number of threads, 1 to 1024; 0 means one per core that the process may use (affinity,
+ * quota of its container; with ranks its share). More than these are logged as a warning. Results
+ * do not depend on it.
  * CST_ERROR_ARGUMENT for any other number. */
 CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
 
 /* Sets the number of bytes that a call may keep resident: at least 64 MiB, or 0 for a quarter of
- * the machine's memory (the default). CST_ERROR_ARGUMENT for less. Predictions that do not fit stay
- * on disk and are read in blocks; other large arrays go to unlinked files in $TMPDIR (or /tmp).
- * Results do not depend on the limit. Set it before a pool is loaded. */
+ * the memory of the machine, or of its container (the default); ranks on one machine divide it.
+ * CST_ERROR_ARGUMENT for less. Predictions that do not fit stay on disk and are read in blocks;
+ * other large arrays go to unlinked files in $TMPDIR (or /tmp). Results do not depend on the limit.
+ * Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
+
+/* Whether texts in csv files of predictions that a spreadsheet would take for a formula are written
+ * as they are (keep: not 0), or with an apostrophe in front and a notice (0, the default). */
+CST_API void cst_context_set_formulas(cst_context *context, int keep);
 
 /* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);

@@ -67,6 +67,19 @@ CST_API cst_status cst_write_predictions_like(cst_context *context, const char *
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                                    int64_t rows);
 
+/* What keeps other programs away from a file between reading and replacing it. */
+typedef struct cst_lock cst_lock;
+
+/* Waits until no other program has the lock of `path`, and takes it: a lock (flock) on the file, or
+ * on its folder where there is none yet, which ends with the process at the latest. Take it before
+ * the state of a monitor or an adapter is loaded, and give it back when the new one is saved: of
+ * two programs that load the same state, the one that saves last undoes the other. Where the file
+ * system has no locks there is a notice. CST_ERROR_CANCELLED as from any call. */
+CST_API cst_status cst_lock_file(cst_context *context, cst_lock **lock, const char *path);
+
+/* Gives a lock back, and frees it; NULL is accepted. */
+CST_API void cst_unlock_file(cst_context *context, cst_lock *lock);
+
 /* Returns 1 if a path refers to an open descriptor (/dev/stdout, /dev/fd/N, /proc/self/fd/N, or a
  * link to one of these), else 0. Writers write to such a path at its current offset; a caller must
  * not rename a file over it. */

@@ -13,6 +13,7 @@ from . import _values
 from ._convert import as_array, in_c_order
 from ._errors import ArrayTypeError, ArgumentError, Error, InputError, MismatchError
 from ._frames import in_order
+from ._outputs import StateFile, locked
 from ._session import Session
 from ._stack import Stack
 from ._types import Array, Path
@@ -76,6 +77,7 @@ class Adapter:
     def _open(self, stack: Any, make: Any) -> None:
         self._stack = stack if isinstance(stack, Stack) else Stack.load(stack)  # the model's owner
         self._lock = threading.Lock()
+        self._file = StateFile()
         self._session: Optional[Session] = None
         session = self._session = Session(threads=1, interrupts=False).__enter__()
         try:
@@ -194,14 +196,19 @@ class Adapter:
         return AdapterState(**{name: values[name] for name in AdapterState._fields})
 
     def save(self, path: Path) -> None:
-        """Write what was learned, with the rows that wait for their label, to a file; whole or not at all."""
-        with self._lock:
-            self._call(c.lib.cst_adapter_save, _values.path(path, "path"))
+        """Write what was learned, with the rows that wait for their label, to a file; whole or not at all.
+
+        FileError where another program has changed the file since it was read or written here.
+        """
+        where = _values.path(path, "path")
+        with locked(where), self._lock:
+            self._file.save(where, lambda to: self._call(c.lib.cst_adapter_save, to))
 
     @classmethod
     def load(cls, path: Path, stack: Union[Stack, Path]) -> "Adapter":
         """Go on from a file of :meth:`save`, or of `corestack online --state`, with the same stack."""
         file = _values.path(path, "path")
-        made = cls.__new__(cls)
+        made, read = cls.__new__(cls), StateFile(file)
         made._open(stack, lambda context, out, model: c.lib.cst_adapter_load(context, out, model, file))
+        made._file = read
         return made

@@ -511,6 +511,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
             _OUT,
         ],
     ),  # fmt: skip
+    "cst_context_set_formulas": (None, [c_void_p, c_int]),
+    "cst_lock_file": (_STATUS, [c_void_p, _OUT, c_char_p]),
+    "cst_unlock_file": (None, [c_void_p, c_void_p]),
     "cst_adapter_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(c_char_p), c_int32, POINTER(AdapterOptions)]),
     "cst_adapter_observe": (_STATUS, [c_void_p, c_void_p, POINTER(c_void_p), c_int64, c_void_p, POINTER(c_int64)]),
     "cst_adapter_label": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32]),

@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 from . import _arrays, _values
 from . import _library as c
 from ._errors import ArgumentError
+from ._outputs import StateFile, locked
 from ._pools import open_pool, predicted_split
 from ._report import Report, made
 from ._session import Session
@@ -39,16 +40,15 @@ class Monitor:
         self._session: Optional[Session] = None
         self._lock = threading.RLock()  # a context serves one thread at a time
         self._stack = model if isinstance(model, Stack) else Stack.load(model)
-        self._state = None if state is None else _values.path(state, "state")
+        self._state = StateFile(None if state is None else _values.path(state, "state"))
         options = c.MonitorOptions(alpha=0 if alpha is None else _values.real(alpha, "alpha"), in_order=int(in_order))
         if alpha is not None and not 0 < options.alpha < 1:
             raise ArgumentError(f"alpha: is {_values.shown(alpha)}; it must be between 0 and 1")
         session = Session(threads, memory, interrupts=False).__enter__()
         try:
-            if self._state is not None and os.path.exists(self._state):
-                self._monitor = session.make(
-                    c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, self._state, options
-                )
+            path = self._state.path
+            if path is not None and os.path.exists(path):
+                self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_load, self._stack._model, path, options)
             else:
                 self._monitor = session.make(c.lib.cst_monitor_free, c.lib.cst_monitor_create, self._stack._model, options)
         except BaseException:
@@ -143,14 +143,20 @@ class Monitor:
             return made(session, lambda context, o: c.lib.cst_monitor_report(context, self._monitor, o))
 
     def save(self, path: Optional[Path] = None) -> None:
-        """Write the state of the test, completely or not at all; path: None for that of `state`."""
-        where = self._state if path is None else _values.path(path)
+        """Write the state of the test, completely or not at all; path: None for that of `state`.
+
+        FileError where another program has changed that file since it was read or written here.
+        """
+        where = self._state.path if path is None else _values.path(path)
         if where is None:
             raise ArgumentError("path: name a file, or make the monitor with a state")
+        with locked(where), self._lock:
+            self._state.save(where, self._write)
+
+    def _write(self, path: bytes) -> None:
         session = self._session
         assert session is not None
-        with self._lock:
-            session.check(c.lib.cst_monitor_save(session.context, self._monitor, where))
+        session.check(c.lib.cst_monitor_save(session.context, self._monitor, path))
 
 
 def monitor(
@@ -174,13 +180,15 @@ def monitor(
     """Test whether rows without labels look like the rows of a fit, like `corestack monitor` (docs/json.md, "monitor").
 
     The report's "alarm" says whether they do not. state: a file that makes calls hours apart one test: read if it is there,
-    and written. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.
+    and written; a call waits for others that use it. Other arguments are those of :class:`Monitor` and :meth:`Monitor.batch`.
     """
-    found = Monitor(model, state=state, alpha=alpha, in_order=in_order, threads=threads, memory=memory)
-    found.batch(
-        preds, y, split=split, name=name, names=names, classes=classes, output=output, outside=outside, missing=missing
-    )
-    report = found.report
-    if state is not None:
-        found.save()
+    where = None if state is None else _values.path(state, "state")
+    with locked(where):
+        found = Monitor(model, state=state, alpha=alpha, in_order=in_order, threads=threads, memory=memory)
+        found.batch(
+            preds, y, split=split, name=name, names=names, classes=classes, output=output, outside=outside, missing=missing
+        )
+        report = found.report
+        if where is not None:
+            found._state.save(where, found._write)
     return report

@@ -1,5 +1,5 @@
 """Checks of outputs: none may be a file that is read for it, a name in a folder of cases that is, or a further member of a
-folder. And outputs of several ranks."""
+folder. Outputs of several ranks, and states that several programs read and replace."""
 from __future__ import annotations
 
 import contextlib
@@ -7,12 +7,12 @@ import ctypes
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Optional
 
 from . import _arrays
 from . import _library as c
-from ._errors import ArgumentError
+from ._errors import ArgumentError, FileError
 from ._session import Session
 from ._types import Path
 
@@ -27,6 +27,43 @@ def written_once(s: Session, path: Optional[Path]) -> Iterator[Optional[Path]]:
         return
     with tempfile.TemporaryDirectory(prefix="corestack-") as folder:
         yield os.path.join(folder, os.path.basename(os.fspath(path)) or "output")
+
+
+@contextlib.contextmanager
+def locked(path: Optional[bytes]) -> Iterator[None]:
+    """Keeps other programs away from a state between reading and replacing it; None: there is no state."""
+    with contextlib.ExitStack() as kept:
+        if path is not None:
+            s = kept.enter_context(Session())
+            s.make(c.lib.cst_unlock_file, c.lib.cst_lock_file, path)
+            s._put_back()  # only the wait for the lock is the library's
+        yield
+
+
+class StateFile:
+    """The file that a state was read from or written to, as it was then."""
+
+    def __init__(self, path: Optional[bytes] = None) -> None:
+        self.path, self._seen = path, _look(path)
+
+    def save(self, path: bytes, write: Callable[[bytes], None]) -> None:
+        """Writes the state, with the lock, unless another program has changed the file."""
+        if path == self.path and _look(path) not in (None, self._seen):
+            raise FileError(
+                f"{os.fsdecode(path)}: another program has changed this state since it was read here; load it again and add "
+                "what came since, or save to another file"
+            )
+        write(path)
+        self.path, self._seen = path, _look(path)
+
+
+def _look(path: Optional[bytes]) -> Optional[tuple[int, ...]]:
+    """What is another after the file was replaced; None where there is none."""
+    try:
+        found = os.stat(path) if path is not None else None
+    except OSError:
+        return None
+    return found and (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def refuse_inputs(out: bytes, preds: Any, pool: ctypes.c_void_p) -> None:

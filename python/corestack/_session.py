@@ -190,7 +190,8 @@ class Session:
 
     def _on_log(self, _user: object, level: int, message: bytes) -> None:
         try:
-            self.run(logger.log, _LEVELS.get(level, logging.INFO), "%s", message.decode("utf-8", "replace"))
+            text = message.decode("utf-8", "replace").replace("--formulas keep", "formulas='keep'")
+            self.run(logger.log, _LEVELS.get(level, logging.INFO), "%s", text)
         except BaseException as error:
             self.keep_error(error)
 

@@ -346,6 +346,7 @@ class Stack:
         format: Optional[str] = None,
         like: Optional[Path] = None,
         column: Optional[str] = None,
+        formulas: str = "mark",
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -395,6 +396,7 @@ class Stack:
         format: Optional[str] = None,
         like: Optional[Path] = None,
         column: Optional[str] = None,
+        formulas: str = "mark",
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -420,6 +422,7 @@ class Stack:
         format: Optional[str] = None,
         like: Optional[Path] = None,
         column: Optional[str] = None,
+        formulas: str = "mark",
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -444,6 +447,7 @@ class Stack:
         out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
         detection .json); returns the Report. like: a sample submission (.csv) whose ids, order and columns `out` takes.
         column: write one column of this name; with like, fill this column and copy the others. format: format of maps, "maps", "maps-float16", "labels" or "png".
+        formulas: whether texts of a csv that a spreadsheet would compute get an apostrophe in front ("mark") or not ("keep").
         """
         split = predicted_split(preds, split)
         guarded = Guard(guard, batch, label_shift)
@@ -462,6 +466,9 @@ class Stack:
                 raise ArgumentError("return_variance: is for regression without out")
             if (like is not None or column is not None) and out is None:
                 raise ArgumentError("like and column: are for a file; give out='submission.csv'")
+            if formulas not in ("mark", "keep"):
+                raise ArgumentError(f"formulas: is {_values.shown(formulas)}; it must be 'mark' or 'keep'")
+            c.lib.cst_context_set_formulas(s.context, formulas == "keep")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format, like, column, guarded)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 
@@ -64,6 +65,9 @@ class Adapters(Folder):
         adapter = self.adapter(pending=10)
         parts = self.run_rows(adapter, 0, 41)
         adapter.save(self.path / "a.state")
+        os.mkfifo(self.path / "pipe")
+        with self.assertRaisesRegex(corestack.FileError, "pipe"):  # and does not wait for a reader
+            adapter.save(self.path / "pipe")
         again = corestack.Adapter.load(self.path / "a.state", self.stack)
         self.assertEqual(again.members, self.names)
         parts += self.run_rows(again, 41, 100)

@@ -1,6 +1,7 @@
 """Any method as a stack, what a model file says of itself, and predictions in the form of a sample."""
 
 import csv
+import logging
 import os
 import tempfile
 import unittest
@@ -89,6 +90,15 @@ class Like(unittest.TestCase):
             stack.predict(CONCRETE, out=out, column="mpa")
             with open(out, encoding="utf-8") as file:
                 self.assertEqual(file.readline(), "id,mpa\n")
+            for how, first in (("mark", "id,'=mpa\n"), ("keep", "id,=mpa\n")):
+                with self.assertLogs("corestack") as told:
+                    logging.getLogger("corestack").info("so that there is one")
+                    stack.predict(CONCRETE, out=out, column="=mpa", formulas=how)
+                self.assertEqual("formulas='keep'" in str(told.output), how == "mark")
+                with open(out, encoding="utf-8") as file:
+                    self.assertEqual(file.readline(), first)
+            with self.assertRaisesRegex(corestack.ArgumentError, "'mark' or 'keep'"):
+                stack.predict(CONCRETE, out=out, formulas="none")
             with self.assertRaisesRegex(corestack.ArgumentError, "give out="):
                 stack.predict(CONCRETE, like=sample)
             with self.assertRaisesRegex(corestack.ArgumentError, ".csv"):

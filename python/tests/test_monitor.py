@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -60,6 +61,24 @@ class Monitor(unittest.TestCase):
             self.assertEqual(again.rows, len(self.y_test))
             with self.assertRaises(corestack.InputError):
                 corestack.Monitor(self.stack, state=state, alpha=0.2)
+
+    def test_a_state_of_several_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            state = os.path.join(folder, "state")
+            calls = [threading.Thread(target=corestack.monitor, args=(self.stack, self.test), kwargs={"state": state}) for _ in range(3)]
+            for call in calls:
+                call.start()
+            for call in calls:
+                call.join()
+            one, two = corestack.Monitor(self.stack, state=state), corestack.Monitor(self.stack, state=state)
+            self.assertEqual(one.rows, 3 * len(self.y_test))
+            one.batch(self.test)
+            one.save()
+            one.save()
+            with self.assertRaisesRegex(corestack.FileError, "another program has changed"):
+                two.save()
+            two.save(os.path.join(folder, "other"))
+            self.assertEqual(sorted(os.listdir(folder)), ["other", "state"])
 
     def test_refused(self):
         with self.assertRaises(corestack.ArgumentError):

@@ -145,7 +145,7 @@ class Ranks(Folder):
         same = hashlib.md5(corestack.fit(self.preds, self.y, **QUICK).to_bytes()).hexdigest()
         path = os.pathsep.join([os.path.dirname(os.path.dirname(corestack.__file__)), os.environ.get("PYTHONPATH", "")])
         finished = subprocess.run(
-            ["mpirun", "-n", "2", sys.executable, "-c", JOB], cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True,
+            ["mpirun", "--bind-to", "none", "-n", "2", sys.executable, "-c", JOB], cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True,
             env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path}, timeout=120, check=False,
         )  # fmt: skip
         self.assertEqual(finished.returncode, 0, finished.stderr.decode())

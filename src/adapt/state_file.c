@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { CHECKSUM_BYTES = 4, HEAD_BYTES = CST_STATE_MAGIC_BYTES + 4 };
 
@@ -37,6 +38,10 @@ cst_status cst_state_save(cst_buffer *w, const char *path) {
     if (w->status == CST_OK)
         cst_state_put(w, cst_crc32c((const uint8_t *)w->bytes, w->used), CHECKSUM_BYTES);
     cst_status status = w->status;
+    struct stat info;
+    if (status == CST_OK && stat(path, &info) == 0 && S_ISFIFO(info.st_mode))
+        status = cst_fail(w->context, CST_ERROR_IO,
+                          "%s: is a pipe; the state is read again, so it must be a file", path);
     CST_TRY(cst_output_open(w->context, &output, path));
     CST_TRY(cst_output_write(w->context, output, w->bytes, w->used));
     if (status == CST_OK)

@@ -95,10 +95,15 @@ static inline void cst_trim_item(cst_context *context, int64_t i) {
         cst_trim(context);
 }
 /* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
- * of 1. On another thread than the caller's it asks nobody. */
+ * of 1. On another thread than the caller's it asks nobody, and stops when the caller did. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);
+/* After so many waits of 50 ms the caller should know what is waited for. */
+enum { CST_WAITS_SAID = 40 };
 /* At the end of a parallel loop: a stop that was asked for is over when the caller knows of it. */
 void cst_poll_done(cst_context *context);
+
+/* Whether formulas in csv files are kept (cst_context_set_formulas). */
+bool cst_context_keeps_formulas(const cst_context *context);
 
 /* A child with the parent's allocator, one thread, no logger, no progress of its own and its own
  * error: for work that runs inside a parallel task. same_thread: it is used on the parent's thread.

@@ -4,48 +4,48 @@
  */
 #include "base/context.h"
 
+#include "base/machine.h"
 #include "base/threads.h"
 
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-/* The least that work can be promised in, and what is assumed where the system does not say. */
+/* The least that work can be promised in. */
 static const size_t MEMORY_MIN = (size_t)64 << 20;
-static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
 
-static int core_count(void) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores < 1)
-        return 1;
-    return cores > 1024 ? 1024 : (int)cores;
+void cst_context_may_use(cst_context *context, int cores, size_t memory) {
+    context->cores = cores;
+    context->quarter = memory / 4 < MEMORY_MIN ? MEMORY_MIN : memory / 4;
+    if (!context->threads_given)
+        context->threads = context->cores;
+    if (!context->memory_given)
+        context->memory = context->quarter;
 }
 
-static size_t quarter_of_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long size = sysconf(_SC_PAGESIZE);
-    size_t quarter = pages > 0 && size > 0 ? (size_t)pages / 4 * (size_t)size : MEMORY_UNKNOWN;
-    return quarter < MEMORY_MIN ? MEMORY_MIN : quarter;
-}
-
-cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
-    if (!out)
-        return CST_ERROR_ARGUMENT;
+static cst_status create(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
     *out = NULL;
-    if (!realloc_fn)
-        realloc_fn = cst_default_realloc;
     cst_context *context = realloc_fn(user, NULL, sizeof *context);
     if (!context)
         return CST_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
     context->realloc_fn = realloc_fn;
     context->realloc_user = user;
-    context->threads = core_count();
-    context->memory = quarter_of_memory();
     context->run = &context->outermost;
     cst_large_init(&context->large);
     (void)pthread_mutex_init(&context->files_lock, NULL);
     *out = context;
+    return CST_OK;
+}
+
+cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
+    if (!out)
+        return CST_ERROR_ARGUMENT;
+    cst_machine machine;
+    cst_status status = create(out, realloc_fn ? realloc_fn : cst_default_realloc, user);
+    if (status != CST_OK)
+        return status;
+    cst_machine_look(&machine);
+    cst_context_may_use(*out, machine.cores, machine.memory);
     return CST_OK;
 }
 
@@ -54,9 +54,11 @@ cst_status cst_context_create(cst_context **out) {
 }
 
 cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_thread) {
-    cst_status status = cst_context_create_with(out, parent->realloc_fn, parent->realloc_user);
+    cst_status status = create(out, parent->realloc_fn, parent->realloc_user);
     if (status != CST_OK)
         return cst_fail(parent, status, "out of memory for a worker's context");
+    (*out)->cores = parent->cores;
+    (*out)->quarter = parent->quarter;
     (*out)->threads = 1;
     (*out)->memory = parent->memory;
     (*out)->root = parent->root ? parent->root : parent;
@@ -151,7 +153,14 @@ cst_status cst_context_set_threads(cst_context *context, int threads) {
     if (threads < 0 || threads > 1024)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "threads must be 0 (one per core) to 1024, got %d", threads);
-    context->threads = threads == 0 ? core_count() : threads;
+    if (threads > context->cores && context->depth == 1) /* the caller's own wish */
+        cst_log(
+            context, CST_LOG_WARNING,
+            "%d threads, but this process may use %d core%s of its machine (taskset, mpirun and "
+            "containers set that): more threads only wait for each other",
+            threads, context->cores, context->cores == 1 ? "" : "s");
+    context->threads_given = threads > 0;
+    context->threads = threads == 0 ? context->cores : threads;
     return CST_OK;
 }
 
@@ -166,12 +175,22 @@ cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
                         "memory must be 0 (a quarter of the machine's memory) or at least 64 MiB, "
                         "got %zu bytes",
                         bytes);
-    context->memory = bytes == 0 ? quarter_of_memory() : bytes;
+    context->memory_given = bytes > 0;
+    context->memory = bytes == 0 ? context->quarter : bytes;
     return CST_OK;
 }
 
 size_t cst_context_memory(const cst_context *context) {
     return context ? context->memory : 0;
+}
+
+void cst_context_set_formulas(cst_context *context, int keep) {
+    if (context)
+        context->keeps_formulas = keep != 0;
+}
+
+bool cst_context_keeps_formulas(const cst_context *context) {
+    return context->keeps_formulas;
 }
 
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {

@@ -42,10 +42,15 @@ struct cst_context {
     void *log_user;
     cst_progress_fn progress_fn;
     void *progress_user;
+    int cores;      /* that the process may use; with ranks, its share of them */
+    size_t quarter; /* of the memory that it may use, likewise */
+    bool threads_given;
+    bool memory_given;
     int threads;
-    size_t memory;     /* bytes a call may keep resident */
-    cst_context *root; /* of a worker's context: the caller's; else NULL */
-    bool on_caller;    /* the worker runs on the caller's own thread */
+    bool keeps_formulas; /* in csv files */
+    size_t memory;       /* bytes a call may keep resident */
+    cst_context *root;   /* of a worker's context: the caller's; else NULL */
+    bool on_caller;      /* the worker runs on the caller's own thread */
     cst_run outermost;
     cst_run *run;  /* of the call that is at work */
     cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
@@ -67,6 +72,9 @@ static inline cst_context *cst_context_root(cst_context *context) {
 static inline cst_run *cst_context_told(cst_context *context) {
     return context->told ? context->told : context->run;
 }
+
+/* Sets what the defaults of threads and memory are made of. */
+void cst_context_may_use(cst_context *context, int cores, size_t memory);
 
 /* Forgets the stage that a call before this one ended in. */
 void cst_stage_none(cst_context *context);

@@ -209,10 +209,11 @@ cst_status cst_poll_waiting(cst_context *context, const char *what) {
     cst_run *run = cst_context_told(context);
     bool within = *run->stage != 0;
     const char *stage = within ? run->stage : what;
-    if (!root->progress_fn || (context != root && !context->on_caller))
-        return CST_OK;
+    bool asks = root->progress_fn && (context == root || context->on_caller);
     int64_t done = within ? __atomic_load_n(&run->done, __ATOMIC_RELAXED) : 0;
-    if (!ask(root, stage, done, within ? run->total : 1))
+    bool stopped = asks ? ask(root, stage, done, within ? run->total : 1)
+                        : __atomic_load_n(&run->stopped, __ATOMIC_RELAXED) != 0;
+    if (!stopped)
         return CST_OK;
     return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
 }

@@ -5,13 +5,13 @@
  */
 #include "evaluation/profile.h"
 
+#include "base/machine.h"
 #include "base/measured.h"
 #include "la/la.h"
 #include "model/stack.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The methods of the paper's table, in its order, and greedy selection. */
 static const char *const METHODS[] = {"best-single",   "average",   "ridge", "greedy",
@@ -309,6 +309,8 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
 static void put_measured(cst_context *context, cst_report *report, const profile *p,
                          json_t *object) {
     char cpu[256];
+    cst_machine machine;
+    cst_machine_look(&machine);
     cst_cpu_name(cpu, sizeof cpu);
     cst_make_printable(cpu, ' ');
     cst_report_string(report, object, "unit", p->ops->unit);
@@ -322,7 +324,7 @@ static void put_measured(cst_context *context, cst_report *report, const profile
     cst_report_string(report, object, "members", p->options->parallel ? "parallel" : "in turn");
     cst_report_string(report, object, "clock", "monotonic");
     cst_report_string(report, object, "cpu", cpu);
-    cst_report_integer(report, object, "cores", (int64_t)sysconf(_SC_NPROCESSORS_ONLN));
+    cst_report_integer(report, object, "cores", machine.cores);
 }
 
 static void put_members(cst_report *report, const profile *p, const cst_model *model) {

@@ -27,6 +27,7 @@ struct cst_csv {
     int32_t cell_count;
     int32_t cell_room;
     bool blank;                  /* empty cells are NaN */
+    bool raw;                    /* cells keep their quotes, spaces and apostrophe */
     const cst_file_parts *files; /* where there are several; else NULL */
     uint64_t zip_limit;
     int64_t part; /* the one that is open */
@@ -119,14 +120,14 @@ static cst_status start_cell(cst_context *context, cst_csv *csv) {
  * keeps a text from being a formula. */
 static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
     size_t start = csv->cells[csv->cell_count];
-    while (!quoted && csv->text_used > start &&
+    while (!quoted && !csv->raw && csv->text_used > start &&
            (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
         csv->text_used--;
     cst_status status = put(context, csv, "", 1);
     if (status != CST_OK)
         return status;
     char *cell = csv->text + start;
-    if (*cell == '\'' && cst_csv_is_formula(cell))
+    if (*cell == '\'' && !csv->raw && cst_csv_is_formula(cell))
         memmove(cell, cell + 1, --csv->text_used - start);
     csv->cell_count++;
     return CST_OK;
@@ -148,7 +149,9 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
         csv->chunk_at++;
         csv->line += byte == '\n';
         if (byte == '"') {
-            status = peek(context, csv, &byte);
+            if (csv->raw)
+                status = put(context, csv, "\"", 1);
+            CST_TRY(peek(context, csv, &byte));
             if (status != CST_OK || byte != '"')
                 return status;
             csv->chunk_at++;
@@ -197,7 +200,9 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
             continue;
         }
         csv->chunk_at++;
-        if (!started && (byte == ' ' || byte == '\t'))
+        if (csv->raw)
+            status = put(context, csv, &(char){(char)byte}, 1);
+        if (status != CST_OK || (!started && (byte == ' ' || byte == '\t')))
             continue;
         if (!started) {
             quoted = true;
@@ -228,12 +233,26 @@ static cst_status read_record(cst_context *context, cst_csv *csv, bool *end, boo
     return status;
 }
 
+/* Takes line ends that follow each other in the chunk; there may be millions at the end of a file.
+ */
+static void skip_empty_lines(cst_csv *csv) {
+    size_t at = csv->chunk_at;
+    for (size_t pair = 0; at < csv->chunk_used; at += 1 + pair) {
+        pair = csv->chunk[at] == '\r' && at + 1 < csv->chunk_used && csv->chunk[at + 1] == '\n';
+        if (csv->chunk[at] != '\n' && !pair)
+            break;
+        csv->line++;
+    }
+    csv->chunk_at = at;
+}
+
 /* The next record of the open file. */
 static cst_status next_record(cst_context *context, cst_csv *csv, bool *end) {
     bool blank = false;
     cst_status status = read_record(context, csv, end, &blank);
     int64_t empty_line = csv->record_line;
     while (status == CST_OK && blank && !*end) {
+        skip_empty_lines(csv);
         status = read_record(context, csv, end, &blank);
         if (status == CST_OK && !*end && !blank)
             return cst_fail(context, CST_ERROR_FORMAT,
@@ -422,6 +441,14 @@ int32_t cst_csv_cells(const cst_csv *csv) {
 
 const char *cst_csv_cell(const cst_csv *csv, int32_t cell) {
     return csv->text + csv->cells[cell];
+}
+
+char cst_csv_delimiter(const cst_csv *csv) {
+    return csv->delimiter;
+}
+
+void cst_csv_keep_raw(cst_csv *csv) {
+    csv->raw = true;
 }
 
 int64_t cst_csv_line(const cst_csv *csv) {

@@ -29,6 +29,9 @@ const char *cst_csv_name(const cst_csv *csv);
 /* The next record. *end is set, and there is no record, after the last one. All records have as
  * many cells as the first. Errors say line and column (counted from 1; a column is a cell). */
 cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end);
+/* From the next record on cells are the bytes of the file, with quotes, spaces and apostrophe. */
+void cst_csv_keep_raw(cst_csv *csv);
+char cst_csv_delimiter(const cst_csv *csv);
 cst_status cst_csv_rewind(cst_context *context, cst_csv *csv);
 
 /* Of the current record. */

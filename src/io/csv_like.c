@@ -420,12 +420,21 @@ static cst_status put_label(form *f, cst_output_file *output, const float *row) 
     int32_t c = most_probable(row, f->classes);
     char number[16];
     (void)cst_snprintf(number, sizeof number, "%d", (int)c);
-    return cst_csv_put_cell(f->context, output, f->named_labels ? f->class_names[c] : number);
+    return cst_csv_put_cell(f->context, output, "", f->named_labels ? f->class_names[c] : number);
+}
+
+/* A cell of the sample, byte for byte; in quotes where it has a comma that was no delimiter. */
+static cst_status put_copy(form *f, cst_output_file *output, const char *cell) {
+    bool quoted = cell[strspn(cell, " \t")] == '"';
+    if (quoted || cst_csv_delimiter(f->csv) == ',' || !strchr(cell, ','))
+        return cst_csv_put_text(f->context, output, cell);
+    return cst_csv_put_cell(f->context, output, "", cell);
 }
 
 static cst_status put_rows(form *f, cst_output_file *output) {
     bool end = false;
     cst_status status = cst_csv_rewind(f->context, f->csv);
+    cst_csv_keep_raw(f->csv);
     for (int64_t i = -1; status == CST_OK && i < f->sample_rows; i++) {
         status = cst_csv_next(f->context, f->csv, &end);
         if (status == CST_OK && end)
@@ -434,7 +443,7 @@ static cst_status put_rows(form *f, cst_output_file *output) {
         for (int32_t j = 0; status == CST_OK && j < f->columns; j++) {
             CST_TRY(cst_csv_put_text(f->context, output, j ? "," : ""));
             if (i < 0 || f->fill[j] == OF_ID || f->fill[j] == COPIED)
-                CST_TRY(cst_csv_put_cell(f->context, output, cst_csv_cell(f->csv, j)));
+                CST_TRY(put_copy(f, output, cst_csv_cell(f->csv, j)));
             else if (f->fill[j] == LABEL)
                 CST_TRY(put_label(f, output, row));
             else

@@ -13,8 +13,8 @@ cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const
 }
 
 /* Quotes are doubled inside. */
-cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *text) {
-    const char *mark = cst_csv_is_formula(text) ? "'" : "";
+cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *mark,
+                            const char *text) {
     bool bare = cst_csv_is_bare(text);
     cst_status status = cst_csv_put_text(context, output, bare ? mark : "\"");
     if (status == CST_OK && bare)
@@ -39,6 +39,40 @@ static bool has_number(const char *const *names, int32_t classes) {
     return !names;
 }
 
+/* A text of the caller's. */
+static cst_status put_named(cst_context *context, cst_output_file *output, const char *text) {
+    bool marked = !cst_context_keeps_formulas(context) && cst_csv_is_formula(text);
+    return cst_csv_put_cell(context, output, marked ? "'" : "", text);
+}
+
+/* How many of the texts are marked; *first: NULL, or one that was found before. */
+static int64_t count_marks(const char *const *texts, int64_t count, const char **first) {
+    int64_t marked = 0;
+    for (int64_t i = 0; texts && i < count; i++) {
+        bool formula = cst_csv_is_formula(texts[i]);
+        *first = formula && !*first ? texts[i] : *first;
+        marked += formula;
+    }
+    return marked;
+}
+
+/* Other programs take a marked text for another one. */
+static void tell_of_marks(cst_context *context, const char *const *ids, int64_t rows,
+                          const char *const *class_names, int32_t classes) {
+    char quoted[CST_QUOTE_CHARS];
+    const char *first = NULL;
+    if (cst_context_keeps_formulas(context))
+        return;
+    int64_t marked = count_marks(ids, rows, &first);
+    marked += count_marks(class_names, classes, &first);
+    if (marked > 0)
+        cst_notice(context,
+                   "texts of the csv that a spreadsheet would compute have an apostrophe in front "
+                   "(%lld, such as '%s'): corestack takes it away again, other programs do not; "
+                   "--formulas keep writes them as they are",
+                   (long long)marked, cst_quote(quoted, first));
+}
+
 static cst_status put_header(cst_context *context, cst_output_file *output, int32_t classes,
                              const char *const *names, bool ids) {
     /* Numbers as names need a word before them where no column "id" shows the line as a header. */
@@ -49,7 +83,7 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
                            : cst_format(context, "%s%d", before, (int)c);
         status =
             name ? cst_csv_put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
-        CST_TRY(cst_csv_put_cell(context, output, name));
+        CST_TRY(put_named(context, output, name));
         cst_free(context, name);
     }
     return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
@@ -57,7 +91,7 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
 
 static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
                           int32_t classes, const char *id) {
-    cst_status status = id ? cst_csv_put_cell(context, output, id) : CST_OK;
+    cst_status status = id ? put_named(context, output, id) : CST_OK;
     for (int32_t c = 0; status == CST_OK && c < classes; c++) {
         status = cst_csv_put_text(context, output, id || c > 0 ? "," : "");
         CST_TRY(cst_csv_put_number(context, output, row[c]));
@@ -83,6 +117,7 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "cst_write_predictions_csv: the name of class %d is missing", (int)c);
     cst_output_file *output = NULL;
+    tell_of_marks(context, ids, rows, class_names, classes);
     cst_status status = cst_output_open(context, &output, path);
     CST_TRY(put_header(context, output, classes, class_names, ids != NULL));
     for (int64_t i = 0; status == CST_OK && i < rows; i++)

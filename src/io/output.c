@@ -155,7 +155,9 @@ enum {
 static cst_status open_pipe(cst_context *context, cst_output_file *output, const char *path) {
     const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
     cst_status status = CST_OK;
-    while (status == CST_OK) {
+    for (int tries = 0; status == CST_OK; tries++) {
+        if (tries == CST_WAITS_SAID)
+            cst_notice(context, "%s: is a pipe: waiting for a program that reads it", path);
         output->fd = cst_open_file(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
         if (output->fd >= 0)
             break;

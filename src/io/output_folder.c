@@ -16,8 +16,7 @@ enum { NAME_TRIES = 100 };
 struct cst_output_folder {
     char *path;
     char *temporary;
-    bool replaces; /* an empty folder, whose permissions are `mode` */
-    mode_t mode;
+    mode_t mode; /* when it is finished; nobody else may enter it before */
 };
 
 /* Whether a folder is known to hold nothing. */
@@ -57,20 +56,20 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
     cst_output_folder *folder = cst_alloc(context, 1, sizeof *folder);
     if (!folder)
         return CST_ERROR_MEMORY;
-    folder->replaces = exists;
     folder->mode = exists ? info.st_mode & 07777 : 0777;
     folder->path = cst_format(context, "%.*s", (int)length, path);
     int made = -1;
     for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
         cst_free(context, folder->temporary);
         folder->temporary = cst_output_temporary(context, folder->path, attempt);
-        made = folder->temporary
-                   ? cst_make_folder(folder->temporary, (folder->mode & 0777) | S_IRWXU)
-                   : -1;
+        made = folder->temporary ? cst_make_folder(folder->temporary, exists ? S_IRWXU : 0777) : -1;
         if (made != 0 && errno != EEXIST)
             break;
     }
     if (made == 0) {
+        if (!exists && lstat(folder->temporary, &info) == 0)
+            folder->mode = info.st_mode & 07777;
+        (void)chmod(folder->temporary, (folder->mode & 07000) | S_IRWXU);
         *out = folder;
         return CST_OK;
     }
@@ -106,8 +105,7 @@ cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *fol
         (void)cst_fsync(fd); /* the files are synced; some file systems cannot sync a folder */
         (void)close(fd);
     }
-    if (folder->replaces)
-        (void)chmod(folder->temporary, folder->mode);
+    (void)chmod(folder->temporary, folder->mode);
     if (cst_rename(folder->temporary, folder->path) != 0) {
         cst_status status =
             cst_fail(context, CST_ERROR_IO, "%s: cannot rename the finished folder: %s",

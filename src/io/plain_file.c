@@ -23,8 +23,12 @@ cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struc
     }
     if (!S_ISREG(info->st_mode)) {
         (void)close(file);
-        return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; name the file itself", path,
-                        S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
+        return cst_fail(
+            context, CST_ERROR_IO, "%s: is %s", path,
+            S_ISDIR(info->st_mode)
+                ? "a folder, not a file; name the file itself"
+                : "a device or pipe, not a file, and is read more than once; write what "
+                  "it gives to a file first (.csv.gz is read as it is)");
     }
     if (info->st_size == 0) {
         (void)close(file);

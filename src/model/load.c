@@ -2,6 +2,7 @@
  * Model files from disk and from memory. Before prediction; the bytes are decode.c's business.
  * docs/model-format.md.
  */
+#include "base/ranks.h"
 #include "base/retry.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -24,6 +25,7 @@ typedef struct {
     const char *path;
     int fd;
     bool unwritten; /* a pipe that may still wait for its writer: without one it reads as ended */
+    int waits;      /* without bytes so far */
     double asked;   /* when the caller was, seconds */
 } input;
 
@@ -38,6 +40,9 @@ static cst_status wait_for_bytes(cst_context *context, input *from) {
                 return status;
             from->asked = now;
         }
+        if (++from->waits == CST_WAITS_SAID)
+            cst_notice(context, "%s: is a pipe: waiting for a program that writes to it",
+                       from->path);
         int ready = poll(&bytes, 1, WAIT_MS);
         if (ready > 0 || (ready < 0 && errno != EINTR))
             return CST_OK;
@@ -135,7 +140,13 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
     from.unwritten = fstat(from.fd, &info) == 0 && S_ISFIFO(info.st_mode);
     uint8_t *bytes = NULL;
     size_t size = 0;
-    cst_status status = read_all(context, &from, &bytes, &size);
+    cst_status status = CST_OK;
+    if (from.unwritten && cst_ranks_share(context))
+        status = cst_fail(context, CST_ERROR_IO,
+                          "%s: is a pipe, which only one rank can read; write the model to a file "
+                          "first",
+                          path);
+    CST_TRY(read_all(context, &from, &bytes, &size));
     (void)close(from.fd);
     CST_TRY(cst_stack_decode(context, path, bytes, size, out));
     cst_free(context, bytes);

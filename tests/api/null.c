@@ -161,6 +161,13 @@ static void files(void **state) {
                                        NULL, NULL));
     REFUSED(cst_write_predictions_like(f->context, "p.csv", "s.csv", NULL, 0, NULL, 1, CLASSES,
                                        NULL, NULL, NULL));
+    cst_lock *lock = NULL;
+    REFUSED_ALONE(cst_lock_file(NULL, &lock, "a.state"));
+    REFUSED(cst_lock_file(f->context, NULL, "a.state"));
+    REFUSED(cst_lock_file(f->context, &lock, NULL));
+    cst_unlock_file(f->context, NULL);
+    cst_unlock_file(NULL, NULL);
+    cst_context_set_formulas(NULL, 1);
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
     REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));

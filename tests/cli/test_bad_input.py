@@ -1,8 +1,10 @@
 """Bad input: one line that names file and position, exit status 2, nothing written. Odd but valid
 input: works, and says so."""
 
+import gzip
 import io
 import os
+import resource
 import struct
 import unittest
 import zlib
@@ -405,6 +407,20 @@ class OddButValid(PoolCase):
             self.save("bob.oof.npy", array)
             self.fit()
             self.assertEqual(self.read(self.model), wanted)
+
+    def test_millions_of_empty_lines(self):
+        """60 MiB of them in 60 KB."""
+        text = b"id,label,a:0,a:1,b:0,b:1\n" + b"".join(b"%d,%d,0.2,0.8,0.3,0.7\n" % (i, i % 2) for i in range(150))
+        table = self.path("t.csv.gz")
+        for end in (b"", b"150,0,0.2,0.8,0.3,0.7"):
+            with gzip.open(table, "wb") as file:
+                file.write(text + (b"\n" * 3 + b"\r\n" * 3) * (7 << 20) + end)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            if end:
+                self.fails("inspect", table, says=["t.csv.gz", "line 152 is empty"])
+            else:
+                self.works("inspect", table)
+            self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 3)
 
     def test_archives_that_programs_read_in_different_ways(self):
         """Each says two things, and which of them is read depends on the program."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import unittest
 
 import numpy as np
@@ -205,6 +206,10 @@ class PredictAndEvaluate(PoolCase):
             self.assertEqual(told[1], told[0])
         array, labels = self.read(self.path("ada.test.npy")), self.path("test_labels.npy")
         self.fails("evaluate", "/dev/stdin", "--labels", labels, data=array, says=["/dev/stdin", "device or pipe"])
+        writer = subprocess.Popen(["/bin/sh", "-c", f"sleep 2.5; cat {self.model} >{self.path('pipe')}"])
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("waiting for a program that writes", self.works("predict", self.path("pipe"), self.pool, "-o", self.out).err)
+        self.assertEqual(writer.wait(), 0)
         self.fails("evaluate", "/dev/stdin", self.pool, data=array, says=["/dev/stdin", "not a corestack model"])
         os.mkfifo(self.path("pipe.npy"))
         self.fails("evaluate", self.path("pipe.npy"), "--labels", labels, says=["pipe.npy", "device or pipe"])

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import unittest
 
 import numpy as np
@@ -97,6 +98,33 @@ class Classes(Form):
         rows = self.written()
         self.assertEqual(rows[0], ["cat", "dog", "cow", "name"])
         self.assertEqual([row[3] for row in rows[1:]], [self.ids[i] for i in self.order])
+
+    def test_cells_are_copied_byte_for_byte(self):
+        odd = ["-abc", "@user", "=x", "'=y", '"q""uoted, one"', "  lead", "tail ", '"-z"', "+1 2"]
+        plain = ["-abc", "@user", "=x", "=y", 'q"uoted, one', "lead", "tail", "-z", "+1 2"]
+        self.ids[: len(odd)] = plain
+        self.save("test_ids.npy", np.array(self.ids))
+        text = "".join(f"{one}, =1+1 ,0,0,0\n" for one in odd + self.ids[len(odd) :])
+        with open(self.path("sample.csv"), "w", encoding="utf-8") as file:
+            file.write("id, @note,cat,dog,'-cow\n" + text)
+        self.manifest["classes"] = self.names = ["cat", "dog", "-cow"]
+        self.write_manifest()
+        self.fit("--method", "average")
+        self.fails("predict", self.model, self.pool, "--like", self.path("sample.csv"), "-o", self.out, says=["@note"])
+        self.like(self.path("sample.csv"), "--column", "dog")
+        with open(self.out, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(lines[0], "id, @note,cat,dog,'-cow")
+        for one, line in zip(odd, lines[1:]):
+            self.assertRegex(line, "^" + re.escape(one + ", =1+1 ,0,") + r"[0-9.e-]+,0$")
+        with self.subTest("files that are made up have the mark, and say so"):
+            found = self.works("predict", self.model, self.pool, "-o", self.out)
+            self.assertIn("(7, such as '-abc')", found.err)
+            self.assertEqual([row[0] for row in self.written()][:4], ["id", "'-abc", "'@user", "'=x"])
+            found = self.works("predict", self.model, self.pool, "-o", self.out, "--formulas", "keep")
+            self.assertEqual(found.err, "")
+            self.assertEqual([row[0] for row in self.written()], ["id", *self.ids])
+            self.fails("predict", self.model, self.pool, "-o", self.out, "--formulas", "none", says=["not mark or keep"])
 
     def test_ids_that_differ(self):
         form = self.form(["id", "cat"], [0])

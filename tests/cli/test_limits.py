@@ -53,6 +53,21 @@ class Limits(PoolCase):
             env={**BARE, **(env or {})}, preexec_fn=prepare, check=False,
         )
 
+    def test_cores_that_the_process_may_use(self):
+        """By taskset, say: the default is one thread for each; more of them get a notice, once the command has worked."""
+        only = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # noqa: E731
+        told = {}
+        for words in ((), ("--threads", "2"), ("--threads", "2", "-q")):
+            done = subprocess.run([TOOL, "profile", self.model, self.pool, "--json", "--repeats", "20", *words],
+                                  capture_output=True, text=True, preexec_fn=only, check=True)
+            told[words] = done.stderr
+            measured = json.loads(done.stdout)["measured"]
+            self.assertEqual((measured["cores"], measured["threads"]), (1, 2 if words else 1))
+        self.assertIn("2 threads, but this process may use 1 core ", told["--threads", "2"])
+        self.assertEqual((told[()], told["--threads", "2", "-q"]), ("", ""))
+        failed = subprocess.run([TOOL, "inspect", "none", "--threads", "2"], capture_output=True, text=True, preexec_fn=only)
+        self.assertEqual(len(failed.stderr.splitlines()), 1)
+
     def outcome(self, name, threads, **keywords):
         """(exit code, what was written, notices, stderr)"""
         out = self.path("out.npy")

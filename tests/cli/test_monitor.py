@@ -1,13 +1,16 @@
 """`monitor`: evidence and expected accuracy by NumPy, states, splits and conditions, what is refused."""
 
+import fcntl
 import json
 import os
+import signal
+import subprocess
 import sys
 import unittest
 
 import numpy as np
 
-from support import DIGITS, SOURCES, PoolCase, run
+from support import DIGITS, SOURCES, TOOL, PoolCase, run
 
 sys.path.insert(0, os.path.join(SOURCES, "tests", "oracles"))
 import monitor as oracle  # noqa: E402
@@ -116,6 +119,26 @@ class Monitor(PoolCase):
         self.fails("monitor", self.stack, DIGITS, "--state", state, says=["empty"])
         self.write(state, Monitor.model_bytes)
         self.fails("monitor", self.stack, DIGITS, "--state", state, says=["not the state of a monitor"])
+
+    def test_runs_at_once_are_one_test(self):
+        state = self.path("digits.monitor")
+        rows = self.report(DIGITS)["rows"]
+        runs = [subprocess.Popen([TOOL, "monitor", self.stack, DIGITS, "--state", state, "-q"], stdout=subprocess.DEVNULL)
+                for _ in range(4)]
+        self.assertEqual([one.wait() for one in runs], [0] * 4)
+        self.assertEqual(self.report(DIGITS, "--state", state)["rows"], 5 * rows)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("digits.m")], ["digits.monitor"])
+        for place in (state, self.folder):  # as a run has it that replaces the state, or is the first
+            held = os.open(place, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+            waits = subprocess.Popen([TOOL, "monitor", self.stack, DIGITS, "--state", state, "-v"], stderr=subprocess.PIPE, text=True)
+            self.assertIn("waiting for another run", waits.stderr.readline())
+            waits.terminate()
+            self.assertEqual((len(waits.communicate(timeout=5)[1].splitlines()), waits.returncode), (1, -signal.SIGTERM))
+            os.close(held)
+            if place == state:
+                os.remove(state)
+        self.assertFalse(os.path.exists(state))
 
     def test_state_of_another_model(self):
         state, other = self.path("digits.monitor"), self.path("other.cstack")

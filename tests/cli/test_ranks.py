@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -12,8 +13,9 @@ import numpy as np
 from support import SOURCES, TOOL, run, sample, slow
 
 MPI_TOOL = TOOL + "-mpi"
-# So that the launchers of Open MPI and MPICH need no options: root, and more ranks than cores.
-LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+# So that the launchers of Open MPI and MPICH need no options: root, more ranks than cores, and --bind-to none.
+LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "OMPI_MCA_hwloc_base_binding_policy": "none"}
 LONG = bool(os.environ.get("CORESTACK_LONG"))
 NOT_NESTED = ("--set", "evaluate.nested=false")
 SOON = 10  # seconds within which all ranks end
@@ -96,6 +98,21 @@ class SmallPool(RankCase):
         self.works(2, "predict", "two", "pool", "--split", "new", "-o", "two.npy", "--threads", 1)
         self.assertEqual(self.bytes_of("one.npy"), self.bytes_of("two.npy"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["one", "one.npy", "pool", "two", "two.npy"])
+        for _ in range(2):
+            self.assertEqual(run("monitor", "one", "pool", "--split", "oof", "--state", "a", cwd=self.folder).code, 0)
+            self.works(2, "monitor", "one", "pool", "--split", "oof", "--state", "b")
+            self.assertEqual(self.bytes_of("a"), self.bytes_of("b"))
+        cores = len(os.sched_getaffinity(0))
+        profile = json.loads(self.works(2, "profile", "one", "pool", "--split", "oof", "--repeats", "20", "--json"))
+        self.assertEqual(profile["measured"]["threads"], max(1, min(cores, profile["measured"]["cores"]) // 2))
+        one = lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # noqa: E731
+        for words, says in ((("--bind-to", "none"), f"2 ranks share 1 core of {platform.node()}"),
+                            (("--bind-to", "none", "-q"), "")):
+            tool = (MPI_TOOL, "evaluate", "one", "pool", "--split", "oof", *words[2:])
+            with launch(["mpirun", *words[:2], *command((2, tool))[1:]], cwd=self.folder, preexec_fn=one) as process:
+                err = process.communicate(timeout=60)[1].decode()
+            self.assertEqual((process.returncode, len(lines_of_ours(err))), (0, 1 if says else 0), err)
+            self.assertIn(says, err)
         with launch(command((2, (MPI_TOOL, "fit", "no-pool", "-o", "m"))), cwd=self.folder) as process:
             err = process.communicate(timeout=60)[1].decode()
         self.assertEqual(process.returncode, 2, err)

@@ -132,9 +132,9 @@ class Jobs(RankCase):
         texts = {"mpirun": self.filled_in()}
         kinds = self.call("srun", "--mpi=list").stdout.decode()
         if "pmix" in kinds:
-            texts["srun, Open MPI"] = self.filled_in().replace("mpirun ", "srun --mpi=pmix ")
+            texts["srun, Open MPI"] = self.filled_in().replace("mpirun --bind-to none ", "srun --mpi=pmix ")
         if "pmi2" in kinds and os.path.exists(MPICH_TOOL):
-            texts["srun, MPICH"] = self.filled_in().replace("mpirun ", "srun --mpi=pmi2 ").replace(MPI_TOOL, MPICH_TOOL)
+            texts["srun, MPICH"] = self.filled_in().replace("mpirun --bind-to none ", "srun --mpi=pmi2 ").replace(MPI_TOOL, MPICH_TOOL)
         for name, text in texts.items():
             with self.subTest(launcher=name):
                 code, said = self.submit(text)
@@ -144,7 +144,7 @@ class Jobs(RankCase):
 
     @slow
     def test_a_rank_that_fails(self):
-        text = self.filled_in().replace("mpirun ", "srun --mpi=pmix --kill-on-bad-exit ")
+        text = self.filled_in().replace("mpirun --bind-to none ", "srun --mpi=pmix --kill-on-bad-exit ")
         code, said = self.submit(text.replace(DIGITS, self.path("no-pool")))
         self.assertIn(code, (2, 3), said)
         self.assertEqual(len([line for line in said.splitlines() if line.startswith("corestack")]), 1, said)

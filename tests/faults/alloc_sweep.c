@@ -50,6 +50,8 @@ static const char *const QUIET[] = {
     "cst_version",
     "cst_make_printable",
     "cst_path_is_descriptor",
+    "cst_unlock_file",
+    "cst_context_set_formulas",
     "cst_option_count",
     "cst_option_at",
     "cst_preset_at",

@@ -119,6 +119,12 @@ static void write_like(trial *t) {
     finish(t, path);
 }
 
+static void lock_file(trial *t) {
+    cst_lock *lock = NULL;
+    TRY(t, cst_lock_file(t->c, &lock, in_folder(t->w, "a.state")), lock == NULL);
+    cst_unlock_file(t->c, lock);
+}
+
 static void write_folds(trial *t) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.npy"));
@@ -386,6 +392,7 @@ const sweep_call SWEEP_FILES[] = {
     {"cst_write_predictions_csv", "", write_csv},
     {"cst_write_predictions_like", "", write_like},
     {"cst_write_folds", "", write_folds},
+    {"cst_lock_file", "", lock_file},
     {"cst_model_save", "", model_save},
     {"cst_model_load", "", model_load},
     {"cst_pool_open", "manifest", open_manifest},

@@ -36,7 +36,7 @@ def fit(tool, pool, out, ranks, *more):
     words = [tool, "fit", str(pool), "-o", str(out), "--threads", "1", "-q", "--set", "evaluate.nested=false", *more]
     start = time.monotonic()
     subprocess.run(
-        ["mpirun", "-n", str(ranks), sys.executable, "-c", RANK, str(peaks), *words],
+        ["mpirun", "--bind-to", "none", "-n", str(ranks), sys.executable, "-c", RANK, str(peaks), *words],
         env={**os.environ, **LAUNCHER}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
     )  # fmt: skip
     seconds = time.monotonic() - start

@@ -18,7 +18,7 @@ fit() { # model, command...
     "$@" fit "$sources/examples/digits" -o "$model" --threads 2 --set evaluate.nested=false --set meta.learners=log-linear >/dev/null
 }
 for ranks in 1 2; do
-    fit "$work/$ranks" mpirun -n $ranks "$tool" 2>"$work/log" || {
+    fit "$work/$ranks" mpirun --bind-to none -n $ranks "$tool" 2>"$work/log" || {
         cat "$work/log" "$work"/report* >&2
         exit 1
     }

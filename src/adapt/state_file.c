@@ -96,8 +96,7 @@ static cst_status check_whole(cst_reader *r, const cst_state_kind *kind) {
                         "%s: a state of version %" PRIu32 ", but this version of corestack reads "
                         "%" PRIu32 "; %s",
                         r->name, version, kind->version,
-                        version > kind->version ? "upgrade corestack"
-                                                : "remove it to start again");
+                        version > kind->version ? "upgrade corestack" : "remove it to start again");
     r->end -= CHECKSUM_BYTES;
     if (cst_load_u32(r->bytes + r->end) != cst_crc32c(r->bytes, r->end))
         return cst_fail(r->context, CST_ERROR_FORMAT,

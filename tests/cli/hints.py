@@ -166,6 +166,82 @@ case(HOOKED.replace(f"--eval '{HOOK} w/x.f64'", ""), f"+ --eval '{HOOK} w/x.f64'
 case(HOOKED.replace("--labels w/y.npy", ""), "+ --labels w/y.npy")
 case(HOOKED + " --task regression --values probability", "- --task regression")
 
+# ---- values and labels ----
+
+LOGITS = {n: 3 * np.log(member(k)) + 1 for k, n in enumerate("abc", 11)}
+
+
+def without_rows(name="b", rows=(7, 80), source=None):
+    p = np.array(source if source is not None else member(12))
+    p[list(rows)] = np.nan
+    save(**{name: p})
+
+
+def folds_of_minus_one():
+    save(folds=np.maximum(np.arange(ROWS) // 50 - 1, -1))
+
+
+case(FIT, "+ --values logit", make=lambda: save(**LOGITS))
+case(FIT, "+ --values logit", make=lambda: save(a=np.log(member(11)), b=np.log(member(12)), c=np.log(member(13))))
+case(FIT, "+ --missing allow", make=without_rows)
+case(FIT + " --folds folds.npy", "+ --missing allow", make=folds_of_minus_one)
+case(FIT, "+ --set checks=off", make=lambda: save(b=np.eye(3)[labels()]))
+case(FIT, "+ --task regression", "$ " + FIT.replace("y.npy a", "t.npy v/a").replace("b.npy c", "v/b.npy v/c") + " --task regression",
+     make=lambda: save(y=targets(), t=targets()))
+CASES.pop()
+case("fit --labels v/y.npy v/a.npy v/b.npy v/c.npy -o new.cstack", "+ --task regression")
+case("fit --labels v/n.npy v/a.npy v/b.npy v/c.npy -o new.cstack", "+ --task regression",
+     make=lambda: save(v__n=np.round(targets()).astype(int)))
+case(VALUES + " --values logit", "- --values logit")
+case("fit --labels y.npy a.npy -o new.cstack", "+ --class-names 10,20,30", make=lambda: save(y=10 * labels() + 10))
+case(FIT, "+ --class-names cat,dog,newt", make=lambda: save(y=np.array(CLASSES)[labels()]))
+case(FIT, "+ --class-names cat,dog,newt", make=lambda: save(y=np.array(["cat", "dog"])[np.minimum(labels(), 1)]))
+case(VALUES, "+ --missing allow", lambda: without_rows("v/b", range(9), values(12)),
+     make=lambda: save(v__b=np.where(np.arange(ROWS) < 9, 0, values(12))))
+case(VALUES, "+ --missing allow", lambda: without_rows("v/b", (7,), values(12)),
+     make=lambda: save(v__b=np.where(np.arange(ROWS) == 7, 1e7, values(12))))
+case(TABLES, "+ --missing allow", make=lambda: table("b.csv", ["id", *CLASSES], ids()[:-20], member(12)[:-20]))
+case(TABLES, "+ --missing allow", make=lambda: table("b.csv", ["id", *CLASSES], ids(), [[*(["NA"] * 3)] if i == 7 else
+     [repr(float(v)) for v in row] for i, row in enumerate(member(12))]))
+case(TABLES, "+ --missing allow", make=lambda: table("b.csv", ["id", *CLASSES], ids(), [[""] * 3 if i == 7 else
+     [repr(float(v)) for v in row] for i, row in enumerate(member(12))]))
+case("predict m.cstack b_test.npy c_test.npy -o o.npy", "+ --missing allow")
+case("predict m.cstack pool.json -o o.npy", "+ --missing allow", make=lambda: manifest(models=[
+    {"name": n, "predictions": {s: f"{n}_{s}.npy" for s in (("new",) if n == "a" else ("new", "test"))}} for n in "abc"],
+    splits={"test": {}, "new": {}}))
+case(FIT + " --folds folds.npy --groups g.npy", "$ folds --labels y.npy --groups g.npy -o folds.npy",
+     f"$ {FIT} --folds folds.npy --groups g.npy", make=lambda: save(folds=np.arange(ROWS) % 5, g=np.arange(ROWS) // 3))
+
+# ---- tables ----
+
+case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv --task regression -o new.cstack", "+ --label-column price",
+     make=lambda: os.chdir("v") or value_tables(y=(["id", "age", "price", "rooms"], ids(), np.arange(ROWS) % 40, targets(), np.arange(ROWS) % 5)))
+case("fit --labels v/y.csv v/a.csv --task regression -o new.cstack", "v/a.csv > v/a.csv#amount", "+ --id-column customer",
+     make=lambda: os.chdir("v") or value_tables(y=(["customer", "target"], np.arange(1000, 1000 + ROWS), targets()),
+                                                a=(["customer", "amount"], np.arange(1000, 1000 + ROWS), values(11))))
+case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv --task regression -o new.cstack", "+ --folds v/a.csv#fold",
+     make=lambda: os.chdir("v") or value_tables(y=(["target"], targets()), **{n: (
+         ["fold", "y_true", "y_pred"], np.arange(ROWS) % 5, targets(), values(s)) for s, n in enumerate("abc", 11)}))
+case(TABLES, "+ --id-column 1", make=lambda: [table("y.csv", None, np.arange(5000, 5000 + ROWS), labels())] + [
+    table(f"{n}.csv", None, *([np.arange(5000, 5000 + ROWS)] if n == "b" else []), member(k)) for k, n in enumerate("abc", 11)])
+CASES.pop()
+
+# ---- archives and settings ----
+
+case(FIT.replace("a.npy", "two.npz"), "two.npz > two.npz#p", make=lambda: np.savez("two.npz", p=member(11), q=member(12)))
+case("evaluate w/0.safetensors --labels y.npy", "0.safetensors > two.safetensors#p", make=lambda: checkpoint("w/two.safetensors", 1, p=member(11)))
+for laplace in ("--set fit.balance=1 --set meta.learners=ridge", "--set fit.balance=1 --set refit.drop=true",
+                "--set fit.balance=1 --set domain.aware=true"):
+    case(f"{FIT} {laplace}", "fit.balance=1 > fit.balance=0")
+case(FIT + " --set blend.rule=laplace", "+ --set meta.learners=ridge,log-linear")
+case("fit s/pool.json -o new.cstack --preset prototype --set segment.balance=0.5", "segment.balance=0.5 > segment.balance=0")
+case("fit pool.json -o new.cstack --split bare", "+ --labels y_bare.npy", "pool.json > a_bare.npy b_bare.npy", "- --split bare",
+     make=lambda: save(y_bare=labels()[:50]))
+case("compare pool.json --methods average -r 20 --splits 2", "+ --holdout 0.2")
+case("compare pool.json --methods average -r 20 --splits 2 --holdout 0.2 --save saved", "- --splits 2 --holdout 0.2")
+case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
+case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
+
 # Hints that no test can bring about, and words that are no hint, by a part of the text.
 UNTRIED = (
     "set TMPDIR",  # a disk that is full

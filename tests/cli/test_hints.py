@@ -158,7 +158,7 @@ class Hints(unittest.TestCase):
                         self.assertEqual(wrong, "", said)
             os.chdir(start)
         lacking = [f"{texts[t]}: {t}" for t in texts if t not in seen and not any(w in t for w in hints.UNTRIED)]
-        self.assertEqual(lacking, [], "hints without a case")
+        self.assertEqual("\n".join(lacking), "", "hints without a case")
 
 
 if __name__ == "__main__":

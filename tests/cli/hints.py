@@ -9,6 +9,7 @@ and what follows it ends in a run that works. `follow` is one or several of
 
 import json
 import os
+import shutil
 
 import numpy as np
 
@@ -242,8 +243,85 @@ case("compare pool.json --methods average -r 20 --splits 2 --holdout 0.2 --save 
 case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("compare pool.json --methods average,best-single -r 20 TEXT", "TEXT > --verbose TEXT")
 
-# Hints that no test can bring about, and words that are no hint, by a part of the text.
+# ---- what else says which option helps ----
+
+case("show m.cstack --threads TEXT", "--threads > --threads 1")
+case("TEXT", "$ help")
+case("fit -o new.cstack", "$ fit --help", "+ --labels y.npy a.npy b.npy")
+case("adapt m.cstack pool.json --split new -o n.cstack --missing allow", "- --missing allow")
+case("bound m.cstack pool.json --missing allow", "- --missing allow")
+case("online m.cstack pool.json --split new --delay 20 --state st", "--state st > --state st2 --pending 21",
+     make=lambda: made("online", "m.cstack", "pool.json", "--state", "st", "--pending", "10"))
+case(VALUES, "+ --missing allow", lambda: save(v__b=np.where(values(12) < 1, np.nan, np.log(np.maximum(values(12), 1)))),
+     make=lambda: save(v__b=np.log(np.maximum(values(12), 1))))
+case("evaluate m.cstack pool.json --split test,bare", "--split test,bare > --split test --ood bare")
+case("compare --labels y.npy a.npy b.npy c.npy --folds f.npy --methods average,paper -r 20 --splits 2", "+ --holdout 0.2",
+     make=lambda: save(f=np.arange(ROWS) % 5))
+
+
+def without_file(path, split="oof", remove=False):
+    """A manifest whose first member lacks a split, or is not there."""
+    with open(path, encoding="utf-8") as file:
+        models = json.load(file)["models"]
+    if remove:
+        models = models[1:]
+    else:
+        del models[0]["predictions"][split]
+    manifest(path, models=models)
+
+
+case("fit pool.json -o new.cstack", lambda: without_file("pool.json", remove=True), make=lambda: without_file("pool.json"))
+case("fit e/pool.json -o new.cstack --set folds.count=2", lambda: without_file("e/pool.json", remove=True),
+     make=lambda: shutil.copytree(os.path.realpath("d"), "e") and without_file("e/pool.json"))
+LIKE = "predict m.cstack a_test.npy b_test.npy c_test.npy -o o.csv --like sample.csv"
+case(LIKE, "+ --class-names cat,dog,newt", make=lambda: table("sample.csv", ["id", *CLASSES], ids()[:60], np.zeros((60, 3))))
+case(LIKE, "+ --class-names cat,dog,newt", make=lambda: table("sample.csv", ["id", "label"], ids()[:60], ["cat"] * 60))
+
+
+def links():
+    os.mkdir("p")
+    shutil.copy("pool.json", "p")
+    for name in [f"{n}{s}.npy" for n in "yabc" for s in ("", "_test", "_new", "_bare")]:
+        os.symlink(f"../{name}", f"p/{name}")
+
+
+case("fit p/pool.json -o new.cstack", "+ --allow-outside", make=links)
+case("predict dom.cstack a_test.npy b_test.npy c_test.npy -o o.npy", "+ --domains t.npy", make=lambda: save(
+    t=np.arange(60) % 2, o=np.arange(ROWS) % 2) or made(*FIT.replace("new", "dom").split(), "--domains", "o.npy", "--set", "domain.aware=true"))
+case("evaluate s/a.npy --task segmentation --labels s/y.npy", "+ --classes 3")
+case("evaluate s/q.npy --task segmentation --labels s/k.npy --classes 3", "+ --layout channels-last",
+     make=lambda: save(s__q=np.full((6, 3, 8, 3), 1 / 3), s__k=np.zeros((6, 3, 8), int)))
+case(FIT, lambda: save(y=labels()), make=lambda: save(y=np.where(np.arange(ROWS) == 9, 7, labels())))
+case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv -o new.cstack", "+ --task regression", make=lambda: os.chdir("v") or value_tables())
+case(FIT.replace("b.npy", "b.csv"), "+ --ids ids.npy", make=lambda: save(ids=np.array(ids())))
+case(FIT, "+ --values logit", make=lambda: save(**{n: np.log(member(k)) - np.log(member(k)).mean(1, keepdims=True) for k, n in enumerate("abc", 11)}))
+case(FIT, "+ --missing allow", lambda: without_rows(rows=(7,)), make=lambda: save(b=np.where(np.arange(ROWS)[:, None] == 7, 0, member(12))))
+case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
+case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv --task regression -o new.cstack", "+ --id-column customer",
+     make=lambda: os.chdir("v") or value_tables(y=(["id", "target"], np.arange(1000, 1000 + ROWS), targets()), **{
+         n: (["customer", "amount"], np.arange(1000, 1000 + ROWS), values(s)) for s, n in enumerate("abc", 11)}))
+case(LIKE, "+ --column foo", make=lambda: table("sample.csv", ["id", "foo", "bar"], ids()[:60], np.zeros((60, 2))))
+
+
+def wide(*city):
+    table("wide.csv", [*city, "y", "a", "b"], *[[f"p{i % 7}" for i in range(ROWS)]] * len(city), targets(), values(11), values(12))
+
+
+case("fit wide.csv --task regression -o new.cstack", wide, make=lambda: wide("city"))
+
+# Words that are no hint, and hints that no test brings about, by a part of the text.
 UNTRIED = (
     "set TMPDIR",  # a disk that is full
+    "readRDS",  # R
     "Without --methods, the presets",  # part of a list that was asked for
+    "domain.aware=auto:", "loglinear.nonnegative=true has no effect", "same-loss compares",  # say what a setting did
+    "%s and %zu more".replace("%s and", "and"), "--verbose",  # the option of a longer report
+    'missing=\\"allow\\"',  # of a pool in memory
+)
+# Hints that have no case yet.
+UNTRIED += (
+    "no labels to score against; name it with --ood", "predictions without ids; give the ids", "give the ids of all samples with",
+    "but none is called id", "a learned gate needs labels", "name the columns after them, or give names", "list them under",
+    "scores that are only relative, divide", "remove it, and give the ids", "whole numbers%s; remove it, or say", "CKA is approximate",
+    "looks like sample ids (all different): name it with",
 )

@@ -9,11 +9,12 @@ and what follows it ends in a run that works. `follow` is one or several of
 
 import json
 import os
+import shlex
 import shutil
 
 import numpy as np
 
-import support
+import mistakes
 from mistakes import CLASSES, ROWS, ids, labels, member, pool, table, tables, targets, value_tables, values
 from support import run, small
 from test_soup import HOOK, tensors
@@ -296,7 +297,6 @@ case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv -o new.cstack", "+ --task reg
 case(FIT.replace("b.npy", "b.csv"), "+ --ids ids.npy", make=lambda: save(ids=np.array(ids())))
 case(FIT, "+ --values logit", make=lambda: save(**{n: np.log(member(k)) - np.log(member(k)).mean(1, keepdims=True) for k, n in enumerate("abc", 11)}))
 case(FIT, "+ --missing allow", lambda: without_rows(rows=(7,)), make=lambda: save(b=np.where(np.arange(ROWS)[:, None] == 7, 0, member(12))))
-case("evaluate m.cstack pool.json --split bare", "--split bare > --split test --ood bare")
 case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv --task regression -o new.cstack", "+ --id-column customer",
      make=lambda: os.chdir("v") or value_tables(y=(["id", "target"], np.arange(1000, 1000 + ROWS), targets()), **{
          n: (["customer", "amount"], np.arange(1000, 1000 + ROWS), values(s)) for s, n in enumerate("abc", 11)}))
@@ -309,13 +309,63 @@ def wide(*city):
 
 case("fit wide.csv --task regression -o new.cstack", wide, make=lambda: wide("city"))
 
+
+# ---- hints to change the data: the mistakes of docs/mistakes.md, mended as their messages say ----
+
+
+def edit(path, change):
+    return lambda: np.save(path, change(np.load(path)))
+
+
+def lines(path, change):
+    """Changes the list of a text file's lines."""
+
+    def rewrite():
+        with open(path, encoding="utf-8") as file:
+            text = change(file.readlines())
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(text)
+
+    return rewrite
+
+
+def no_last_row():
+    for name in "yabc":
+        lines(f"{name}.csv", lambda rows: rows[:-1])()
+
+
+MENDED = {
+    "labels are numbered from 1": edit("y.npy", lambda y: y - 1),
+    "the labels number the classes in another order than the predictions": edit("y.npy", np.array([1, 2, 0]).__getitem__),
+    "the labels are one-hot rows": edit("y.npy", lambda y: y.argmax(1)),
+    "a label is missing in a csv file": no_last_row,
+    "predictions in percent": edit("b.npy", lambda p: p / 100),
+    "log-probabilities, and nothing says so": edit("b.npy", np.exp),
+    "probabilities that are declared to be logits": "--values logit > --values probability",
+    "independent scores between 0 and 1 that do not sum to 1": edit("b.npy", lambda p: p / p.sum(1, keepdims=True)),
+    "an id is there twice": lines("b.csv", lambda rows: rows[:-1] + [rows[-1].replace("s0007", ids()[-1])]),
+    "one csv file names other classes": lines("b.csv", lambda rows: [rows[0].replace("bird", "newt")] + rows[1:]),
+    "a spreadsheet cut the zeros at the front of the ids": lines("b.csv", lambda rows: rows[:1] + [
+        f"{row.split(',', 1)[0]:0>5},{row.split(',', 1)[1]}" for row in rows[1:]]),
+    "a last line with a total": lines("b.csv", lambda rows: rows[:-1]),
+    "semicolons and decimal commas": lines("b.csv", lambda rows: rows[:1] + [row.replace(",", ".") for row in rows[1:]]),
+    "a member that is the labels": " b.npy > ",
+    "a budget that no member meets": "keep.max_latency=1 > keep.max_latency=2",
+    "a budget, and no member has a cost": " --set keep.max_latency=1 > ",
+    "a split with a misspelt name": "tset > test",
+    "an output with the name of an input": "-o a.npy > -o other",
+}
+LISTED = {title: (shlex.join(command), make) for title, _, command, make, _ in mistakes.LIST}
+for name, step in MENDED.items():
+    case(LISTED[name][0], step, make=LISTED[name][1])
+
 # Words that are no hint, and hints that no test brings about, by a part of the text.
 UNTRIED = (
     "set TMPDIR",  # a disk that is full
     "readRDS",  # R
     "Without --methods, the presets",  # part of a list that was asked for
     "domain.aware=auto:", "loglinear.nonnegative=true has no effect", "same-loss compares",  # say what a setting did
-    "%s and %zu more".replace("%s and", "and"), "--verbose",  # the option of a longer report
+    "(--json lists", "--json lists them all", "--verbose",  # the option of a longer report
     'missing=\\"allow\\"',  # of a pool in memory
 )
 # Hints that have no case yet.

@@ -140,16 +140,11 @@ static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
     cst_pool_config config;
     double boundary = 0;
-    if (call->argument_count > 1)
-        return cli_fail(call, "%s holds maps: give no other file, and the masks with --labels",
-                        call->arguments[0]);
     if (other)
         return cli_fail(call, "--%s cannot be used with files of maps: remove it", other);
     int code = cli_read_config(call, &config);
     if (code == CLI_OK)
         code = read_boundary(call, &boundary);
-    if (code == CLI_OK && !config.labels)
-        code = cli_fail(call, "%s holds maps: give the masks with --labels", call->arguments[0]);
     return code == CLI_OK
                ? cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
                                                                 &config, boundary, resamples, seed,

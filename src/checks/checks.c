@@ -123,3 +123,59 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
     cst_check_sample_free(context, &sample);
     return status;
 }
+
+/* ---- rows that are scored ---- */
+
+void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings) {
+    bool name =
+        split && strcmp(split, "oof") != 0; /* "oof": of a list of files, which has no name */
+    for (size_t i = 0; i < findings->count; i++) {
+        const char *text = findings->list[i].text;
+        bool named = strncmp(text, "split '", strlen("split '")) == 0;
+        if (!findings->list[i].quiet)
+            cst_notice(context, "%s%s%s%s", named || !name ? "" : "split '",
+                       named || !name ? "" : split, named || !name ? "" : "': ", text);
+    }
+}
+
+/* The rows whose label is a class: *index stays NULL where all are. */
+static cst_status known_rows(cst_context *context, const cst_view *view, int64_t **index,
+                             int64_t *rows) {
+    int64_t known = 0;
+    *rows = view->rows;
+    for (int64_t i = 0; view->labels && i < view->rows; i++) {
+        int32_t label = cst_view_label(view, i);
+        known += label >= 0 && label < view->classes;
+    }
+    if (!view->labels || known == view->rows)
+        return CST_OK;
+    *index = cst_alloc(context, (size_t)known, sizeof **index);
+    if (!*index)
+        return CST_ERROR_MEMORY;
+    *rows = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        int32_t label = cst_view_label(view, i);
+        if (label >= 0 && label < view->classes)
+            (*index)[(*rows)++] = view->index ? view->index[i] : i;
+    }
+    return CST_OK;
+}
+
+cst_status cst_check_scored(cst_context *context, const cst_check_source *source) {
+    cst_check_source own = *source;
+    cst_view view = *source->view;
+    cst_findings findings = {0};
+    int64_t *index = NULL;
+    cst_status status = known_rows(context, source->view, &index, &view.rows);
+    if (index) { /* rows are numbered anew, but for what is not looked at here */
+        view.index = index;
+        own.rows = NULL;
+    }
+    own.view = &view;
+    CST_TRY(cst_check_run(context, &own, &findings));
+    if (status == CST_OK)
+        cst_check_tell(context, source->split, &findings);
+    cst_findings_free(context, &findings);
+    cst_free(context, index);
+    return status;
+}

@@ -31,6 +31,13 @@ typedef struct cst_check_sample {
     double label_spread; /* root of the summed variance of the columns of the labels */
 } cst_check_sample;
 
+/* As cst_names_of and cst_pool_member_name, of members of the view. */
+const char *cst_check_names(const cst_check_source *source, const int32_t *members, int32_t count,
+                            char *text, size_t size);
+static inline const char *cst_check_name(const cst_check_source *source, int32_t k) {
+    return cst_pool_member_name(source->pool, source->members ? source->members[k] : k);
+}
+
 cst_status cst_check_sample_make(cst_context *context, const cst_check_source *source,
                                  cst_check_sample *out);
 void cst_check_sample_free(cst_context *context, cst_check_sample *sample);

@@ -331,6 +331,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 check_is_fitted(est)
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
         splits = list(self._splitter(y, groups).split(np.zeros(rows), y, groups))
+        if self._kind == "classifier":
+            self._check_classes(y, splits)
         fold = np.full(rows, -1, np.int64)
         members = [np.zeros((rows, self._width())) for _ in named]
         for number, (train, test) in enumerate(splits):
@@ -345,6 +347,20 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if len(seen) < rows:
             members = [member[seen] for member in members]
         return names, members, seen, fold[seen]
+
+    def _check_classes(self, y: Array, splits: Sequence[Any]) -> None:
+        """Refuses folds that predict more than a tenth of the rows by models that did not know the rows' class."""
+        lacking = [np.setdiff1d(y[test], y[train]) for train, test in splits]
+        lost = sum(int(np.isin(y[test], found).sum()) for (_, test), found in zip(splits, lacking))
+        if 10 * lost <= len(y):
+            return
+        number = next(i for i, found in enumerate(lacking) if len(found))
+        named = ", ".join(repr(c) for c in np.asarray(self.classes_)[lacking[number][:3]].tolist())
+        raise ArgumentError(
+            f"cv: the training rows of fold {number} have no row of class {named}, which its test rows have, so that {lost} of "
+            f"{len(y)} rows are predicted by models that never saw their class; are the rows sorted by class? Use "
+            "StratifiedKFold, or KFold(..., shuffle=True)"
+        )
 
     def _splitter(self, y: Array, groups: Any) -> Any:
         """The folds of the estimators. A number of folds keeps groups together, as the stack's own folds do."""

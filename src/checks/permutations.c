@@ -198,7 +198,8 @@ static cst_status run(cst_context *context, search *s, const int32_t *top) {
         s->order[k].to = cst_alloc(context, classes, sizeof *s->order[k].to);
         s->order[k].clear = cst_alloc(context, classes, sizeof *s->order[k].clear);
         status = s->order[k].to && s->order[k].clear ? CST_OK : CST_ERROR_MEMORY;
-        if (status == CST_OK && !s->facts[k].association.constant)
+        if (status == CST_OK && !s->facts[k].association.constant &&
+            !s->facts[k].association.explained)
             status = look(context, s, top + (size_t)k * rows, &s->order[k]);
     }
     double best = 0;

@@ -355,7 +355,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if 10 * lost <= len(y):
             return
         number = next(i for i, found in enumerate(lacking) if len(found))
-        named = ", ".join(repr(c) for c in np.asarray(self.classes_)[lacking[number][:3]].tolist())
+        named = ", ".join(repr(c) for c in lacking[number][:3].tolist())
         raise ArgumentError(
             f"cv: the training rows of fold {number} have no row of class {named}, which its test rows have, so that {lost} of "
             f"{len(y)} rows are predicted by models that never saw their class; are the rows sorted by class? Use "

@@ -1,5 +1,6 @@
 /* All checks of one split: labels, folds, members. See the header. */
 #include "checks/parts.h"
+#include "pool/weighted_rows.h"
 
 #include <string.h>
 
@@ -105,6 +106,35 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         (long long)(of ? of[example] : example), (long long)(of ? of[other] : other));
 }
 
+/* ---- weights ---- */
+
+/* Few effective rows, or one row that outweighs all others. */
+static cst_status check_weights(cst_context *context, const cst_check_source *source,
+                                cst_findings *findings) {
+    const cst_view *view = source->view;
+    if (!view->weights || view->index)
+        return CST_OK;
+    double sum = 0;
+    int64_t top = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        sum += view->weights[i];
+        top = view->weights[i] > view->weights[top] ? i : top;
+    }
+    double rows = (double)view->rows;
+    double share = view->weights[top] / sum;
+    double effective = cst_effective_rows(view->weights, view->rows);
+    bool few = effective < CST_CHECK_FEWEST && 2 * effective < rows;
+    if (!few && 10 * effective >= rows && share <= 0.5)
+        return CST_OK;
+    return cst_findings_add(
+        context, findings, "weights", false, NULL, 0,
+        "split '%.60s': with their weights %lld rows say as much as %.1f rows of one weight, and "
+        "row %lld has %.5g%% of the weight: fits and scores rest on few rows. Check the weights, "
+        "or cut the largest ones",
+        source->split, (long long)view->rows, effective,
+        (long long)(source->rows ? source->rows[top] : top), 100 * share);
+}
+
 /* ---- all ---- */
 
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
@@ -117,6 +147,7 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
     if (view->labels)
         status = check_labels(context, source, findings);
     CST_TRY(check_folds(context, source, findings));
+    CST_TRY(check_weights(context, source, findings));
     CST_TRY(cst_check_sample_make(context, source, &sample));
     CST_TRY(view->labels ? cst_check_classes(context, &sample, findings)
                          : cst_check_values(context, &sample, findings));

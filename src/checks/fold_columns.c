@@ -6,7 +6,7 @@
 
 enum { FEWEST = 5, MENTIONED = 3 };
 
-static const double CONSTANT = 1e-6; /* spread of a column relative to its largest value */
+static const double CONSTANT = 1e-6; /* spread of a column relative to its largest value; a floor */
 
 typedef struct fold_columns {
     const cst_check_sample *sample;
@@ -59,6 +59,8 @@ static cst_status read_member(cst_context *context, const fold_columns *f, int32
 
 static bool constant_in(const fold_columns *f, int32_t fold, int32_t c) {
     size_t at = (size_t)fold * (size_t)f->sample->view->classes + (size_t)c;
+    if (f->labelled[at] >= FEWEST && (double)f->most[at] <= CONSTANT) /* a floor, scaled to sum 1 */
+        return true;
     return (double)f->most[at] - (double)f->least[at] <= CONSTANT * (double)f->most[at];
 }
 

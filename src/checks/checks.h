@@ -25,6 +25,7 @@ typedef struct cst_check_source {
     const int64_t *groups;  /* [rows], or NULL */
     const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
     int32_t order_count;
+    bool shares; /* of scored rows: classes without a row are told too */
 } cst_check_source;
 
 /* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them

@@ -16,8 +16,11 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
         return CST_OK;
     cst_counted counted = {0};
     cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
-    const cst_check_source source = {
-        .pool = e->pool, .split = e->split, .view = &counted.view, .rows = counted.rows};
+    const cst_check_source source = {.pool = e->pool,
+                                     .split = e->split,
+                                     .view = &counted.view,
+                                     .rows = counted.rows,
+                                     .shares = true};
     CST_TRY(cst_check_scored(context, &source));
     cst_counted_close(context, &counted);
     return status;

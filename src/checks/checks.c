@@ -205,7 +205,7 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
     own.view = &view;
     CST_TRY(cst_check_run(context, &own, &findings));
     for (size_t i = 0; i < findings.count; i++)
-        if (!source->shares && !findings.list[i].fatal &&
+        if (view.labels && !source->shares && !findings.list[i].fatal &&
             strcmp(findings.list[i].kind, "labels") == 0)
             findings.list[i].quiet = true;
     if (status == CST_OK)

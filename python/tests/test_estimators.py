@@ -18,7 +18,7 @@ try:
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-    from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.naive_bayes import GaussianNB, MultinomialNB
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
@@ -363,6 +363,9 @@ class OnFeatures(unittest.TestCase):
         overlapping = [(np.arange(100), np.arange(100, 150)), (np.arange(50, 150), np.arange(149))]
         with self.assertRaisesRegex(ValueError, "several test folds"):
             CoreStackClassifier(self.base, cv=overlapping).fit(self.X, self.y)
+        order = np.argsort(self.y, kind="stable")
+        with self.assertRaisesRegex(ValueError, "fold 0 have no row of class .*StratifiedKFold"):
+            CoreStackClassifier(self.base, cv=KFold(3)).fit(self.X[order], self.y[order])
         with self.assertRaisesRegex(ValueError, "'prefit'"):
             CoreStackClassifier(self.base, cv="fitted").fit(self.X, self.y)
 

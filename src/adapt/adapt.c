@@ -3,6 +3,7 @@
  * docs/json.md#adapt.
  */
 #include "adapt/adapt.h"
+#include "checks/checks.h"
 #include "la/la.h"
 #include "model/fitted_on.h"
 #include "model/seen_rows.h"
@@ -272,6 +273,11 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
                                             o->row_count, true, &rows);
     CST_TRY(check_rows(context, split, &rows));
     CST_TRY(check_fit(context, model, pool, split, &rows));
+    CST_TRY(cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                          .split = split,
+                                                          .view = &rows.view,
+                                                          .members = rows.position,
+                                                          .rows = rows.counted.rows}));
     CST_TRY(cst_adapt_table_make(context, model, &rows.view, &table));
     if (o->unlabeled)
         CST_TRY(open_unlabeled(context, model, pool, o->unlabeled, &rows, &more));

@@ -4,6 +4,7 @@
  */
 #include "adapt/monitor.h"
 
+#include "checks/checks.h"
 #include "model/pool_hash.h"
 #include "pool/pool.h"
 
@@ -292,6 +293,21 @@ static cst_status run_batches(cst_context *context, cst_monitor *monitor, const 
     return status;
 }
 
+/* Whether the labels of a batch go with the predictions. */
+static cst_status check_labels(cst_context *context, const cst_model *model, const cst_pool *pool,
+                               const char *split, const cst_view *view) {
+    int32_t *positions = cst_alloc(context, (size_t)view->members, sizeof *positions);
+    if (!positions)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < view->members; k++)
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
+    cst_status status = cst_check_scored(
+        context,
+        &(cst_check_source){.pool = pool, .split = split, .view = view, .members = positions});
+    cst_free(context, positions);
+    return status;
+}
+
 static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool *pool,
                             const char *split, const char *name) {
     const float **pointers = NULL;
@@ -309,6 +325,8 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
         b.rows = view.rows / b.count;
         if (b.rows < 1)
             status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no rows", split);
+        if (b.labels && conditions == 0)
+            CST_TRY(check_labels(context, monitor->model, pool, split, &view));
         CST_TRY(run_batches(context, monitor, pool, split, name, &b));
     }
     cst_free(context, pointers);

@@ -4,6 +4,7 @@
  */
 #include "adapt/online.h"
 
+#include "checks/checks.h"
 #include "pool/pool.h"
 #include "report/report.h"
 
@@ -65,6 +66,9 @@ static cst_status open_rows(cst_context *context, run *r) {
     CST_TRY(cst_pool_load_members(context, r->pool, r->split, positions, a->members));
     CST_TRY(cst_pool_view_members(context, r->pool, r->split, positions, a->members, r->pointers,
                                   &r->view));
+    CST_TRY(cst_check_scored(
+        context, &(cst_check_source){
+                     .pool = r->pool, .split = r->split, .view = &r->view, .members = positions}));
     cst_free(context, positions);
     return status;
 }

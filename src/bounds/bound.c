@@ -4,6 +4,7 @@
  */
 #include "bounds/bound.h"
 
+#include "checks/checks.h"
 #include "la/la.h"
 #include "model/stack.h"
 #include "pool/pool.h"
@@ -52,6 +53,9 @@ static cst_status load(cst_context *context, cst_bound_work *work) {
     work->classes = work->view.classes;
     work->labels = work->view.labels;
     CST_TRY(cst_bound_check_rows(context, work));
+    CST_TRY(cst_check_scored(
+        context,
+        &(cst_check_source){.pool = work->pool, .split = work->split, .view = &work->view}));
     if (status == CST_OK && !(work->order = cst_alloc(context, (size_t)rows, sizeof *work->order)))
         status = CST_ERROR_MEMORY;
     if (status != CST_OK)

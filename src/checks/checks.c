@@ -1,5 +1,6 @@
 /* All checks of one split: labels, folds, members. See the header. */
 #include "checks/parts.h"
+#include "pool/weighted_rows.h"
 
 #include <string.h>
 
@@ -105,6 +106,35 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
         (long long)(of ? of[example] : example), (long long)(of ? of[other] : other));
 }
 
+/* ---- weights ---- */
+
+/* Few effective rows, or one row that outweighs all others. */
+static cst_status check_weights(cst_context *context, const cst_check_source *source,
+                                cst_findings *findings) {
+    const cst_view *view = source->view;
+    if (!view->weights || view->index)
+        return CST_OK;
+    double sum = 0;
+    int64_t top = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        sum += view->weights[i];
+        top = view->weights[i] > view->weights[top] ? i : top;
+    }
+    double rows = (double)view->rows;
+    double share = view->weights[top] / sum;
+    double effective = cst_effective_rows(view->weights, view->rows);
+    bool few = effective < CST_CHECK_FEWEST && 2 * effective < rows;
+    if (!few && 10 * effective >= rows && share <= 0.5)
+        return CST_OK;
+    return cst_findings_add(
+        context, findings, "weights", false, NULL, 0,
+        "split '%.60s': with their weights %lld rows say as much as %.1f rows of one weight, and "
+        "row %lld has %.5g%% of the weight: fits and scores rest on few rows. Check the weights, "
+        "or cut the largest ones",
+        source->split, (long long)view->rows, effective,
+        (long long)(source->rows ? source->rows[top] : top), 100 * share);
+}
+
 /* ---- all ---- */
 
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
@@ -117,9 +147,70 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
     if (view->labels)
         status = check_labels(context, source, findings);
     CST_TRY(check_folds(context, source, findings));
+    CST_TRY(check_weights(context, source, findings));
     CST_TRY(cst_check_sample_make(context, source, &sample));
     CST_TRY(view->labels ? cst_check_classes(context, &sample, findings)
                          : cst_check_values(context, &sample, findings));
     cst_check_sample_free(context, &sample);
+    return status;
+}
+
+/* ---- rows that are scored ---- */
+
+void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings) {
+    bool name =
+        split && strcmp(split, "oof") != 0; /* "oof": of a list of files, which has no name */
+    for (size_t i = 0; i < findings->count; i++) {
+        const char *text = findings->list[i].text;
+        bool named = strncmp(text, "split '", strlen("split '")) == 0;
+        if (!findings->list[i].quiet)
+            cst_notice(context, "%s%s%s%s", named || !name ? "" : "split '",
+                       named || !name ? "" : split, named || !name ? "" : "': ", text);
+    }
+}
+
+/* The rows whose label is a class: *index stays NULL where all are. */
+static cst_status known_rows(cst_context *context, const cst_view *view, int64_t **index,
+                             int64_t *rows) {
+    int64_t known = 0;
+    *rows = view->rows;
+    for (int64_t i = 0; view->labels && i < view->rows; i++) {
+        int32_t label = cst_view_label(view, i);
+        known += label >= 0 && label < view->classes;
+    }
+    if (!view->labels || known == view->rows)
+        return CST_OK;
+    *index = cst_alloc(context, (size_t)known, sizeof **index);
+    if (!*index)
+        return CST_ERROR_MEMORY;
+    *rows = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        int32_t label = cst_view_label(view, i);
+        if (label >= 0 && label < view->classes)
+            (*index)[(*rows)++] = view->index ? view->index[i] : i;
+    }
+    return CST_OK;
+}
+
+cst_status cst_check_scored(cst_context *context, const cst_check_source *source) {
+    cst_check_source own = *source;
+    cst_view view = *source->view;
+    cst_findings findings = {0};
+    int64_t *index = NULL;
+    cst_status status = known_rows(context, source->view, &index, &view.rows);
+    if (index) { /* rows are numbered anew, but for what is not looked at here */
+        view.index = index;
+        own.rows = NULL;
+    }
+    own.view = &view;
+    CST_TRY(cst_check_run(context, &own, &findings));
+    for (size_t i = 0; i < findings.count; i++)
+        if (view.labels && !source->shares && !findings.list[i].fatal &&
+            strcmp(findings.list[i].kind, "labels") == 0)
+            findings.list[i].quiet = true;
+    if (status == CST_OK)
+        cst_check_tell(context, source->split, &findings);
+    cst_findings_free(context, &findings);
+    cst_free(context, index);
     return status;
 }

@@ -18,17 +18,24 @@ typedef struct cst_check_order_of {
 typedef struct cst_check_source {
     const cst_pool *pool;
     const char *split;
-    const cst_view *view;  /* with labels or targets, every member of the pool */
-    const int64_t *rows;   /* [rows]: the row of the split that each is; NULL: the same */
-    const int32_t *folds;  /* [rows]; NULL: those of a pool without folds */
-    const int64_t *groups; /* [rows], or NULL */
+    const cst_view *view;   /* with labels or targets */
+    const int32_t *members; /* [members of the view]: positions in the pool; NULL: all members */
+    const int64_t *rows;    /* [rows]: the row of the split that each is; NULL: the same */
+    const int32_t *folds;   /* [rows]; NULL: those of a pool without folds */
+    const int64_t *groups;  /* [rows], or NULL */
     const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
     int32_t order_count;
+    bool shares; /* of scored rows: classes without a row are told too */
 } cst_check_source;
 
 /* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them
  * with cst_findings_free, also after a failure. */
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
                          cst_findings *findings);
+/* The same of labelled rows that are scored and not fitted on: findings are notices, since scores
+ * of such rows are still scores. Labels that are no class count as not known. */
+cst_status cst_check_scored(cst_context *context, const cst_check_source *source);
+/* Tells findings as those notices. split: "oof", NULL: not named. */
+void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings);
 
 #endif

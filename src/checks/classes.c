@@ -187,8 +187,8 @@ static cst_status empty_columns(cst_context *context, const cst_check_sample *sa
             context, findings, "columns", false, list, count,
             "%s %s %s probability 0 in every row, although %.0f rows have that class: was it "
             "missing in training?",
-            cst_names_of(pool, list, count, who, sizeof who), count == 1 ? "gives" : "give",
-            cst_class_of(pool, c, class, sizeof class), rows);
+            cst_check_names(sample->source, list, count, who, sizeof who),
+            count == 1 ? "gives" : "give", cst_class_of(pool, c, class, sizeof class), rows);
         if (status != CST_OK)
             return status;
     }
@@ -210,10 +210,10 @@ static cst_status equal_columns(cst_context *context, const cst_check_sample *sa
                 }
         if (first < 0 || classes < 3)
             continue;
-        cst_status status = cst_findings_add(
-            context, findings, "columns", false, &k, 1,
-            "columns %d and %d of '%.60s' are the same numbers in every row", (int)first,
-            (int)second, cst_pool_member_name(sample->source->pool, k));
+        cst_status status =
+            cst_findings_add(context, findings, "columns", false, &k, 1,
+                             "columns %d and %d of '%.60s' are the same numbers in every row",
+                             (int)first, (int)second, cst_check_name(sample->source, k));
         if (status != CST_OK)
             return status;
     }
@@ -253,7 +253,7 @@ static cst_status hard_classes(cst_context *context, const reading *r, int32_t *
         context, findings, "scale", false, list, count,
         "%s %s only probabilities 0 and 1, as predicted classes are: save the probabilities "
         "(predict_proba) where the model has any",
-        cst_names_of(r->sample->source->pool, list, count, who, sizeof who),
+        cst_check_names(r->sample->source, list, count, who, sizeof who),
         count == 1 ? "gives" : "give");
 }
 
@@ -264,6 +264,7 @@ static cst_status judge(cst_context *context, const reading *r, int32_t *list,
     if (sample->rows >= CST_CHECK_FEWEST && sample->label_spread > 0) {
         CST_TRY(together(context, sample, r->facts, list));
         CST_TRY(cst_check_tell_filled(context, sample, r->facts, findings));
+        CST_TRY(cst_check_fold_columns(context, sample, r->facts, findings));
         CST_TRY(cst_check_permutations(context, sample, r->top, r->facts, findings));
         CST_TRY(cst_check_order(context, sample, r->facts, findings));
         CST_TRY(cst_check_leaks(context, sample, r->facts, r->of, findings));

@@ -10,7 +10,7 @@ static cst_status constant(cst_context *context, const cst_check_sample *sample,
             list[count++] = k;
     if (count == 0)
         return CST_OK;
-    (void)cst_names_of(sample->source->pool, list, count, text, sizeof text);
+    (void)cst_check_names(sample->source, list, count, text, sizeof text);
     return cst_findings_add(context, findings, "constant", false, list, count,
                             "%s %s every sample the same prediction", text,
                             count == 1 ? "gives" : "give");
@@ -31,7 +31,7 @@ static cst_status identical(cst_context *context, const cst_check_sample *sample
     }
     if (count < 2)
         return CST_OK;
-    (void)cst_names_of(sample->source->pool, list, count, text, sizeof text);
+    (void)cst_check_names(sample->source, list, count, text, sizeof text);
     return cst_findings_add(context, findings, "identical", false, list, count,
                             "%s are the same predictions under %d names, number by number: was one "
                             "file saved twice?",

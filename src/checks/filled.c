@@ -118,7 +118,7 @@ cst_status cst_check_tell_filled(cst_context *context, const cst_check_sample *s
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
         const cst_filled *filled = &facts[k].filled;
-        const char *name = cst_pool_member_name(source->pool, k);
+        const char *name = cst_check_name(source, k);
         if (facts[k].association.constant || (filled->rows == 0 && filled->far_row < 0))
             continue;
         facts[k].association.explained = true;

@@ -1,6 +1,8 @@
 /* The list of findings: notices, errors, part of a document. See the header. */
 #include "checks/findings.h"
 
+#include "checks/parts.h"
+
 #include <string.h>
 
 cst_status cst_findings_add(cst_context *context, cst_findings *findings, const char *kind,
@@ -75,10 +77,15 @@ void cst_findings_free(cst_context *context, cst_findings *findings) {
     *findings = (cst_findings){0};
 }
 
-const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t count, char *text,
-                         size_t size) {
+/* which: positions in the pool of what `members` are positions in; NULL: the same. */
+static const char *names_of(const cst_pool *pool, const int32_t *which, const int32_t *members,
+                            int32_t count, char *text, size_t size) {
     enum { NAMED = 3 };
     size_t used = 0;
+    if (!pool) {
+        (void)cst_snprintf(text, size, "the file");
+        return text;
+    }
     int32_t named = count <= NAMED + 1 ? count : NAMED;
     *text = '\0';
     for (int32_t i = 0; i < named && used < size; i++) {
@@ -87,12 +94,22 @@ const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t c
                            i == 0 ? ""
                            : last ? " and "
                                   : ", ",
-                           cst_pool_member_name(pool, members[i]));
+                           cst_pool_member_name(pool, which ? which[members[i]] : members[i]));
         used += strlen(text + used);
     }
     if (count > named && used < size)
         (void)cst_snprintf(text + used, size - used, " and %d more", (int)(count - named));
     return text;
+}
+
+const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t count, char *text,
+                         size_t size) {
+    return names_of(pool, NULL, members, count, text, size);
+}
+
+const char *cst_check_names(const cst_check_source *source, const int32_t *members, int32_t count,
+                            char *text, size_t size) {
+    return names_of(source->pool, source->members, members, count, text, size);
 }
 
 const char *cst_class_of(const cst_pool *pool, int32_t c, char *text, size_t size) {

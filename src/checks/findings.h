@@ -41,7 +41,8 @@ void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findin
 
 void cst_findings_free(cst_context *context, cst_findings *findings);
 
-/* "'a'", "'a' and 'b'", "'a', 'b' and 3 more" of members [count], cut to `size`. */
+/* "'a'", "'a' and 'b'", "'a', 'b' and 3 more" of members [count], cut to `size`. pool: NULL for a
+ * file alone. */
 const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t count, char *text,
                          size_t size);
 /* "class 3", or "class 'cat'" where the pool names its classes. */

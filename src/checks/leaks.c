@@ -88,12 +88,11 @@ static cst_status is_labels(cst_context *context, const leak_search *s, int32_t 
     double errors = next_best(s, k, &other);
     if (other >= 0)
         (void)cst_snprintf(next, sizeof next, " (next best: '%.60s', wrong in %.0f)",
-                           cst_pool_member_name(s->sample->source->pool, other), errors);
+                           cst_check_name(s->sample->source, other), errors);
     return cst_findings_add(
         context, s->findings, "leak", fatal, &k, 1,
         "'%.60s' gives probability %.4g to the label in every one of %lld rows%s: %s",
-        cst_pool_member_name(s->sample->source->pool, k), s->of[k].label_most,
-        (long long)s->sample->rows, next,
+        cst_check_name(s->sample->source, k), s->of[k].label_most, (long long)s->sample->rows, next,
         fatal ? "it is the labels themselves, not a prediction; remove it from the pool"
               : "make sure that it does not hold the labels");
 }
@@ -106,9 +105,8 @@ static cst_status too_good(cst_context *context, const leak_search *s, int32_t k
         "'%.60s' may be too good to be true: wrong in %.0f of %.0f rows (%.1f%%), the next best, "
         "'%.60s', in %.0f (%.1f%%). Make sure that it has not seen these labels and that its "
         "predictions are out-of-fold",
-        cst_pool_member_name(s->sample->source->pool, k), errors, n, 100 * errors / n,
-        cst_pool_member_name(s->sample->source->pool, other), others_errors,
-        100 * others_errors / n);
+        cst_check_name(s->sample->source, k), errors, n, 100 * errors / n,
+        cst_check_name(s->sample->source, other), others_errors, 100 * others_errors / n);
 }
 
 static cst_status not_misled(cst_context *context, const leak_search *s, int32_t k,
@@ -119,7 +117,7 @@ static cst_status not_misled(cst_context *context, const leak_search *s, int32_t
         "together it is right in %.0f; other members err there %.1f times as often "
         "as elsewhere, but it does not. Make sure that it has not seen these labels and that its "
         "predictions are out-of-fold",
-        cst_pool_member_name(s->sample->source->pool, k), t->hard, t->hard - t->hard_wrong, lift);
+        cst_check_name(s->sample->source, k), t->hard, t->hard - t->hard_wrong, lift);
 }
 
 static cst_status look(cst_context *context, const leak_search *s, int32_t i) {

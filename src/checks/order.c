@@ -33,7 +33,7 @@ static const char *split_of(const situation *s) {
 }
 
 static const char *names(const situation *s, int32_t count, char *text, size_t size) {
-    return cst_names_of(s->sample->source->pool, s->list, count, text, size);
+    return cst_check_names(s->sample->source, s->list, count, text, size);
 }
 
 static const char *label_word(const situation *s) {

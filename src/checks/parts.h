@@ -31,6 +31,13 @@ typedef struct cst_check_sample {
     double label_spread; /* root of the summed variance of the columns of the labels */
 } cst_check_sample;
 
+/* As cst_names_of and cst_pool_member_name, of members of the view. */
+const char *cst_check_names(const cst_check_source *source, const int32_t *members, int32_t count,
+                            char *text, size_t size);
+static inline const char *cst_check_name(const cst_check_source *source, int32_t k) {
+    return cst_pool_member_name(source->pool, source->members ? source->members[k] : k);
+}
+
 cst_status cst_check_sample_make(cst_context *context, const cst_check_source *source,
                                  cst_check_sample *out);
 void cst_check_sample_free(cst_context *context, cst_check_sample *sample);
@@ -103,6 +110,10 @@ static inline uint64_t cst_check_mix(uint64_t hash, float value) {
 /* Members that are constant or the same as another. */
 cst_status cst_check_copies(cst_context *context, const cst_check_sample *sample,
                             cst_member_facts *facts, cst_findings *findings);
+
+/* Members whose model of one fold did not know a class of it. */
+cst_status cst_check_fold_columns(cst_context *context, const cst_check_sample *sample,
+                                  cst_member_facts *facts, cst_findings *findings);
 
 /* Looks for such rows of a member's values [n] of targets [n], and with `range` for values that are
  * far from every target. */

@@ -170,7 +170,7 @@ static cst_status tell(cst_context *context, const search *s, int32_t first, int
         list[count++] = k;
     }
     describe(s, order, what, sizeof what);
-    (void)cst_names_of(s->sample->source->pool, list, count, who, sizeof who);
+    (void)cst_check_names(s->sample->source, list, count, who, sizeof who);
     if (2 * count > members)
         return cst_findings_add(
             context, s->findings, "classes", true, list, count,
@@ -178,7 +178,7 @@ static cst_status tell(cst_context *context, const search *s, int32_t first, int
             "predictions: in %d of %d members %s; with that order top-1 of '%.60s' would be %.1f%% "
             "instead of %.1f%%. Number the labels as the columns are, or name the classes in both",
             s->sample->source->split, (int)count, (int)members, what,
-            cst_pool_member_name(s->sample->source->pool, first), 100 * order->accuracy_then,
+            cst_check_name(s->sample->source, first), 100 * order->accuracy_then,
             100 * order->accuracy);
     return cst_findings_add(
         context, s->findings, "classes", false, list, count,
@@ -198,7 +198,8 @@ static cst_status run(cst_context *context, search *s, const int32_t *top) {
         s->order[k].to = cst_alloc(context, classes, sizeof *s->order[k].to);
         s->order[k].clear = cst_alloc(context, classes, sizeof *s->order[k].clear);
         status = s->order[k].to && s->order[k].clear ? CST_OK : CST_ERROR_MEMORY;
-        if (status == CST_OK && !s->facts[k].association.constant)
+        if (status == CST_OK && !s->facts[k].association.constant &&
+            !s->facts[k].association.explained)
             status = look(context, s, top + (size_t)k * rows, &s->order[k]);
     }
     double best = 0;

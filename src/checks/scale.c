@@ -42,7 +42,7 @@ static cst_status tell(cst_context *context, const cst_check_sample *sample, con
     const cst_class_facts *first = &of[list[0]];
     double uniform = log((double)sample->view->classes);
     const char *of_first = count > 1 ? " (figures of the first)" : "";
-    (void)cst_names_of(sample->source->pool, list, count, who, sizeof who);
+    (void)cst_check_names(sample->source, list, count, who, sizeof who);
     switch (why) {
     case CAUSE_ZEROS:
         return cst_findings_add(context, findings, "scale", false, list, count,

@@ -89,8 +89,8 @@ static cst_status look(cst_context *context, const leak_search *s, int32_t i) {
         "'%.60s' may be too good to be true: its error is %.0f%% of that of the next best, "
         "'%.60s'%s. Make sure that it has not seen these targets and that its predictions are "
         "out-of-fold",
-        cst_pool_member_name(s->sample->source->pool, k), 100 * ratio,
-        cst_pool_member_name(s->sample->source->pool, other), common);
+        cst_check_name(s->sample->source, k), 100 * ratio, cst_check_name(s->sample->source, other),
+        common);
 }
 
 cst_status cst_check_value_leaks(cst_context *context, const cst_check_sample *sample,

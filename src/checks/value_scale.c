@@ -67,7 +67,7 @@ static cst_status tell_line(cst_context *context, const cst_check_sample *s,
     double offset = s->label_mean[d] - slope * m->mean[d];
     double deviation = 1 / s->label_scale[d];
     bool standard = fabs(m->mean[d]) < 0.2 && m->scale[d] > 0.67 && m->scale[d] < 3;
-    (void)cst_names_of(s->source->pool, list, count, who, sizeof who);
+    (void)cst_check_names(s->source, list, count, who, sizeof who);
     return cst_findings_add(
         context, findings, "scale", false, list, count,
         "%s %s on another scale than the target%s: target = %.4g * prediction %s %.4g would lower "
@@ -100,7 +100,7 @@ cst_status cst_check_value_scale(cst_context *context, const cst_check_sample *s
         }
         if (count == 0)
             continue;
-        (void)cst_names_of(sample->source->pool, list, count, who, sizeof who);
+        (void)cst_check_names(sample->source, list, count, who, sizeof who);
         if (which == LOG_NONE)
             status = tell_line(context, sample, facts, list, count, findings);
         else
@@ -190,7 +190,7 @@ cst_status cst_check_outputs(cst_context *context, const cst_check_sample *sampl
     }
     if (status == CST_OK && count > 0) {
         char who[256];
-        (void)cst_names_of(sample->source->pool, list, count, who, sizeof who);
+        (void)cst_check_names(sample->source, list, count, who, sizeof who);
         bool most = 2 * count > members;
         status = cst_findings_add(
             context, findings, "classes", most, list, count,

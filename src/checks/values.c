@@ -236,7 +236,6 @@ static bool only_one(const reading *r, int32_t k) {
 
 static cst_status is_target(cst_context *context, const reading *r) {
     const cst_check_sample *s = r->sample;
-    const cst_pool *pool = s->source->pool;
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < s->view->members; k++) {
         cst_member_facts *m = &r->facts[k];
@@ -250,14 +249,14 @@ static cst_status is_target(cst_context *context, const reading *r) {
                 context, r->findings, "leak", s->rows >= FEWEST_FATAL && only_one(r, k), &k, 1,
                 "'%.60s' is the target itself%s in every one of %lld rows, not a prediction; "
                 "remove it from the pool",
-                cst_pool_member_name(pool, k), of->equal ? "" : " times a factor",
+                cst_check_name(s->source, k), of->equal ? "" : " times a factor",
                 (long long)s->rows);
         } else if (of->row_number || of->ids) {
             m->association.explained = true;
             status = cst_findings_add(context, r->findings, "ids", false, &k, 1,
                                       "'%.60s' is the %s, not a prediction; remove it from the "
                                       "pool",
-                                      cst_pool_member_name(pool, k),
+                                      cst_check_name(s->source, k),
                                       of->ids ? "id of each row" : "number of each row");
         }
     }

@@ -4,6 +4,7 @@
  */
 #include "classification/evaluate.h"
 
+#include "checks/checks.h"
 #include "classification/classification.h"
 #include "classification/state.h"
 #include "metrics/weighted.h"
@@ -69,6 +70,12 @@ cst_status cst_classification_evaluate_member(cst_context *context, const cst_ta
     if (status == CST_OK && (!counted.view.labels || counted.view.rows < 1))
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
+    if (status == CST_OK && cst_pool_conditions(pool, split) == 0)
+        status = cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                               .split = split,
+                                                               .view = &counted.view,
+                                                               .members = &member,
+                                                               .rows = counted.rows});
     CST_TRY(evaluate_view(context, ops, &counted.view, resamples, seed, report));
     cst_counted_close(context, &counted);
     return status;

@@ -2,6 +2,7 @@
  * A model's scores on one split, several, or the conditions of one. The splits scored are read
  * once, here; baselines are fitted on out-of-fold rows only. Paper: section "Experimental Setup".
  */
+#include "checks/checks.h"
 #include "classification/evaluate.h"
 #include "classification/shift.h"
 #include "classification/state.h"
@@ -88,6 +89,21 @@ static cst_status predict_targets(cst_context *context, const cst_evaluation *e,
     return status;
 }
 
+/* Predictions and labels of the splits that are scored: whether they go together. */
+static cst_status check_targets(cst_context *context, const cst_evaluation *e) {
+    const state *s = e->data;
+    cst_status status = CST_OK;
+    for (int32_t t = 0; status == CST_OK && t < s->targets.scored; t++)
+        if (s->targets.list[t].conditions == 0)
+            status =
+                cst_check_scored(context, &(cst_check_source){.pool = e->pool,
+                                                              .split = s->targets.list[t].split,
+                                                              .view = &s->model_views[t],
+                                                              .members = s->positions,
+                                                              .rows = s->counted[t].rows});
+    return status;
+}
+
 cst_status cst_class_run_model(cst_context *context, const cst_evaluation *e,
                                const cst_model *model, cst_entry *entry) {
     const state *s = e->data;
@@ -97,6 +113,7 @@ cst_status cst_class_run_model(cst_context *context, const cst_evaluation *e,
     entry->result = p;
     cst_status status = predict_targets(context, e, model, p);
     CST_TRY(cst_targets_check_weights(context, e->pool, &s->targets));
+    CST_TRY(check_targets(context, e));
     CST_TRY(model_weights(context, model, entry));
     CST_TRY(cst_class_score(context, s, p, entry->scores));
     return status;

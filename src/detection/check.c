@@ -166,17 +166,19 @@ static cst_status tell(cst_context *context, const box_check *c, const char *spl
     char who[256];
     const double *hits = c->hits + (size_t)list[0] * READINGS;
     bool most = 2 * count > c->files->members;
+    char of[80] = "";
     (void)cst_names_of(c->pool, list, count, who, sizeof who);
+    if (split)
+        (void)cst_snprintf(of, sizeof of, " of split '%.60s'", split);
     if (how == AS_THEY_ARE)
         return cst_findings_add(
             context, findings, "boxes", false, list, count,
-            "%s hit%s %.0f of %.0f true boxes of split '%.60s' (the best member %.0f): check "
+            "%s hit%s %.0f of %.0f true boxes%s (the best member %.0f): check "
             "coordinates (left, top, width, height in pixels), category ids and image ids",
-            who, count == 1 ? "s" : "", hits[0], c->truth, split, best);
+            who, count == 1 ? "s" : "", hits[0], c->truth, of, best);
     return cst_findings_add(context, findings, "boxes", most, list, count,
-                            "%s hit%s %.0f of %.0f true boxes of split '%.60s', but %.0f if %s",
-                            who, count == 1 ? "s" : "", hits[0], c->truth, split, hits[how],
-                            WORDS[how]);
+                            "%s hit%s %.0f of %.0f true boxes%s, but %.0f if %s", who,
+                            count == 1 ? "s" : "", hits[0], c->truth, of, hits[how], WORDS[how]);
 }
 
 /* Whether other readings of a member are tried. best: hits of the best member as it is. */
@@ -258,21 +260,21 @@ static cst_status check_copies(cst_context *context, const box_check *c, int32_t
     for (int32_t k = 0; status == CST_OK && k < c->files->members; k++) {
         int32_t count = 0;
         bool earlier = false;
+        char who[256];
         bool truth = c->hits[(size_t)k * READINGS] >= c->truth;
         for (int32_t i = 0; truth && i < images; i++)
             truth = holds_truth(c, k, image_at(c, i, images));
         if (truth)
             status = cst_findings_add(context, findings, "leak", true, &k, 1,
-                                      "'%.60s' has every one of %.0f true boxes, edge by edge: it "
+                                      "%s has every one of %.0f true boxes, edge by edge: it "
                                       "is the annotations, not a prediction; remove it from the "
                                       "pool",
-                                      cst_pool_member_name(c->pool, k), c->truth);
+                                      cst_names_of(c->pool, &k, 1, who, sizeof who), c->truth);
         for (int32_t j = 0; j < c->files->members; j++)
             if (j == k || same_boxes(c->files->boxes[k], c->files->boxes[j])) {
                 earlier = earlier || j < k;
                 list[count++] = j;
             }
-        char who[256];
         if (status == CST_OK && count > 1 && !earlier)
             status =
                 cst_findings_add(context, findings, "identical", false, list, count,
@@ -304,5 +306,15 @@ cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char 
     cst_free(context, c.scale);
     cst_free(context, c.hits);
     cst_free(context, list);
+    return status;
+}
+
+cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
+                                const cst_box_split *files) {
+    cst_findings findings = {0};
+    cst_status status = cst_box_check(context, pool, split, files, &findings);
+    if (status == CST_OK)
+        cst_check_tell(context, NULL, &findings);
+    cst_findings_free(context, &findings);
     return status;
 }

@@ -1,4 +1,5 @@
 /* Scores of a model against annotations. After a fit. docs/detection.md. */
+#include "detection/check.h"
 #include "detection/figures.h"
 #include "detection/state.h"
 #include "model/fitted_on.h"
@@ -39,6 +40,7 @@ cst_status cst_boxes_run_model(cst_context *context, const cst_evaluation *e,
         return CST_ERROR_MEMORY;
     cst_status status =
         cst_detection_predict(context, model, e->pool, e->split, true, &s->other, &boxes);
+    CST_TRY(cst_box_check_scored(context, e->pool, e->split, &s->other));
     CST_TRY(cst_boxes_score(context, e, boxes, entry));
     cst_coco_boxes_free(context, boxes);
     return status;

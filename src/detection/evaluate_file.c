@@ -1,4 +1,5 @@
 /* Scores a file of detections against a file of annotations. docs/detection.md. */
+#include "detection/check.h"
 #include "detection/state.h"
 
 typedef cst_box_state state;
@@ -13,6 +14,8 @@ static cst_status score_file(cst_context *context, const char *detections, const
     cst_status status = cst_coco_read(context, &files->coco, annotations, 0);
     CST_TRY(cst_coco_read_boxes(context, &boxes, detections, 0, files->coco, false));
     double read = cst_seconds() - start;
+    CST_TRY(cst_box_check_scored(
+        context, NULL, NULL, &(cst_box_split){.coco = files->coco, .members = 1, .boxes = &boxes}));
     CST_TRY(cst_boxes_score(context, e, boxes, &entry));
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));

@@ -2,6 +2,7 @@
  * The table of detection: clusters that methods are fitted on and images that they are scored on,
  * one method's run, intervals over images. Chosen by src/tasks. docs/detection.md.
  */
+#include "detection/check.h"
 #include "detection/detection.h"
 #include "detection/figures.h"
 #include "detection/state.h"
@@ -31,11 +32,10 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     return status;
 }
 
-/* Boxes were checked before clusters were made of them. */
-static cst_status check_nothing(cst_context *context, cst_evaluation *e) {
-    (void)context;
-    (void)e;
-    return CST_OK;
+/* The boxes that are fitted on were checked before clusters were made of them. */
+static cst_status check_data(cst_context *context, cst_evaluation *e) {
+    return e->nested ? CST_OK
+                     : cst_box_check_scored(context, e->pool, e->split, &state_of(e)->other);
 }
 
 static void close_state(cst_context *context, cst_evaluation *e) {
@@ -245,7 +245,7 @@ const cst_task_ops cst_detection_ops = {
     .method_name = cst_detect_method_name,
     .definition = cst_figures_define,
     .open = open,
-    .check_data = check_nothing,
+    .check_data = check_data,
     .close = close_state,
     .narrow = narrow,
     .parse = parse,

@@ -9,27 +9,20 @@
 
 /* ---- opening ---- */
 
-/* Rows that are scored and not fitted on: findings are notices, since scores of them are still
- * scores. */
+/* Rows that are scored and not fitted on. */
 static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
     bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
     if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
         cst_pool_conditions(e->pool, e->split) > 0)
         return CST_OK;
     cst_counted counted = {0};
-    cst_findings findings = {0};
     cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
-    const cst_check_source source = {
-        .pool = e->pool, .split = e->split, .view = &counted.view, .rows = counted.rows};
-    CST_TRY(cst_check_run(context, &source, &findings));
-    for (size_t i = 0; status == CST_OK && i < findings.count; i++) {
-        const char *text = findings.list[i].text;
-        bool named = strncmp(text, "split '", strlen("split '")) == 0;
-        if (!findings.list[i].quiet)
-            cst_notice(context, "%s%s%s%s", named ? "" : "split '", named ? "" : e->split,
-                       named ? "" : "': ", text);
-    }
-    cst_findings_free(context, &findings);
+    const cst_check_source source = {.pool = e->pool,
+                                     .split = e->split,
+                                     .view = &counted.view,
+                                     .rows = counted.rows,
+                                     .shares = true};
+    CST_TRY(cst_check_scored(context, &source));
     cst_counted_close(context, &counted);
     return status;
 }

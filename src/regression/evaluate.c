@@ -1,4 +1,5 @@
 /* Scores of predicted values on a split, of a model or of a file. docs/regression.md. */
+#include "checks/checks.h"
 #include "la/la.h"
 #include "model/fitted_on.h"
 #include "regression/check.h"
@@ -97,6 +98,12 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
     CST_TRY(cst_counted_open(context, pool, split, &member, 1, &s.counted));
     s.rows = s.counted.view;
+    if (status == CST_OK && cst_pool_conditions(pool, split) == 0)
+        status = cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                               .split = split,
+                                                               .view = &s.rows,
+                                                               .members = &member,
+                                                               .rows = s.counted.rows});
     CST_TRY(score_rows(context, &e, *report));
     cst_counted_close(context, &s.counted);
     cst_la_leave();
@@ -117,6 +124,12 @@ static cst_status open_model_rows(cst_context *context, const cst_model *model, 
     CST_TRY(cst_counted_open(context, pool, split, positions, count, &s->model_rows));
     s->rows = s->model_rows.view;
     CST_TRY(cst_scored_narrow(context, model, split, &s->rows));
+    if (status == CST_OK && cst_pool_conditions(pool, split) == 0)
+        status = cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                               .split = split,
+                                                               .view = &s->rows,
+                                                               .members = positions,
+                                                               .rows = s->model_rows.rows});
     cst_free(context, positions);
     return status;
 }

@@ -270,7 +270,11 @@ static cst_status tests(cst_context *context, const cst_evaluation *e, const cst
 /* ---- documents ---- */
 
 static void put_size(cst_report *report, const cst_evaluation *e) {
-    cst_report_integer(report, cst_report_root(report), "samples", state_of(e)->rows.rows);
+    const cst_view *rows = &state_of(e)->rows;
+    cst_report_integer(report, cst_report_root(report), "samples", rows->rows);
+    if (rows->weights)
+        cst_report_number(report, cst_report_root(report), "effective_samples",
+                          cst_effective_rows(rows->weights, rows->rows));
     cst_report_integer(report, cst_report_root(report), "output_count", state_of(e)->rows.classes);
 }
 

@@ -289,8 +289,8 @@ static bool is_own(const char *key) {
 
 /* Sizes, which differ where groups are held out. */
 static bool is_size(const char *key) {
-    static const char *const keys[] = {"samples", "cases",  "pixels",
-                                       "ignored", "images", "annotations"};
+    static const char *const keys[] = {"samples", "effective_samples", "cases", "pixels", "ignored",
+                                       "images",  "annotations"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(key, keys[i]) == 0)
             return true;

@@ -13,9 +13,10 @@ enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5 };
 static void print_header(cst_page *page, const json_t *root) {
     const json_t *folds = json_object_get(root, "folds");
     const char *source = cst_json_string(folds, "source");
-    cst_page_print(page, "\n  preset %s, seed %.0f; %.0f samples, %.0f classes, %.0f folds (%s)\n",
-                   cst_json_text(root, "preset"), cst_json_number(root, "seed"),
-                   cst_json_number(root, "samples"), cst_json_number(root, "classes"),
+    cst_page_print(page, "\n  preset %s, seed %.0f; %.0f samples", cst_json_text(root, "preset"),
+                   cst_json_number(root, "seed"), cst_json_number(root, "samples"));
+    cst_text_effective(page, root);
+    cst_page_print(page, ", %.0f classes, %.0f folds (%s)\n", cst_json_number(root, "classes"),
                    cst_json_number(folds, "count"),
                    source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
     cst_page_print(page, "  kept %.0f of %.0f members\n", cst_json_number(root, "models_kept"),
@@ -460,10 +461,11 @@ static void print_method(cst_page *page, const json_t *root) {
     const char *source = cst_json_string(folds, "source");
     const char *detail = cst_json_string(root, "detail");
     bool maps = json_object_get(root, "cases") != NULL;
-    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f %s, %.0f folds (%s)\n",
-                   cst_json_text(root, "method"), cst_json_text(root, "task"),
-                   cst_json_number(root, "seed"), cst_json_number(root, maps ? "cases" : "samples"),
-                   maps ? "cases" : "samples", cst_json_number(folds, "count"),
+    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f %s", cst_json_text(root, "method"),
+                   cst_json_text(root, "task"), cst_json_number(root, "seed"),
+                   cst_json_number(root, maps ? "cases" : "samples"), maps ? "cases" : "samples");
+    cst_text_effective(page, root);
+    cst_page_print(page, ", %.0f folds (%s)\n", cst_json_number(folds, "count"),
                    source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
     cst_page_paragraph(page, "%s", cst_json_text(root, "definition"));
     cst_page_heading(page, "Model");
@@ -495,9 +497,11 @@ static void print_method(cst_page *page, const json_t *root) {
 static void print_regression(cst_page *page, const json_t *root) {
     const json_t *dropped = json_object_get(root, "dropped");
     const json_t *oof = json_object_get(root, "oof");
-    cst_page_print(page, "\n  regression, preset %s, seed %.0f; %.0f samples, %.0f folds\n",
+    cst_page_print(page, "\n  regression, preset %s, seed %.0f; %.0f samples",
                    cst_json_text(root, "preset"), cst_json_number(root, "seed"),
-                   cst_json_number(root, "samples"),
+                   cst_json_number(root, "samples"));
+    cst_text_effective(page, root);
+    cst_page_print(page, ", %.0f folds\n",
                    cst_json_number(json_object_get(root, "folds"), "count"));
     cst_page_print(page, "  %.0f of %.0f members kept: ", cst_json_number(root, "models_kept"),
                    cst_json_number(root, "models_in"));

@@ -18,12 +18,19 @@ static const char *unit_of(const json_t *root) {
     return "samples";
 }
 
+void cst_text_effective(cst_page *page, const json_t *root) {
+    double effective = cst_json_number(root, "effective_samples");
+    if (!isnan(effective))
+        cst_page_print(page, " (effectively %.1f, by their weights)", effective);
+}
+
 void cst_text_counts(cst_page *page, const json_t *root) {
     static const char *const counts[][2] = {{"pixels", "pixels"},
                                             {"ignored", "ignored"},
                                             {"annotations", "true boxes"},
                                             {"detections", "detections"}};
     cst_page_print(page, "%.0f %s", cst_json_number(root, unit_of(root)), unit_of(root));
+    cst_text_effective(page, root);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (json_object_get(root, counts[i][0]))
             cst_page_print(page, ", %.0f %s", cst_json_number(root, counts[i][0]), counts[i][1]);

@@ -9,6 +9,8 @@
 #include "report/text.h"
 #include "report/text_table.h"
 
+/* How many rows of one weight the rows of a document say as much as, where it has that. */
+void cst_text_effective(cst_page *page, const json_t *root);
 /* "16 cases, 18771 pixels scored": what was scored. */
 void cst_text_counts(cst_page *page, const json_t *root);
 

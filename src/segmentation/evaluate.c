@@ -5,6 +5,7 @@
 #include "model/seen_rows.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
+#include "segmentation/orders.h"
 #include "segmentation/segmentation.h"
 #include "segmentation/state.h"
 
@@ -31,6 +32,51 @@ static cst_status predict_by_member(cst_context *context, const void *fit, const
     cst_status status = cst_view_rows(context, view, 0, 0, view->rows, out, &rows);
     if (status == CST_OK && rows != out)
         memcpy(out, rows, (size_t)view->rows * (size_t)view->classes * sizeof *out);
+    return status;
+}
+
+/* Evenly spread pixels whose label is a class, ascending: index [*count]. */
+static cst_status spread_pixels(cst_context *context, const cst_view *view, int64_t **index,
+                                int64_t *count) {
+    enum { PIXELS = 20000 };
+    int64_t known = 0;
+    int64_t seen = 0;
+    for (int64_t i = 0; i < view->rows; i++)
+        known += view->labels[i] >= 0 && view->labels[i] < view->classes;
+    int64_t most = known < PIXELS ? known : PIXELS;
+    *count = 0;
+    *index = cst_alloc(context, (size_t)most, sizeof **index);
+    if (!*index)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < view->rows && *count < most; i++)
+        if (view->labels[i] >= 0 && view->labels[i] < view->classes &&
+            seen++ == (int64_t)((double)*count * (double)known / (double)most))
+            (*index)[(*count)++] = i;
+    return CST_OK;
+}
+
+/* Whether maps and masks go together, with the masks turned too. members: [members of the view]. */
+static cst_status check_maps(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_view *maps, const cst_cases *cases, const int32_t *members) {
+    cst_pixel_sample sample = {0};
+    cst_map_orders orders = {0};
+    cst_view view = *maps;
+    if (!maps->labels || maps->index)
+        return CST_OK;
+    cst_status status = spread_pixels(context, maps, &sample.index, &sample.rows);
+    CST_TRY(
+        cst_map_orders_make(context, split, cases, maps->labels, maps->classes, &sample, &orders));
+    /* Orders are of the sample's rows, and so is the view. */
+    view.index = sample.index;
+    view.rows = sample.rows;
+    CST_TRY(cst_check_scored(context, &(cst_check_source){.pool = pool,
+                                                          .split = split,
+                                                          .view = &view,
+                                                          .members = members,
+                                                          .orders = orders.list,
+                                                          .order_count = CST_MAP_ORDERS}));
+    cst_map_orders_free(context, &orders);
+    cst_free(context, sample.index);
     return status;
 }
 
@@ -88,6 +134,7 @@ cst_status cst_segmentation_score_member(cst_context *context, const cst_task_op
     cst_notices_clear(context);
     cst_status status =
         cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view);
+    CST_TRY(check_maps(context, pool, split, &scoring.view, cst_pool_cases(pool, split), &member));
     CST_TRY(score_alone(context, ops, pool, split, &scoring, resamples, seed, report));
     return status;
 }
@@ -150,7 +197,13 @@ cst_status cst_map_run_model(cst_context *context, const cst_evaluation *e, cons
     if (!scores)
         return CST_ERROR_MEMORY;
     entry->result = scores;
-    cst_status status = cst_maps_score(context, &scoring, scores);
+    int32_t *members = cst_alloc(context, (size_t)s->view.members, sizeof *members);
+    cst_status status = members ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; members && k < s->view.members; k++)
+        members[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
+    CST_TRY(check_maps(context, e->pool, e->split, &s->view, s->cases, members));
+    cst_free(context, members);
+    CST_TRY(cst_maps_score(context, &scoring, scores));
     if (status == CST_OK)
         cst_map_score_values(scores, entry->scores);
     return status;

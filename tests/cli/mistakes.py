@@ -447,6 +447,24 @@ def _():
     pool(folds=np.arange(ROWS) % 5, groups=np.arange(ROWS) // 3)
 
 
+@mistake("a class that the model of one fold did not know", "notice", (*FIT, "--folds", "folds.npy"))
+def _():
+    folds = np.arange(ROWS) % 5
+    p = member(12)
+    p[folds == 0, 2] = 0
+    pool(folds=folds, b=p / p.sum(axis=1, keepdims=True))
+
+
+@mistake("one row with nearly all of the weight", "notice", (*FIT, "--weights", "w.npy"))
+def _():
+    pool(w=np.where(np.arange(ROWS) == 7, 1e7, 1.0))
+
+
+@mistake("labels of scored rows numbered from another class", "notice", ("evaluate", "a.npy", "--labels", "y.npy"))
+def _():
+    pool(y=(labels() + 1) % 3)
+
+
 @mistake("folds of -1 for rows without out-of-fold predictions", "error", (*FIT, "--folds", "folds.npy"))
 def _():
     pool(folds=np.maximum(np.arange(ROWS) // 50 - 1, -1))

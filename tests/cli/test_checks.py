@@ -202,6 +202,31 @@ class Orders(Checks):
             self.assertEqual(found["findings"], [])
             self.assertEqual(sum("split 'test': the labels do not match" in n for n in found["notices"]), count)
 
+    def test_wherever_labels_are(self):
+        """Every command that reads labels says what a fit says of them, and goes on."""
+        folder = os.path.join(self.folder, "pool")
+        model = os.path.join(self.folder, "model")
+        self.command("fit")
+        labels = self.rng.integers(0, self.classes, self.rows)
+        for member in self.members:
+            np.save(os.path.join(folder, f"test_{member}.npy"), self.member(2.0, labels))
+        alone = (os.path.join(folder, "test_a.npy"), "--labels", os.path.join(folder, "test_labels.npy"))
+        words = "number the classes in another order"
+        for shift in (0, 1):
+            np.save(os.path.join(folder, "test_labels.npy"), (labels + shift) % self.classes)
+            for command in (
+                ("evaluate", model, folder),
+                ("evaluate", *alone),
+                ("monitor", model, folder, "--split", "test"),
+                ("adapt", model, folder, "--split", "test", "-o", model + "2"),
+                ("online", model, folder, "--split", "test"),
+                ("bound", model, folder, "--split", "test"),
+            ):
+                result = run(*command, "--json")
+                self.assertIn(result.code, (0, 1), result.err)
+                told = sum(words in n for n in result.json()["notices"])
+                self.assertEqual(told, shift, (command, result.json()["notices"]))
+
 
 class TwoClasses(Checks):
     classes = 2
@@ -326,6 +351,37 @@ class Copies(Checks):
         self.finds("groups", f"the folds split {split} of 100 groups, with {4 * split} rows", "corestack folds --groups", groups=groups, folds=folds)
         self.clean(groups=groups, folds=groups % 5)
         self.clean(groups=groups)
+
+
+    def test_class_that_a_fold_lacked(self):
+        folds = np.arange(self.rows) % 4
+        values = self.members["b"]
+        for floor in (0.0, 1e-13):
+            changed = values.copy()
+            changed[folds == 2, 1] = floor
+            changed[folds == 2] /= changed[folds == 2].sum(axis=1, keepdims=True)
+            self.members["b"] = changed
+            own = int(((folds == 2) & (self.labels == 1)).sum())
+            self.finds(
+                "folds", "'b'", f"class 1 in fold 2 (that of row 2; 100 rows, {own} of the class)", "--missing allow", among=["b"], folds=folds
+            )
+        order = np.argsort(self.labels, kind="stable")
+        members = {k: v[order].copy() for k, v in self.members.items()}
+        for values in members.values():
+            values[np.arange(self.rows), self.labels[order]] = 0
+            for c in range(self.classes):
+                values[self.labels[order] == c, c] = 0
+            values /= values.sum(axis=1, keepdims=True)
+        self.refused("trained without rows of the class", "StratifiedKFold", members=members, labels=self.labels[order], folds=self.labels[order])
+
+    def test_weights(self):
+        weights = self.rng.uniform(0.5, 2, self.rows)
+        found = self.command("fit", weights=weights).json()
+        self.assertEqual(found["findings"], [])
+        self.assertAlmostEqual(found["effective_samples"], weights.sum() ** 2 / (weights**2).sum(), places=6)
+        weights[7] = 1e7
+        self.finds("weights", "row 7 has 99.99", "1.0 rows", weights=weights)
+        self.assertIn("(effectively 1.0, by their weights)", run("compare", os.path.join(self.folder, "pool"), "--methods", "average").out)
 
 
 class FewRows(Checks):
@@ -483,6 +539,11 @@ class Others(Cases):
             np.savez(path, moved)
             found = run("inspect", folder, "--json", "-s", "segment.pixels=500").json()
             self.assertTrue(any("'fpn'" in f["text"] and part in f["text"] for f in found["findings"]), found["findings"])
+        path = os.path.join(folder, "fpn.test.npz")
+        masks = os.path.join(folder, "test_labels.npz")
+        np.savez(path, np.load(path)["arr_0"][:, :, ::-1])
+        found = run("evaluate", path, "--labels", masks, "--task", "segmentation", "--classes", "11", "--ignore", "11", "--json").json()
+        self.assertTrue(any("upside down" in n for n in found["notices"]), found["notices"])
 
     def boxes(self, change, *names):
         folder = self.copy("detection")
@@ -511,6 +572,26 @@ class Others(Cases):
             self.assertEqual([f["kind"] for f in found["findings"]], ["boxes"])
             self.assertIn("'ssd' hits", found["notices"][0])
             self.assertIn(part, found["notices"][0])
+        folder = self.copy("detection")
+        model = os.path.join(self.folder, "model")
+        for name, *boxes in (("test.json",), ("ssd.test.json", changes["corners (x1"])):
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8") as file:
+                read = json.load(file)
+            for change in boxes:
+                for box in read:
+                    box["bbox"] = change(*box["bbox"], 1, 1)
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(read, file)
+        run("fit", folder, "-o", model, "--set", "evaluate.nested=false")
+        for command in (
+            ("evaluate", model, folder),
+            ("compare", folder, "--split", "test", "--methods", "wbf"),
+            ("evaluate", os.path.join(folder, "ssd.test.json"), "--annotations", os.path.join(folder, "test.json")),
+        ):
+            told = [n for n in run(*command, "--json").json()["notices"] if "corners (x1" in n]
+            self.assertEqual(len(told), 1, command)
+        shutil.rmtree(folder)
         everyone = self.boxes(changes["corners (x1"], "ssd", "fcos", "yolo", "center_a")
         self.assertEqual(everyone.code, 2)
         self.assertIn("corners (x1", everyone.err)

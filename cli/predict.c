@@ -88,20 +88,25 @@ static int check_kind(cli_call *call, const prediction *p) {
                     p->outfile.path);
 }
 
-/* The class, or output, that --column is about; -1 after a message. */
+/* The class, or output, that --column is about, by its number where classes have no names; -1 after
+ * a message. */
 static int32_t column_class(cli_call *call, const prediction *p, const char *const *names) {
     const char *column = cli_value(call, "column");
     int32_t classes = cst_model_classes(p->model);
     bool values = cst_model_task(p->model) == CST_TASK_REGRESSION;
-    for (int32_t c = 0; names && c < classes; c++)
-        if (strcmp(names[c], column) == 0)
+    char number[16];
+    for (int32_t c = 0; c < classes; c++) {
+        (void)snprintf(number, sizeof number, "%d", (int)c);
+        if (strcmp(names ? names[c] : number, column) == 0)
             return c;
+    }
     if (values ? classes == 1 : classes == 2)
         return classes - 1;
     (void)cli_fail(call,
-                   "option --column %s: the model has %d %s, of which none is called that; name "
+                   "option --column %s: the model has %d %s%s, of which none is called that; name "
                    "one of them, or use --like",
-                   column, (int)classes, values ? "outputs" : "classes");
+                   column, (int)classes, values ? "outputs" : "classes",
+                   names ? "" : ", numbered from 0");
     return -1;
 }
 

@@ -159,10 +159,11 @@ static cst_status read_rows(form *f, const cst_id_index *index, cst_strings *ids
 
 static cst_status by_position(form *f) {
     if (f->sample_rows != f->rows)
-        return cst_fail(f->context, CST_ERROR_MISMATCH,
-                        "%s has %lld rows, but there are %lld predictions without ids; give the "
-                        "ids of the predicted rows (--ids)",
-                        f->sample, (long long)f->sample_rows, (long long)f->rows);
+        return cst_fail(
+            f->context, CST_ERROR_MISMATCH,
+            "%s has %lld rows, but %lld were predicted, without ids; use the sample of the "
+            "rows that are predicted",
+            f->sample, (long long)f->sample_rows, (long long)f->rows);
     for (int64_t i = 0; i < f->rows; i++)
         f->places[i] = i;
     say(f, "%s", "rows in the order of the predictions, which have no ids; ");

@@ -403,8 +403,8 @@ static cst_status take_ids(choice *c, int32_t *columns) {
     columns[0] = c->table->columns == 1 ? 0 : c->table->id_column;
     if (columns[0] < 0)
         return cst_fail(c->context, CST_ERROR_INPUT,
-                        "%s: line 1: %d columns, but none is called id; keep only the ids, or name "
-                        "them with --id-column or as FILE.csv#COLUMN",
+                        "%s: line 1: %d columns, but none is called id; call the column of the ids "
+                        "id, or name it with --id-column or as FILE.csv#COLUMN",
                         path_of(c), c->table->columns);
     return take(c, columns, 1);
 }
@@ -514,8 +514,9 @@ cst_status cst_table_open_source(cst_context *context, cst_table **out,
                 .sheet = &sheet,
                 .ask = ask,
                 .column = mark ? path + mark + 1 : ask->column};
-    const char *const named[] = {c.column, NULL};
-    const char *const *wanted = c.column ? named : ask->wanted;
+    const char *key = c.column ? c.column : ask->use == CST_TABLE_IDS ? ask->id_column : NULL;
+    const char *const named[] = {key, NULL};
+    const char *const *wanted = key ? named : ask->wanted;
     cst_status status = check_columns(context, source->parts);
     CST_TRY(cst_csv_open_source(context, &table->csv, source));
     CST_TRY(cst_sheet_read(context, &sheet, table->csv, wanted, asks_for_numbers(ask)));

@@ -560,7 +560,7 @@ static cst_status no_match(cst_context *context, const cst_pool *pool, const cst
             is_values(pool) ? "outputs" : "classes", cst_column_list(pool->class_names, ours));
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: line 1: the columns are called %s, but the %s are %s; name the columns "
-                    "after them, or give names of your own with --class-names",
+                    "after them",
                     path, cst_column_list(names, theirs), is_values(pool) ? "outputs" : "classes",
                     cst_column_list(pool->class_names, ours));
 }

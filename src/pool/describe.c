@@ -51,7 +51,8 @@ static const char *hint_of(const cst_pool *pool, const cst_column *column) {
         lowest = column->numbers[i] < lowest ? column->numbers[i] : lowest;
         highest = column->numbers[i] > highest ? column->numbers[i] : highest;
     }
-    if (lowest < 0 && highest < classes && !(different == 2 && lowest == -1 && highest == 1))
+    if ((lowest < 0 && highest < classes && !(different == 2 && lowest == -1 && highest == 1)) ||
+        (lowest == 1 && highest == classes))
         return cst_pool_label_hint(lowest, highest, classes);
     if (pool->wide)
         return "; each column of the table was read as a member, its probability of class 1: "

@@ -90,13 +90,13 @@ static cst_status say_ids(cst_context *context, const cst_pool *pool, const char
     for (int k = 0; status == CST_OK && !known && sheet.rows > 2 && k < 2 && !*out; k++)
         if (cst_sheet_may_be_ids(&sheet, places[k])) {
             const char *name = sheet.names ? cst_strings_at(sheet.names, places[k]) : "";
-            char number[16];
-            (void)cst_snprintf(number, sizeof number, "%d", (int)places[k] + 1);
+            const char *shown = cst_sheet_column(&sheet, places[k], column);
             (void)cst_snprintf(out, HINT_CHARS,
-                               "; %s of %s looks like sample ids (all different): name it with "
-                               "--id-column \"%s\"",
-                               cst_sheet_column(&sheet, places[k], column), path,
-                               *name ? cst_quote(quoted, name) : number);
+                               *name ? "; %s of %s looks like sample ids (all different): name it "
+                                       "with --id-column \"%s\""
+                                     : "; %s of %s looks like sample ids (all different): remove "
+                                       "it, or give every file a column of ids",
+                               shown, path, cst_quote(quoted, name));
         }
     cst_sheet_clear(context, &sheet);
     return status;

@@ -223,7 +223,7 @@ case("fit --labels v/y.csv v/a.csv --task regression -o new.cstack", "v/a.csv > 
                                                 a=(["customer", "amount"], np.arange(1000, 1000 + ROWS), values(11))))
 case("fit --labels v/y.csv v/a.csv v/b.csv v/c.csv --task regression -o new.cstack", "+ --folds v/a.csv#fold",
      make=lambda: os.chdir("v") or value_tables(y=(["target"], targets()), **{n: (
-         ["fold", "y_true", "y_pred"], np.arange(ROWS) % 5, targets(), values(s)) for s, n in enumerate("abc", 11)}))
+         ["fold", "y_true", "y_pred"], np.arange(ROWS) % k, targets(), values(s)) for s, k, n in ((11, 5, "a"), (12, 4, "b"), (13, 5, "c"))}))
 case(TABLES, "+ --id-column 1", make=lambda: [table("y.csv", None, np.arange(5000, 5000 + ROWS), labels())] + [
     table(f"{n}.csv", None, *([np.arange(5000, 5000 + ROWS)] if n == "b" else []), member(k)) for k, n in enumerate("abc", 11)])
 CASES.pop()
@@ -310,6 +310,55 @@ def wide(*city):
 case("fit wide.csv --task regression -o new.cstack", wide, make=lambda: wide("city"))
 
 
+# ---- labels, names and columns that only the user knows ----
+
+LIST = "fit a.csv b.csv c.csv -o new.cstack"
+
+
+def with_columns(names, *columns):
+    """Tables of the members with more columns."""
+    for seed, name in enumerate("abc", 11):
+        table(f"{name}.csv", ["id", *names, *CLASSES], ids(), *columns, member(seed))
+
+
+def numbered(*names, b=()):
+    """Tables whose ids are whole numbers."""
+    for seed, name in enumerate("abc", 11):
+        extra = b if name == "b" else ()
+        table(f"{name}.csv", ["serial", *extra, *CLASSES], np.arange(1000, 1000 + ROWS), *[labels()] * len(extra), member(seed))
+    table("y.csv", ["serial", *names], np.arange(1000, 1000 + ROWS), labels(), *[np.arange(ROWS) % 50] * (len(names) - 1))
+
+
+def one_table(*columns):
+    table("wide.csv", ["id", *[name for name, _ in columns], "a", "b"], ids(), *[c for _, c in columns], member(11)[:, 1], member(12)[:, 1])
+
+
+TWO = np.minimum(labels(), 1)
+SEVERAL = (np.random.default_rng(5).random((ROWS, 3)) < 0.5).astype(int)
+case(FIT.replace("b.npy", "b.csv"), "+ --id-column serial --ids y.csv", make=lambda: numbered("label"))
+case(LIST, "+ --label-column label", make=lambda: with_columns(["label", "target"], labels(), labels()))
+case(LIST + " --label-column species", "species > label", make=lambda: with_columns(["label"], labels()))
+case("fit a.npy b.npy c.npy -o new.cstack --label-column species", "--label-column species > --labels y.npy")
+case("fit wide.csv -o new.cstack", "+ --label-column stars", lambda: one_table(("stars", TWO)), make=lambda: one_table(("stars", TWO + 1)))
+case("fit wide.csv -o new.cstack", "+ --groups wide.csv#ward", make=lambda: one_table(("y", TWO), ("ward", np.arange(ROWS) % 40)))
+case(TABLES, "$ fit --labels y.csv#u v/p.npy v/q.npy -o new.cstack", make=lambda: table("y.csv", ["id", "u", "v", "w"], ids(), SEVERAL) or save(
+    v__p=member(11, truth=SEVERAL[:, 0]), v__q=member(12, truth=SEVERAL[:, 0])))
+for names in ((ids(), ids()), (np.arange(ROWS) / 7, np.arange(ROWS) / 3)):
+    case(FIT + " --ids ids.csv", "ids.csv > ids.csv#serial", "ids.csv#serial > ids.csv --id-column serial",
+         make=lambda columns=names: table("ids.csv", ["serial", "other"], *columns))
+case(FIT, "+ --ids ids.npy", lambda: save(b=member(12)), make=lambda: save(
+    b=np.column_stack([np.arange(1000, 1000 + ROWS), member(12)]), ids=np.arange(1000, 1000 + ROWS)))
+case(FIT, "+ --values logit", make=lambda: save(**{n: np.sqrt(member(k)) for k, n in enumerate("abc", 11)}))
+case(FIT, "+ --values logit", make=lambda: save(**{n: np.where(member(k) < 0.3, -np.inf, np.log(member(k))) for k, n in enumerate("abc", 11)}))
+case("compare pool.json --split bare --methods average -r 20", "--split bare > --split test --ood bare")
+case("evaluate m.cstack pool.json --split new --ood test", "--split new > --split test", "--ood test > --ood bare",
+     make=lambda: manifest(splits={"oof": {"labels": "y.npy"}, "test": {"labels": "y_test.npy"}, "new": {}, "bare": {}}))
+case("predict m.cstack a_test.npy b_test.npy c_test.npy --ids i.npy -o o.csv", "+ --formulas keep", make=lambda: save(i=np.array([f"@{k}" for k in range(60)])))
+case("predict v/v.cstack v/a.npy v/b.npy v/c.npy -o o.npy --intervals i.npy --level 0.999", "0.999 > 0.99")
+case("predict m.cstack pool.json --split late -o o.npy --missing allow", "--split late > --split test", make=lambda: manifest(
+    splits={"test": {}, "late": {}}, models=[{"name": n, "predictions": {"late" if n == "d" else "test": f"{n[0].replace('d', 'a')}_test.npy"}} for n in "abcd"]))
+
+
 # ---- hints to change the data: the mistakes of docs/mistakes.md, mended as their messages say ----
 
 
@@ -367,11 +416,12 @@ UNTRIED = (
     "domain.aware=auto:", "loglinear.nonnegative=true has no effect", "same-loss compares",  # say what a setting did
     "(--json lists", "--json lists them all", "--verbose",  # the option of a longer report
     'missing=\\"allow\\"',  # of a pool in memory
+    "wait for each other: start at most", "each rank on %s may use", "give fewer --threads",  # ranks and cores of a machine
+    "too many to select from",  # more than 400 members: test_regression.py
+    "which --label-column names",  # the option that the message is about
 )
 # Hints that have no case yet.
 UNTRIED += (
-    "no labels to score against; name it with --ood", "predictions without ids; give the ids", "give the ids of all samples with",
-    "but none is called id", "a learned gate needs labels", "name the columns after them, or give names", "list them under",
-    "scores that are only relative, divide", "remove it, and give the ids", "whole numbers%s; remove it, or say", "CKA is approximate",
-    "looks like sample ids (all different): name it with",
+    "give the ids of all samples with", "a learned gate needs labels", "list them under", "looks like labels or folds next to",
+    "scores that are only relative, divide", "remove it, and give the ids", "CKA is approximate",
 )

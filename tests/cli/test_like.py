@@ -173,7 +173,7 @@ class Classes(Form):
         np.testing.assert_allclose([float(row[1]) for row in self.written()[1:]], self.p[:, 0], atol=1e-7)
         with open(form, "a", encoding="utf-8") as file:
             file.write("more,0\n")
-        self.fails("predict", self.model, *files, "--like", form, "-o", self.out, says=["61 rows", "60 predictions without ids", "--ids"])
+        self.fails("predict", self.model, *files, "--like", form, "-o", self.out, says=["61 rows", "60 were predicted, without ids"])
 
     def test_one_column(self):
         said = self.works("predict", self.model, self.pool, "--column", "dog", "-o", self.out).out

@@ -31,4 +31,9 @@ typedef struct cst_check_source {
 cst_status cst_check_run(cst_context *context, const cst_check_source *source,
                          cst_findings *findings);
 
+/* Members whose model of a fold did not know a class that its rows have: a part of cst_check_run.
+ * lacks: [members][folds] or NULL; set to 1 where another member knows it. */
+cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
+                             cst_findings *findings);
+
 #endif

@@ -228,7 +228,7 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
         bool all = in.silent == members;
         for (int32_t j = 0; lacks && !all && j < in.members; j++)
             lacks[(size_t)u->members[j] * (size_t)u->folds + (size_t)f] = 1;
-        if (findings)
+        if (!lacks || !all) /* what cannot be left out is told by the checks */
             status = tell(context, u, f, &in, all && 2 * lost > u->source->view->rows, findings);
     }
     return status;

@@ -447,3 +447,65 @@ cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t index) {
     cst_la_leave();
     return status;
 }
+
+/* ---- rows that turn out not to be predicted ---- */
+
+/* A member that stays on disk, in a temporary file, where rows can be filled in. */
+static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                              int32_t member) {
+    cst_store_entry *entry = &split->store->entries[member];
+    const int64_t first = entry->kept_first;
+    const int64_t end = entry->kept ? entry->kept_end : first;
+    float *rows = cst_alloc(context, CST_BLOCK_ROWS * (size_t)pool->classes, sizeof *rows);
+    cst_store_entry copy = {0};
+    cst_status status = rows ? cst_stream_create(context, pool->manifest->members[member].name,
+                                                 split->rows, pool->classes, &copy)
+                             : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && at < split->rows; at += CST_BLOCK_ROWS) {
+        int64_t count = cst_block_size(split->rows, at / CST_BLOCK_ROWS);
+        status = cst_store_read(context, split->store, member, at, count, rows);
+        CST_TRY(cst_stream_write(context, &copy, at, count, rows));
+    }
+    cst_free(context, rows);
+    if (status != CST_OK) {
+        if (copy.close)
+            copy.close(context, copy.source);
+        return status;
+    }
+    cst_store_close(context, split->store, member);
+    *entry = copy;
+    return cst_store_keep(context, split->store, member, first, end);
+}
+
+static cst_status leave_out(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                            int32_t member, const int32_t *folds, const uint8_t *lacks) {
+    uint8_t *present = split->present[member];
+    if (cst_store_find(split->store, split->data[member]) >= 0) {
+        cst_status status = copy_stored(context, pool, split, member);
+        if (status != CST_OK)
+            return status;
+    }
+    if (!present) {
+        present = cst_alloc(context, (size_t)split->rows, 1);
+        if (!present)
+            return CST_ERROR_MEMORY;
+        memset(present, 1, (size_t)split->rows);
+        split->present[member] = present;
+    }
+    for (int64_t i = 0; i < split->rows; i++)
+        if (folds[i] >= 0 && lacks[folds[i]])
+            present[i] = 0;
+    return CST_OK;
+}
+
+cst_status cst_pool_leave_out(cst_context *context, cst_pool *pool, const char *name,
+                              const int32_t *folds, int32_t fold_count, const uint8_t *lacks) {
+    int32_t index = cst_manifest_find_split(pool->manifest, name);
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < pool->manifest->member_count; k++) {
+        const uint8_t *of = lacks + (size_t)k * (size_t)fold_count;
+        if (memchr(of, 1, (size_t)fold_count))
+            status = leave_out(context, pool, &pool->splits[index], k, folds, of);
+    }
+    return status == CST_OK ? cst_pool_fill(context, pool, index) : status;
+}

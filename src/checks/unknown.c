@@ -143,54 +143,83 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
 typedef struct in_fold {
     int32_t members; /* that do not know some class; with those that are not there: */
     int32_t silent;
+    int32_t useless; /* a member that does so in every fold; -1: none */
     int32_t classes;
     char text[192]; /* names of the classes */
     float value;
     int64_t rows; /* with such a label */
 } in_fold;
 
+static const float *columns_of(const unknown *u, int32_t member, int32_t fold) {
+    return u->constant +
+           ((size_t)member * (size_t)u->folds + (size_t)fold) * (size_t)u->source->view->classes;
+}
+
+/* Whether a member does not know some class in the fold. */
+static bool lacks_some(const unknown *u, int32_t member, int32_t fold) {
+    const float *constant = columns_of(u, member, fold);
+    bool lacks = false;
+    for (int32_t c = 0; c < u->source->view->classes; c++)
+        lacks = lacks || constant[c] >= 0;
+    return lacks;
+}
+
+/* Whether no fold would be left of a member. */
+static bool is_useless(const unknown *u, int32_t member) {
+    for (int32_t f = 0; f < u->folds; f++)
+        if (columns_of(u, member, f)[0] > NOT_THERE && !lacks_some(u, member, f))
+            return false;
+    return true;
+}
+
+static void add_class(const unknown *u, int32_t fold, int32_t c, in_fold *in) {
+    const cst_check_source *source = u->source;
+    char name[64];
+    bool lacking = false;
+    for (int32_t j = 0; j < in->members && !lacking; j++) {
+        float value = columns_of(u, u->members[j], fold)[c];
+        lacking = value >= 0;
+        in->value = lacking && in->classes == 0 ? value : in->value;
+    }
+    if (!lacking)
+        return;
+    in->rows += u->labels[(size_t)fold * (size_t)source->view->classes + (size_t)c];
+    size_t used = strlen(in->text);
+    if (in->classes++ < 2)
+        (void)cst_snprintf(in->text + used, sizeof in->text - used, "%s%s", used ? " and " : "",
+                           cst_class_of(source->pool, c, name, sizeof name));
+}
+
 static in_fold sum_up(const unknown *u, int32_t fold) {
     const cst_view *view = u->source->view;
-    in_fold in = {0};
-    char name[64];
+    in_fold in = {.useless = -1};
     for (int32_t k = 0; k < view->members; k++) {
-        const float *of =
-            u->constant + ((size_t)k * (size_t)u->folds + (size_t)fold) * (size_t)view->classes;
-        bool lacks = false;
-        for (int32_t c = 0; c < view->classes; c++)
-            lacks = lacks || of[c] >= 0;
+        bool lacks = lacks_some(u, k, fold);
         if (lacks)
             u->members[in.members++] = k;
-        in.silent += lacks || of[0] <= NOT_THERE;
+        in.silent += lacks || columns_of(u, k, fold)[0] <= NOT_THERE;
+        in.useless = in.useless < 0 && lacks && is_useless(u, k) ? k : in.useless;
     }
-    for (int32_t c = 0; c < view->classes; c++) {
-        bool lacking = false;
-        for (int32_t j = 0; j < in.members; j++) {
-            size_t at =
-                ((size_t)u->members[j] * (size_t)u->folds + (size_t)fold) * (size_t)view->classes;
-            lacking = lacking || u->constant[at + (size_t)c] >= 0;
-            in.value = in.classes == 0 && lacking ? fmaxf(u->constant[at + (size_t)c], in.value)
-                                                  : in.value;
-        }
-        if (!lacking)
-            continue;
-        in.rows += u->labels[(size_t)fold * (size_t)view->classes + (size_t)c];
-        if (in.classes++ < 2) {
-            size_t used = strlen(in.text);
-            (void)cst_snprintf(in.text + used, sizeof in.text - used, "%s%s", used ? " and " : "",
-                               cst_class_of(u->source->pool, c, name, sizeof name));
-        }
-    }
-    if (in.classes > 2) {
-        size_t used = strlen(in.text);
-        (void)cst_snprintf(in.text + used, sizeof in.text - used, " and %d more",
-                           (int)in.classes - 2);
-    }
+    for (int32_t c = 0; in.members > 0 && c < view->classes; c++)
+        add_class(u, fold, c, &in);
+    size_t used = strlen(in.text);
+    if (in.classes > 2)
+        (void)cst_snprintf(in.text + used, sizeof in.text - used, " and %d more", in.classes - 2);
     return in;
 }
 
 static cst_status tell(cst_context *context, const unknown *u, int32_t fold, const in_fold *in,
                        bool fatal, cst_findings *findings) {
+    static const char all_do[] =
+        "Make folds that leave rows of every class to train on (`corestack folds`, "
+        "StratifiedKFold, or shuffle=True), and predict out-of-fold again";
+    static const char useless[] =
+        "No fold is left of such a member: remove it, or predict it again by models that were "
+        "trained on every class";
+    static const char some_do[] =
+        "A fit takes these rows as not predicted (with preset paper or prototype only if they are "
+        "NaN, with --missing allow). Better predict them again by a model that was trained on "
+        "every class";
     const cst_check_source *source = u->source;
     char who[256];
     bool all = in->silent == source->view->members;
@@ -198,20 +227,19 @@ static cst_status tell(cst_context *context, const unknown *u, int32_t fold, con
     return cst_findings_add(
         context, findings, "folds", fatal, u->members, in->members,
         "%s %s %s the probability %.3g in all %lld rows of fold %d (the first is row %lld), of "
-        "which %lld have %s, and not in other folds: the models of that fold did not know the "
-        "%s. %s",
+        "which %lld have %s, and not in other folds: the model of that fold did not know the %s. "
+        "%s",
         all ? "every member" : cst_names_of(source->pool, u->members, in->members, who, sizeof who),
         all || in->members == 1 ? "gives" : "give", in->text, (double)in->value,
         (long long)u->rows[fold], (int)fold,
         (long long)(source->rows ? source->rows[first] : first), (long long)in->rows,
         in->classes == 1 ? "that class" : "such a class", in->classes == 1 ? "class" : "classes",
-        all ? "Make folds that leave rows of every class to train on (`corestack folds`, "
-              "StratifiedKFold, or shuffle=True), and predict out-of-fold again"
-            : "A fit takes these rows as not predicted, except presets paper and prototype: for "
-              "these write NaN there and use --missing allow. Best predict them again by a model "
-              "that was trained on every class");
+        all                ? all_do
+        : in->useless >= 0 ? useless
+                           : some_do);
 }
 
+/* With `lacks` what can be left out is told, else all. */
 static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lacks,
                            cst_findings *findings) {
     int32_t members = u->source->view->members;
@@ -219,17 +247,17 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
     cst_status status = CST_OK;
     for (int32_t f = 0; f < u->folds; f++) {
         in_fold in = sum_up(u, f);
-        lost += in.members > 0 && in.silent == members ? in.rows : 0;
+        lost += in.silent == members ? in.rows : 0;
     }
     for (int32_t f = 0; status == CST_OK && f < u->folds; f++) {
         in_fold in = sum_up(u, f);
-        if (in.members == 0)
-            continue;
         bool all = in.silent == members;
-        for (int32_t j = 0; lacks && !all && j < in.members; j++)
+        if (in.members == 0 || (lacks && (all || in.useless >= 0)))
+            continue;
+        for (int32_t j = 0; lacks && j < in.members; j++)
             lacks[(size_t)u->members[j] * (size_t)u->folds + (size_t)f] = 1;
-        if (!lacks || !all) /* what cannot be left out is told by the checks */
-            status = tell(context, u, f, &in, all && 2 * lost > u->source->view->rows, findings);
+        bool fatal = all ? 2 * lost > u->source->view->rows : in.useless >= 0;
+        status = tell(context, u, f, &in, fatal, findings);
     }
     return status;
 }

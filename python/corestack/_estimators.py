@@ -331,6 +331,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 check_is_fitted(est)
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
         splits = list(self._splitter(y, groups).split(np.zeros(rows), y, groups))
+        self._check_splits(y, splits, groups)
         fold = np.full(rows, -1, np.int64)
         members = [np.zeros((rows, self._width())) for _ in named]
         for number, (train, test) in enumerate(splits):
@@ -355,6 +356,9 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if found < count:
             raise ArgumentError(f"groups: {found} groups cannot be divided into {count} folds; give cv a smaller number of folds")
         return StratifiedGroupKFold(count) if self._kind == "classifier" else GroupKFold(count)
+
+    def _check_splits(self, y: Array, splits: list[tuple[Array, Array]], groups: Any) -> None:
+        """Refuses folds in which nothing can be learned."""
 
     def _trained(self, est: Any, X: Any, y: Array, weights: Optional[Array]) -> Any:
         """A fitted clone, with the weights where it takes them; of a pipeline its last step."""

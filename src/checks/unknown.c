@@ -141,13 +141,12 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
 /* ---- findings ---- */
 
 typedef struct in_fold {
-    int32_t members; /* that do not know some class; with those that are not there: */
-    int32_t silent;
-    int32_t useless; /* a member that does so in every fold; -1: none */
+    int32_t members; /* that do not know some class */
     int32_t classes;
     char text[192]; /* names of the classes */
     float value;
     int64_t rows; /* with such a label */
+    int64_t lost; /* of these, with a label that no member knows */
 } in_fold;
 
 static const float *columns_of(const unknown *u, int32_t member, int32_t fold) {
@@ -155,35 +154,30 @@ static const float *columns_of(const unknown *u, int32_t member, int32_t fold) {
            ((size_t)member * (size_t)u->folds + (size_t)fold) * (size_t)u->source->view->classes;
 }
 
-/* Whether a member does not know some class in the fold. */
-static bool lacks_some(const unknown *u, int32_t member, int32_t fold) {
-    const float *constant = columns_of(u, member, fold);
-    bool lacks = false;
-    for (int32_t c = 0; c < u->source->view->classes; c++)
-        lacks = lacks || constant[c] >= 0;
-    return lacks;
-}
-
-/* Whether no fold would be left of a member. */
-static bool is_useless(const unknown *u, int32_t member) {
-    for (int32_t f = 0; f < u->folds; f++)
-        if (columns_of(u, member, f)[0] > NOT_THERE && !lacks_some(u, member, f))
-            return false;
-    return true;
+/* Whether some member knows the class in the fold. */
+static bool is_known(const unknown *u, int32_t fold, int32_t c) {
+    bool known = false;
+    for (int32_t k = 0; k < u->source->view->members; k++) {
+        float value = columns_of(u, k, fold)[c];
+        known = known || (value < 0 && value > NOT_THERE);
+    }
+    return known;
 }
 
 static void add_class(const unknown *u, int32_t fold, int32_t c, in_fold *in) {
     const cst_check_source *source = u->source;
+    int64_t rows = u->labels[(size_t)fold * (size_t)source->view->classes + (size_t)c];
     char name[64];
     bool lacking = false;
-    for (int32_t j = 0; j < in->members && !lacking; j++) {
-        float value = columns_of(u, u->members[j], fold)[c];
-        lacking = value >= 0;
-        in->value = lacking && in->classes == 0 ? value : in->value;
+    for (int32_t k = 0; k < source->view->members; k++) {
+        float value = columns_of(u, k, fold)[c];
+        in->value = value >= 0 && in->classes == 0 ? value : in->value;
+        lacking = lacking || value >= 0;
     }
     if (!lacking)
         return;
-    in->rows += u->labels[(size_t)fold * (size_t)source->view->classes + (size_t)c];
+    in->rows += rows;
+    in->lost += is_known(u, fold, c) ? 0 : rows;
     size_t used = strlen(in->text);
     if (in->classes++ < 2)
         (void)cst_snprintf(in->text + used, sizeof in->text - used, "%s%s", used ? " and " : "",
@@ -192,13 +186,14 @@ static void add_class(const unknown *u, int32_t fold, int32_t c, in_fold *in) {
 
 static in_fold sum_up(const unknown *u, int32_t fold) {
     const cst_view *view = u->source->view;
-    in_fold in = {.useless = -1};
+    in_fold in = {0};
     for (int32_t k = 0; k < view->members; k++) {
-        bool lacks = lacks_some(u, k, fold);
+        const float *constant = columns_of(u, k, fold);
+        bool lacks = false;
+        for (int32_t c = 0; c < view->classes; c++)
+            lacks = lacks || constant[c] >= 0;
         if (lacks)
             u->members[in.members++] = k;
-        in.silent += lacks || columns_of(u, k, fold)[0] <= NOT_THERE;
-        in.useless = in.useless < 0 && lacks && is_useless(u, k) ? k : in.useless;
     }
     for (int32_t c = 0; in.members > 0 && c < view->classes; c++)
         add_class(u, fold, c, &in);
@@ -210,19 +205,9 @@ static in_fold sum_up(const unknown *u, int32_t fold) {
 
 static cst_status tell(cst_context *context, const unknown *u, int32_t fold, const in_fold *in,
                        bool fatal, cst_findings *findings) {
-    static const char all_do[] =
-        "Make folds that leave rows of every class to train on (`corestack folds`, "
-        "StratifiedKFold, or shuffle=True), and predict out-of-fold again";
-    static const char useless[] =
-        "No fold is left of such a member: remove it, or predict it again by models that were "
-        "trained on every class";
-    static const char some_do[] =
-        "A fit takes these rows as not predicted (with preset paper or prototype only if they are "
-        "NaN, with --missing allow). Better predict them again by a model that was trained on "
-        "every class";
     const cst_check_source *source = u->source;
     char who[256];
-    bool all = in->silent == source->view->members;
+    bool all = in->members == source->view->members;
     int64_t first = u->first[fold];
     return cst_findings_add(
         context, findings, "folds", fatal, u->members, in->members,
@@ -234,30 +219,32 @@ static cst_status tell(cst_context *context, const unknown *u, int32_t fold, con
         (long long)u->rows[fold], (int)fold,
         (long long)(source->rows ? source->rows[first] : first), (long long)in->rows,
         in->classes == 1 ? "that class" : "such a class", in->classes == 1 ? "class" : "classes",
-        all                ? all_do
-        : in->useless >= 0 ? useless
-                           : some_do);
+        in->lost > 0
+            ? "Make folds that leave rows of every class to train on (`corestack folds`, "
+              "StratifiedKFold, or shuffle=True), and predict out-of-fold again"
+            : "A fit takes the probability from the other members there; presets paper and "
+              "prototype do not: for these write NaN in the rows of that fold, and use --missing "
+              "allow. Best predict them again by a model that was trained on every class");
 }
 
-/* With `lacks` what can be left out is told, else all. */
 static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lacks,
                            cst_findings *findings) {
-    int32_t members = u->source->view->members;
+    const cst_view *view = u->source->view;
     int64_t lost = 0;
     cst_status status = CST_OK;
-    for (int32_t f = 0; f < u->folds; f++) {
-        in_fold in = sum_up(u, f);
-        lost += in.silent == members ? in.rows : 0;
-    }
+    for (int32_t f = 0; lacks && f < u->folds; f++)
+        for (int32_t c = 0; c < view->classes; c++)
+            if (is_known(u, f, c))
+                for (int32_t k = 0; k < view->members; k++) {
+                    const float *constant = columns_of(u, k, f) + c;
+                    lacks[constant - u->constant] = *constant >= 0;
+                }
+    for (int32_t f = 0; f < u->folds; f++)
+        lost += sum_up(u, f).lost;
     for (int32_t f = 0; status == CST_OK && f < u->folds; f++) {
         in_fold in = sum_up(u, f);
-        bool all = in.silent == members;
-        if (in.members == 0 || (lacks && (all || in.useless >= 0)))
-            continue;
-        for (int32_t j = 0; lacks && j < in.members; j++)
-            lacks[(size_t)u->members[j] * (size_t)u->folds + (size_t)f] = 1;
-        bool fatal = all ? 2 * lost > u->source->view->rows : in.useless >= 0;
-        status = tell(context, u, f, &in, fatal, findings);
+        if (in.members > 0 && (!lacks || in.lost == 0))
+            status = tell(context, u, f, &in, in.lost > 0 && 2 * lost > view->rows, findings);
     }
     return status;
 }

@@ -188,10 +188,10 @@ static cst_check_source check_of(const cst_pool *pool, const char *split,
                               .order_count = hints ? hints->order_count : 0};
 }
 
-cst_status cst_training_leave_out(cst_context *context, cst_pool *pool, const char *split,
-                                  uint64_t seed, cst_training *source, cst_findings *findings) {
+cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
+                              uint64_t seed, cst_training *source, cst_findings *findings) {
     int32_t count = source->fold_count;
-    size_t cells = (size_t)source->view.members * (size_t)count;
+    size_t cells = (size_t)source->view.members * (size_t)count * (size_t)source->view.classes;
     int64_t rows = cst_pool_rows(pool, split);
     if (!source->folds_given)
         return CST_OK;
@@ -205,7 +205,7 @@ cst_status cst_training_leave_out(cst_context *context, cst_pool *pool, const ch
             folds[i] = -1;
         for (int64_t i = 0; i < source->view.rows; i++)
             folds[check.rows ? check.rows[i] : i] = source->folds[i];
-        status = cst_pool_leave_out(context, pool, split, folds, count, lacks);
+        status = cst_pool_teach(context, pool, split, folds, count, lacks);
         double seconds = source->seconds_read;
         cst_training_close(context, source);
         CST_TRY(cst_training_open(context, pool, split, count, seed, source));

@@ -331,13 +331,14 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 check_is_fitted(est)
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
         splits = list(self._splitter(y, groups).split(np.zeros(rows), y, groups))
-        self._check_splits(y, splits, groups)
         fold = np.full(rows, -1, np.int64)
         members = [np.zeros((rows, self._width())) for _ in named]
-        for number, (train, test) in enumerate(splits):
+        for number, (_, test) in enumerate(splits):
             if (fold[test] >= 0).any():
                 raise ArgumentError("cv: a row is in several test folds; use splits whose test folds do not overlap")
             fold[test] = number
+        self._check_splits(y, splits, groups)
+        for train, test in splits:
             for (_, est), member in zip(named, members):
                 part = None if weights is None else weights[train]
                 fitted = self._trained(est, rows_of(X, train), y[train], part)

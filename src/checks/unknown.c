@@ -252,7 +252,8 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
                              cst_findings *findings) {
     const cst_view *view = source->view;
-    if (!source->folds || !view->labels || cst_pool_task(source->pool) != CST_TASK_CLASSIFICATION)
+    bool rows = cst_pool_task(source->pool) == CST_TASK_CLASSIFICATION && !source->orders;
+    if (!source->folds || !view->labels || !rows) /* pixels have orders */
         return CST_OK;
     unknown u = {.source = source, .folds = cst_folds_count(source->folds, view->rows)};
     if (u.folds < 2 || (int64_t)u.folds * FEWEST > view->rows)

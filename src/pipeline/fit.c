@@ -65,7 +65,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    if (settings.checks && !is_letter(options))
+    if (settings.checks && !hints && !is_letter(options))
         CST_TRY(cst_training_teach(context, pool, split, settings.seed, &source, &findings));
     cst_costs costs = cst_training_costs(&source);
     CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));

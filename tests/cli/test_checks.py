@@ -349,7 +349,7 @@ class Copies(Checks):
         self.assertAlmostEqual(same["oof"]["nll"], by_default["oof"]["nll"], 6)
         compared = self.command("compare", "--methods", "default", members=members, folds=folds).json()
         self.assertEqual([f["kind"] for f in compared["findings"]], ["folds"])
-        self.assertAlmostEqual(compared["methods"][0]["nll"], by_default["oof"]["nll"], 9)
+        self.assertAlmostEqual(compared["rows"][0]["nll"], by_default["oof"]["nll"], 9)
         # the letter of the paper: told, not mended
         paper = [nested(members, "--preset", "paper", *more) for more in ((), ("--set", "checks=off"))]
         self.assertEqual(paper[0]["oof"], paper[1]["oof"])

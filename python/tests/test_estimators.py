@@ -351,6 +351,18 @@ class OnFeatures(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "3 groups cannot be divided into 5 folds"):
             CoreStackClassifier(base).fit(X, y, groups=groups % 3)
 
+    def test_folds_that_lack_a_class(self):
+        order = np.argsort(self.y, kind="stable")
+        X, y, count = self.X[order], np.array(["cat", "dog", "newt"])[self.y[order]], np.bincount(self.y)
+        plain = CoreStackClassifier(self.base[:2], cv=KFold(3))
+        with self.assertRaisesRegex(ValueError, r"cv: fold \d holds .* rows of class (cat|dog|newt).*StratifiedKFold.*shuffle=True"):
+            plain.fit(X, y)
+        few = np.r_[np.arange(count[0] + count[1]), np.flatnonzero(y == "newt")[:5]]  # a class within one fold
+        with self.assertRaisesRegex(ValueError, "fold 2 holds 5 of the 5 rows of class newt, and its estimators train on 0"):
+            plain.fit(X[few], y[few])
+        plain.set_params(cv=KFold(3, shuffle=True, random_state=0)).fit(X, y)
+        plain.set_params(cv=3).fit(X, y)
+
     def test_what_is_refused(self):
         for estimators, text in (
             ([], "at least one"),
@@ -364,7 +376,7 @@ class OnFeatures(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "several test folds"):
             CoreStackClassifier(self.base, cv=overlapping).fit(self.X, self.y)
         order = np.argsort(self.y, kind="stable")
-        with self.assertRaisesRegex(ValueError, "fold 0 have no row of class .*StratifiedKFold"):
+        with self.assertRaisesRegex(ValueError, "fold 0 holds .* rows of class .*StratifiedKFold"):
             CoreStackClassifier(self.base, cv=KFold(3)).fit(self.X[order], self.y[order])
         with self.assertRaisesRegex(ValueError, "'prefit'"):
             CoreStackClassifier(self.base, cv="fitted").fit(self.X, self.y)

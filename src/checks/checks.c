@@ -148,6 +148,7 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
         status = check_labels(context, source, findings);
     CST_TRY(check_folds(context, source, findings));
     CST_TRY(check_weights(context, source, findings));
+    CST_TRY(cst_check_unknown(context, source, NULL, findings));
     CST_TRY(cst_check_sample_make(context, source, &sample));
     CST_TRY(view->labels ? cst_check_classes(context, &sample, findings)
                          : cst_check_values(context, &sample, findings));

@@ -38,4 +38,10 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
 /* Tells findings as those notices. split: "oof", NULL: not named. */
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings);
 
+/* Members whose model of a fold did not know a class that its rows have: a part of cst_check_run.
+ * lacks: [members][folds][classes], set to 1 there, where findings are only those of folds whose
+ * classes some member knows; or NULL: all. */
+cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
+                             cst_findings *findings);
+
 #endif

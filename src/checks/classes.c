@@ -264,7 +264,6 @@ static cst_status judge(cst_context *context, const reading *r, int32_t *list,
     if (sample->rows >= CST_CHECK_FEWEST && sample->label_spread > 0) {
         CST_TRY(together(context, sample, r->facts, list));
         CST_TRY(cst_check_tell_filled(context, sample, r->facts, findings));
-        CST_TRY(cst_check_fold_columns(context, sample, r->facts, findings));
         CST_TRY(cst_check_permutations(context, sample, r->top, r->facts, findings));
         CST_TRY(cst_check_order(context, sample, r->facts, findings));
         CST_TRY(cst_check_leaks(context, sample, r->facts, r->of, findings));

@@ -111,10 +111,6 @@ static inline uint64_t cst_check_mix(uint64_t hash, float value) {
 cst_status cst_check_copies(cst_context *context, const cst_check_sample *sample,
                             cst_member_facts *facts, cst_findings *findings);
 
-/* Members whose model of one fold did not know a class of it. */
-cst_status cst_check_fold_columns(cst_context *context, const cst_check_sample *sample,
-                                  cst_member_facts *facts, cst_findings *findings);
-
 /* Looks for such rows of a member's values [n] of targets [n], and with `range` for values that are
  * far from every target. */
 cst_status cst_check_filled(cst_context *context, const double *values, const double *targets,

@@ -65,6 +65,9 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
                                          options->setting_count, &method);
     CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
                               options->seed, &s->source));
+    if (method.settings.checks && !e->checked)
+        CST_TRY(cst_training_teach(context, e->pool, cst_evaluation_fitted(e), options->seed,
+                                   &s->source, &e->findings));
     if (status != CST_OK)
         return status;
     s->classes = s->source.view.classes;

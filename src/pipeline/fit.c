@@ -9,6 +9,7 @@
 #include "pipeline/pipeline.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
 static cst_status diagnose(cst_context *context, const cst_training *source,
@@ -43,6 +44,12 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     return status;
 }
 
+/* A preset that is the paper's method to the letter. */
+static bool is_letter(const cst_options *options) {
+    const char *preset = cst_options_preset_name(options);
+    return strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0;
+}
+
 static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, const cst_training_hints *hints,
                       cst_model **model, cst_report **report) {
@@ -58,6 +65,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
+    if (settings.checks && !hints && !is_letter(options))
+        CST_TRY(cst_training_teach(context, pool, split, settings.seed, &source, &findings));
     cst_costs costs = cst_training_costs(&source);
     CST_TRY(cst_training_check_costs(context, pool, &source, &settings.limits));
     if (settings.checks)

@@ -175,17 +175,51 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
     return status;
 }
 
+/* The source of checks. hints: may be NULL. */
+static cst_check_source check_of(const cst_pool *pool, const char *split,
+                                 const cst_training *source, const cst_training_hints *hints) {
+    return (cst_check_source){.pool = pool,
+                              .split = hints && hints->split ? hints->split : split,
+                              .view = &source->view,
+                              .rows = source->counted.rows,
+                              .folds = source->folds_given ? source->folds : NULL,
+                              .groups = source->view.groups,
+                              .orders = hints ? hints->orders : NULL,
+                              .order_count = hints ? hints->order_count : 0};
+}
+
+cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
+                              uint64_t seed, cst_training *source, cst_findings *findings) {
+    int32_t count = source->fold_count;
+    size_t cells = (size_t)source->view.members * (size_t)count * (size_t)source->view.classes;
+    int64_t rows = cst_pool_rows(pool, split);
+    if (!source->folds_given)
+        return CST_OK;
+    const cst_check_source check = check_of(pool, split, source, NULL);
+    uint8_t *lacks = cst_alloc(context, cells, 1);
+    int32_t *folds = cst_alloc(context, (size_t)rows, sizeof *folds);
+    cst_status status = lacks && folds ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_check_unknown(context, &check, lacks, findings));
+    if (status == CST_OK && memchr(lacks, 1, cells)) {
+        for (int64_t i = 0; i < rows; i++)
+            folds[i] = -1;
+        for (int64_t i = 0; i < source->view.rows; i++)
+            folds[check.rows ? check.rows[i] : i] = source->folds[i];
+        status = cst_pool_teach(context, pool, split, folds, count, lacks);
+        double seconds = source->seconds_read;
+        cst_training_close(context, source);
+        CST_TRY(cst_training_open(context, pool, split, count, seed, source));
+        source->seconds_read += seconds;
+    }
+    cst_free(context, lacks);
+    cst_free(context, folds);
+    return status;
+}
+
 cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
                              const cst_training *source, const cst_training_hints *hints,
                              cst_findings *findings) {
-    const cst_check_source check = {.pool = pool,
-                                    .split = hints && hints->split ? hints->split : split,
-                                    .view = &source->view,
-                                    .rows = source->counted.rows,
-                                    .folds = source->folds_given ? source->folds : NULL,
-                                    .groups = source->view.groups,
-                                    .orders = hints ? hints->orders : NULL,
-                                    .order_count = hints ? hints->order_count : 0};
+    const cst_check_source check = check_of(pool, split, source, hints);
     return cst_check_run(context, &check, findings);
 }
 

@@ -41,6 +41,11 @@ cst_status cst_training_make_costs(cst_context *context, size_t members, cst_tra
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
 void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
 
+/* Where a member's model of a fold did not know a class that others knew, takes the probability of
+ * the class from these in the rows of that fold. Adds a finding of each such fold. */
+cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
+                              uint64_t seed, cst_training *source, cst_findings *findings);
+
 /* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
 typedef struct cst_training_hints {
     const char *split; /* its name for the user; NULL: that of the training */

@@ -309,14 +309,14 @@ static void finish(const fill_job *job, const double *z, float *out) {
         out[c] = (float)(exp(z[c] - top) / sum);
 }
 
-static cst_status put_row(cst_context *context, const fill_job *job, int32_t member, int64_t row,
+static cst_status put_row(cst_context *context, const cst_view *view, int32_t member, int64_t row,
                           const float *values) {
-    size_t classes = (size_t)job->view.classes;
-    const float *data = job->view.data[member];
-    int32_t place = cst_store_find(job->view.store, data);
+    size_t classes = (size_t)view->classes;
+    const float *data = view->data[member];
+    int32_t place = cst_store_find(view->store, data);
     if (place >= 0) {
-        cst_store_put(job->view.store, place, row, values);
-        return cst_stream_write(context, &job->view.store->entries[place], row, 1, values);
+        cst_store_put(view->store, place, row, values);
+        return cst_stream_write(context, &view->store->entries[place], row, 1, values);
     }
     memcpy((float *)(uintptr_t)data + (size_t)row * classes, values, classes * sizeof *values);
     return CST_OK;
@@ -340,7 +340,7 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const patt
         }
     }
     finish(job, z, out);
-    return put_row(context, job, member, first + i, out);
+    return put_row(context, &job->view, member, first + i, out);
 }
 
 static bool any_absent(const fill_job *job, int64_t first, int64_t count) {
@@ -374,7 +374,7 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
             if (p.there[k])
                 continue;
             status = p.count > 0 ? fill_row(context, job, &p, &r, k, first, count, i, z, out)
-                                 : put_row(context, job, k, first + i, out);
+                                 : put_row(context, &job->view, k, first + i, out);
         }
     }
     rows_free(context, &r);
@@ -446,4 +446,139 @@ cst_status cst_pool_fill(cst_context *context, cst_pool *pool, int32_t index) {
     job_free(context, &job);
     cst_la_leave();
     return status;
+}
+
+/* ---- classes that a member's model of a fold did not know ---- */
+
+/* A member that stays on disk, in a temporary file, where rows can be changed. */
+static cst_status copy_stored(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                              int32_t member) {
+    cst_store_entry *entry = &split->store->entries[member];
+    const int64_t first = entry->kept_first;
+    const int64_t end = entry->kept ? entry->kept_end : first;
+    float *rows = cst_alloc(context, CST_BLOCK_ROWS * (size_t)pool->classes, sizeof *rows);
+    cst_store_entry copy = {0};
+    cst_status status = rows ? cst_stream_create(context, pool->manifest->members[member].name,
+                                                 split->rows, pool->classes, &copy)
+                             : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && at < split->rows; at += CST_BLOCK_ROWS) {
+        int64_t count = cst_block_size(split->rows, at / CST_BLOCK_ROWS);
+        status = cst_store_read(context, split->store, member, at, count, rows);
+        CST_TRY(cst_stream_write(context, &copy, at, count, rows));
+    }
+    cst_free(context, rows);
+    if (status != CST_OK) {
+        if (copy.close)
+            copy.close(context, copy.source);
+        return status;
+    }
+    cst_store_close(context, split->store, member);
+    *entry = copy;
+    return cst_store_keep(context, split->store, member, first, end);
+}
+
+typedef struct teach_job {
+    cst_view view; /* of all members, NULL where not loaded */
+    const uint8_t *const *present;
+    const int32_t *folds;
+    int32_t fold_count;
+    const uint8_t *lacks; /* [members][folds][classes] */
+} teach_job;
+
+/* Of a member in a fold: [classes]. */
+static const uint8_t *lacks_of(const teach_job *job, int32_t member, int32_t fold) {
+    return job->lacks +
+           ((size_t)member * (size_t)job->fold_count + (size_t)fold) * (size_t)job->view.classes;
+}
+
+static bool lacks_any(const teach_job *job, int32_t member, int32_t fold) {
+    return fold >= 0 && memchr(lacks_of(job, member, fold), 1, (size_t)job->view.classes);
+}
+
+/* Row i of a block of all members' rows [members][count][classes]: what the others say of classes
+ * that the member does not know, and the rest in its own proportions. */
+static void teach_row(const teach_job *job, const float *rows, int64_t first, int64_t count,
+                      int64_t i, int32_t member, float *out) {
+    size_t classes = (size_t)job->view.classes;
+    int32_t fold = job->folds[first + i];
+    const uint8_t *lacks = lacks_of(job, member, fold);
+    const float *own = rows + ((size_t)member * (size_t)count + (size_t)i) * classes;
+    double told = 0;
+    double rest = 0;
+    for (size_t c = 0; c < classes; c++) {
+        double sum = 0;
+        int32_t known = 0;
+        for (int32_t k = 0; lacks[c] && k < job->view.members; k++)
+            if (job->view.data[k] && !lacks_of(job, k, fold)[c] &&
+                (!job->present[k] || job->present[k][first + i])) {
+                sum += (double)rows[((size_t)k * (size_t)count + (size_t)i) * classes + c];
+                known++;
+            }
+        out[c] = known > 0 ? (float)(sum / known) : own[c];
+        told += lacks[c] ? (double)out[c] : 0;
+        rest += lacks[c] ? 0 : (double)own[c];
+    }
+    double scale = rest > 0 ? fmax(1 - told, 0) / rest : 0;
+    double all = told + scale * rest;
+    for (size_t c = 0; c < classes; c++)
+        out[c] = (float)((double)out[c] * (lacks[c] ? 1 : scale) / all);
+}
+
+static cst_status teach_block(cst_context *context, void *user, int64_t block) {
+    const teach_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(job->view.rows, block);
+    size_t classes = (size_t)job->view.classes;
+    size_t cells = (size_t)count * classes;
+    bool any = false;
+    for (int64_t i = 0; i < count; i++)
+        for (int32_t k = 0; k < job->view.members; k++)
+            any = any || lacks_any(job, k, job->folds[first + i]);
+    if (!any)
+        return CST_OK;
+    float *rows = cst_alloc(context, (size_t)job->view.members * cells, sizeof *rows);
+    float *out = cst_alloc(context, classes, sizeof *out);
+    cst_status status = rows && out ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < job->view.members; k++) {
+        const float *found = NULL;
+        float *to = rows + (size_t)k * cells;
+        if (!job->view.data[k])
+            continue;
+        status = cst_view_rows(context, &job->view, k, first, count, to, &found);
+        if (status == CST_OK && found != to)
+            memcpy(to, found, cells * sizeof *to);
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        for (int32_t k = 0; status == CST_OK && k < job->view.members; k++)
+            if (lacks_any(job, k, job->folds[first + i]) &&
+                (!job->present[k] || job->present[k][first + i])) {
+                teach_row(job, rows, first, count, i, k, out);
+                status = put_row(context, &job->view, k, first + i, out);
+            }
+    cst_free(context, rows);
+    cst_free(context, out);
+    return status;
+}
+
+cst_status cst_pool_teach(cst_context *context, cst_pool *pool, const char *name,
+                          const int32_t *folds, int32_t fold_count, const uint8_t *lacks) {
+    int32_t index = cst_manifest_find_split(pool->manifest, name);
+    cst_pool_split *split = &pool->splits[index];
+    size_t cells = (size_t)fold_count * (size_t)pool->classes;
+    teach_job job = {.view = {.rows = split->rows,
+                              .classes = pool->classes,
+                              .members = pool->manifest->member_count,
+                              .data = split->data,
+                              .store = split->store},
+                     .present = (const uint8_t *const *)split->present,
+                     .folds = folds,
+                     .fold_count = fold_count,
+                     .lacks = lacks};
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < job.view.members; k++)
+        if (cst_store_find(split->store, split->data[k]) >= 0 &&
+            memchr(lacks + (size_t)k * cells, 1, cells))
+            status = copy_stored(context, pool, split, k);
+    CST_TRY(cst_parallel_for(context, cst_block_count(split->rows), teach_block, &job));
+    return status == CST_OK ? cst_pool_fill(context, pool, index) : status;
 }

@@ -33,6 +33,12 @@ bool cst_pool_misses(const cst_pool *pool);
  * for it. */
 cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split);
 
+/* Gives member k in rows of fold f of a loaded split without conditions the mean of the others'
+ * probabilities of classes c with lacks[k][f][c], where others know them. folds: [rows], -1 in rows
+ * that stay. Views that were made before are not valid any more. */
+cst_status cst_pool_teach(cst_context *context, cst_pool *pool, const char *split,
+                          const int32_t *folds, int32_t fold_count, const uint8_t *lacks);
+
 /* log sum_c exp(z_c) of every row's logits z, read from the file of a member of a loaded split.
  * out: [rows] ([conditions * rows] with conditions). CST_ERROR_UNSUPPORTED where the pool has no
  * logits. */

@@ -329,6 +329,16 @@ def numbered(*names, b=()):
     table("y.csv", ["serial", *names], np.arange(1000, 1000 + ROWS), labels(), *[np.arange(ROWS) % 50] * (len(names) - 1))
 
 
+def unknown(names):
+    """Members whose model of fold 0 did not know class 2."""
+    folds = np.arange(ROWS) % 5
+    for k, name in enumerate("abc", 11):
+        p = member(k)
+        p[folds == 0, 2] *= name not in names
+        save(**{name: p / p.sum(axis=1, keepdims=True)})
+    save(f=folds)
+
+
 def one_table(*columns):
     table("wide.csv", ["id", *[name for name, _ in columns], "a", "b"], ids(), *[c for _, c in columns], member(11)[:, 1], member(12)[:, 1])
 
@@ -336,6 +346,8 @@ def one_table(*columns):
 TWO = np.minimum(labels(), 1)
 SEVERAL = (np.random.default_rng(5).random((ROWS, 3)) < 0.5).astype(int)
 case(FIT.replace("b.npy", "b.csv"), "+ --id-column serial --ids y.csv", make=lambda: numbered("label"))
+case(FIT + " --folds f.npy --preset paper", "+ --missing allow", lambda: without_rows("c", range(0, ROWS, 5), member(13)), make=lambda: unknown("c"))
+case(FIT + " --folds f.npy", "$ folds --labels y.npy -o f.npy", f"$ {FIT} --folds f.npy", lambda: save(b=member(12), c=member(13)), make=lambda: unknown("abc"))
 case(LIST, "+ --label-column label", make=lambda: with_columns(["label", "target"], labels(), labels()))
 case(LIST + " --label-column species", "species > label", make=lambda: with_columns(["label"], labels()))
 case("fit a.npy b.npy c.npy -o new.cstack --label-column species", "--label-column species > --labels y.npy")

@@ -344,6 +344,56 @@ class Copies(Checks):
         found = self.command("inspect").json()
         self.assertFalse(any("uniform" in text for text in found["problems"]), found["problems"])
 
+    def test_class_that_a_fold_did_not_know(self):
+        folds = np.arange(self.rows) % 4
+
+        def without(values, fold, c):
+            damaged = values.copy()
+            damaged[folds == fold, c] = 0
+            return damaged / damaged.sum(axis=1, keepdims=True)
+
+        bad = without(self.members["b"], 1, 2)
+        rows, hit = np.sum(folds == 1), np.sum((folds == 1) & (self.labels == 2))
+        parts = ("'b' gives class 2 the probability 0", f"all {rows} rows of fold 1 (the first is row 1)", f"{hit} have that class", "NaN")
+        members = {**self.members, "b": bad}
+        self.finds("folds", *parts, among=["b"], members=members, folds=folds)
+        absent = np.where((folds == 1)[:, None], np.nan, bad)
+
+        def nested(members, *more):
+            return self.command("fit", "--set", "evaluate.nested=true", *more, members=members, folds=folds).json()
+
+        by_default, as_it_is = nested(members), nested(members, "--set", "checks=off")
+        nan = nested({**self.members, "b": absent}, "--missing", "allow")
+        self.assertLess(by_default["oof"]["nll"], as_it_is["oof"]["nll"])
+        self.assertLess(nan["oof"]["nll"], as_it_is["oof"]["nll"])
+        # what the fit takes is the mean of the others
+        others, taken = [self.members[k][folds == 1, 2] for k in "acd"], bad.copy()
+        taken[folds == 1] *= 1 - np.mean(others, axis=0)[:, None]
+        taken[folds == 1, 2] = np.mean(others, axis=0)
+        same = nested({**self.members, "b": taken})
+        self.assertAlmostEqual(same["oof"]["nll"], by_default["oof"]["nll"], 6)
+        compared = self.command("compare", "--methods", "default", members=members, folds=folds).json()
+        self.assertEqual([f["kind"] for f in compared["findings"]], ["folds"])
+        self.assertAlmostEqual(compared["rows"][0]["nll"], by_default["oof"]["nll"], 9)
+        # the letter of the paper: told, not mended
+        paper = [nested(members, "--preset", "paper", *more) for more in ((), ("--set", "checks=off"))]
+        self.assertEqual(paper[0]["oof"], paper[1]["oof"])
+        self.assertIn("folds", [f["kind"] for f in paper[0]["findings"]])
+        # a constant that is not 0, and a class that is rare but known
+        small = np.where((folds == 1)[:, None] & (np.arange(self.classes) == 2), 1e-6, bad)
+        self.finds("folds", "class 2 the probability 1e-06", members={**self.members, "b": small}, folds=folds)
+        floor = np.where((folds == 1)[:, None] & (np.arange(self.classes) == 2), 1e-13, self.members["b"])
+        floor /= floor.sum(axis=1, keepdims=True)  # no longer constant
+        self.finds("folds", "class 2 the probability", members={**self.members, "b": floor}, folds=folds)
+        self.finds("folds", "every member", "StratifiedKFold", members={k: without(v, 1, 2) for k, v in self.members.items()}, folds=folds)
+
+    def test_sorted_folds(self):
+        order = np.argsort(self.labels, kind="stable")
+        folds = self.labels[order]  # each fold is a class that its models did not see
+        members = {k: np.where(np.eye(self.classes, dtype=bool)[folds], 0, v[order]) for k, v in self.members.items()}
+        members = {k: v / v.sum(axis=1, keepdims=True) for k, v in members.items()}
+        self.refused("every member gives class 0 the probability 0", "StratifiedKFold", labels=folds, members=members, folds=folds)
+
     def test_groups(self):
         groups = np.arange(self.rows) // 4
         folds = self.rng.integers(0, 5, self.rows)
@@ -351,28 +401,6 @@ class Copies(Checks):
         self.finds("groups", f"the folds split {split} of 100 groups, with {4 * split} rows", "corestack folds --groups", groups=groups, folds=folds)
         self.clean(groups=groups, folds=groups % 5)
         self.clean(groups=groups)
-
-
-    def test_class_that_a_fold_lacked(self):
-        folds = np.arange(self.rows) % 4
-        values = self.members["b"]
-        for floor in (0.0, 1e-13):
-            changed = values.copy()
-            changed[folds == 2, 1] = floor
-            changed[folds == 2] /= changed[folds == 2].sum(axis=1, keepdims=True)
-            self.members["b"] = changed
-            own = int(((folds == 2) & (self.labels == 1)).sum())
-            self.finds(
-                "folds", "'b'", f"class 1 in fold 2 (that of row 2; 100 rows, {own} of the class)", "--missing allow", among=["b"], folds=folds
-            )
-        order = np.argsort(self.labels, kind="stable")
-        members = {k: v[order].copy() for k, v in self.members.items()}
-        for values in members.values():
-            values[np.arange(self.rows), self.labels[order]] = 0
-            for c in range(self.classes):
-                values[self.labels[order] == c, c] = 0
-            values /= values.sum(axis=1, keepdims=True)
-        self.refused("trained without rows of the class", "StratifiedKFold", members=members, labels=self.labels[order], folds=self.labels[order])
 
     def test_weights(self):
         weights = self.rng.uniform(0.5, 2, self.rows)

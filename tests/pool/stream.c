@@ -142,6 +142,39 @@ static void expect_rows(fixture *f, const cst_view *a, const cst_view *b, int32_
     free(scratch);
 }
 
+/* Also where a member is given what others say of a class. */
+static void expect_taught(fixture *f, cst_pool *first, cst_pool *second, const cst_view *memory,
+                          const cst_view *disk) {
+    enum { FOLDS = 5 };
+    static int32_t folds[ROWS];
+    static uint8_t lacks[MEMBERS * FOLDS * CLASSES];
+    float before[FOLDS * CLASSES];
+    float after[FOLDS * CLASSES];
+    float others = 0;
+    for (int32_t i = 0; i < ROWS; i++)
+        folds[i] = i % FOLDS;
+    lacks[(0 * FOLDS + 1) * CLASSES + 2] = 1;
+    lacks[(4 * FOLDS + 3) * CLASSES + 0] = 1;
+    expect_ok(f, cst_pool_read(f->context, first, "oof", 0, 0, FOLDS, before));
+    expect_ok(f, cst_pool_teach(f->context, first, "oof", folds, FOLDS, lacks));
+    expect_ok(f, cst_pool_teach(f->context, second, "oof", folds, FOLDS, lacks));
+    expect_ok(f, cst_pool_read(f->context, first, "oof", 0, 0, FOLDS, after));
+    for (int32_t k = 1; k < MEMBERS; k++) {
+        float row[CLASSES];
+        expect_ok(f, cst_pool_read(f->context, first, "oof", k, 1, 1, row));
+        others += row[2] / (MEMBERS - 1);
+    }
+    assert_float_equal(after[CLASSES + 2], others, 1e-6F);
+    for (int i = 0; i < FOLDS * CLASSES; i++) {
+        float scale = (1 - others) / (1 - before[CLASSES + 2]);
+        if (i != CLASSES + 2)
+            assert_float_equal(after[i], before[i] * (i / CLASSES == 1 ? scale : 1), 1e-6F);
+    }
+    for (int32_t k = 0; k < MEMBERS; k += 4)
+        for (int64_t row = 0; row < ROWS; row += 9973)
+            expect_rows(f, memory, disk, k, row, ROWS - row < 600 ? ROWS - row : 600);
+}
+
 static void rows_are_the_same(fixture *f, bool logits) {
     static const int64_t scattered[] = {0, 1, 2, 700, 701, 49999, 50000, 99998, 99999};
     enum { SCATTERED = sizeof scattered / sizeof scattered[0] };
@@ -197,6 +230,7 @@ static void rows_are_the_same(fixture *f, bool logits) {
     for (int i = 0; i < 2; i++)
         expect_ok(f, cst_report_json(f->context, reports[i], &texts[i]));
     assert_string_equal(texts[0], texts[1]);
+    expect_taught(f, first, second, &memory, &disk);
     for (int i = 0; i < 2; i++) {
         cst_report_free(f->context, reports[i]);
         cst_free(f->context, texts[i]);

@@ -195,16 +195,32 @@ static cst_status known_rows(cst_context *context, const cst_view *view, int64_t
 
 cst_status cst_check_scored(cst_context *context, const cst_check_source *source) {
     cst_check_source own = *source;
-    cst_view view = *source->view;
     cst_findings findings = {0};
     int64_t *index = NULL;
+    size_t members = (size_t)source->view->members;
+    const float **pointers = cst_alloc(context, members, sizeof *pointers);
+    int32_t *there = cst_alloc(context, 2 * members, sizeof *there);
+    int32_t count = 0;
+    if (!pointers || !there) {
+        cst_free(context, pointers);
+        cst_free(context, there);
+        return CST_ERROR_MEMORY;
+    }
+    for (int32_t k = 0; k < source->view->members; k++)
+        if (source->view->data[k]) { /* the split may lack a file */
+            there[count] = k;
+            there[members + (size_t)count++] = source->members ? source->members[k] : k;
+        }
+    cst_view view = cst_view_members(source->view, there, count, pointers);
+    own.members = there + members;
     cst_status status = known_rows(context, source->view, &index, &view.rows);
     if (index) { /* rows are numbered anew, but for what is not looked at here */
         view.index = index;
         own.rows = NULL;
     }
     own.view = &view;
-    CST_TRY(cst_check_run(context, &own, &findings));
+    if (count > 0)
+        CST_TRY(cst_check_run(context, &own, &findings));
     for (size_t i = 0; i < findings.count; i++)
         if (view.labels && !source->shares && !findings.list[i].fatal &&
             strcmp(findings.list[i].kind, "labels") == 0)
@@ -213,5 +229,7 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
         cst_check_tell(context, source->split, &findings);
     cst_findings_free(context, &findings);
     cst_free(context, index);
+    cst_free(context, pointers);
+    cst_free(context, there);
     return status;
 }

@@ -16,6 +16,18 @@ static bool is_values(const cst_pool *pool) {
     return pool->task == CST_TASK_REGRESSION;
 }
 
+cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    char *const *names = is_values(pool) ? m->output_names : m->class_names;
+    if (!names)
+        return CST_OK;
+    cst_status status = cst_strings_create(context, &pool->class_names);
+    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
+        status = cst_strings_add(context, pool->class_names, names[c], strlen(names[c]));
+    CST_TRY(cst_id_index_create(context, &pool->class_index, pool->class_names, m->path));
+    return status;
+}
+
 void cst_pool_ask(const cst_pool *pool, cst_table_use use, cst_table_ask *ask) {
     *ask = (cst_table_ask){.use = use,
                            .id_column = pool->id_column,

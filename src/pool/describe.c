@@ -179,18 +179,6 @@ static bool are_numeric_names(const cst_pool *pool, const cst_column *column) {
     return names && (pool->names_found || !numbers);
 }
 
-void cst_pool_drop_labels(cst_context *context, cst_pool_split *split, const char *path) {
-    cst_notice(
-        context,
-        "%s: not every row has a label that can be read; none is needed here, and none is used",
-        path);
-    cst_free(context, split->labels);
-    cst_free(context, split->targets);
-    split->labels = NULL;
-    split->targets = NULL;
-    split->labels_path = NULL;
-}
-
 static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                               const cst_manifest_split *spec) {
     cst_table_ask ask;

@@ -7,6 +7,7 @@
 #include "io/bytes.h"
 #include "io/foreign.h"
 #include "pool/columns.h"
+#include "pool/marks.h"
 #include "pool/wide.h"
 
 #include <dirent.h>
@@ -67,36 +68,6 @@ static file_role role_of(const char *stem) {
     return ROLE_MEMBER;
 }
 
-/* Removes `mark` with its separator from the start or the end of stem. */
-static bool strip(char *stem, const char *mark) {
-    size_t bytes = strlen(mark);
-    size_t length = strlen(stem);
-    if (length <= bytes + 1)
-        return false;
-    if (strncmp(stem, mark, bytes) == 0 && strchr("_.", stem[bytes])) {
-        memmove(stem, stem + bytes + 1, length - bytes);
-        return true;
-    }
-    if (strcmp(stem + length - bytes, mark) != 0 || !strchr("_.", stem[length - bytes - 1]))
-        return false;
-    stem[length - bytes - 1] = '\0';
-    return true;
-}
-
-const char *cst_take_mark(char *stem) {
-    return strip(stem, "oof") ? "oof" : strip(stem, "test") ? "test" : NULL;
-}
-
-/* The same for names that need not speak of a split: predictions of test rows, if there are
- * out-of-fold ones. sample_submission is none. */
-static bool take_loose_mark(char *stem) {
-    static const char *const marks[] = {"submission", "sub", "predictions", "preds", "pred"};
-    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
-        if (strncmp(stem, "sample", 6) != 0 && strip(stem, marks[m]))
-            return true;
-    return false;
-}
-
 /* Understands a path; false where its extension is not one of prediction files. */
 static bool understand(const char *path, file_name *out) {
     static const char *const extensions[] = {
@@ -121,7 +92,7 @@ static bool understand(const char *path, file_name *out) {
     out->role = role_of(out->stem);
     char rest[sizeof out->stem];
     memcpy(rest, out->stem, sizeof rest);
-    out->loose = !out->split && out->role == ROLE_MEMBER && take_loose_mark(rest);
+    out->loose = !out->split && out->role == ROLE_MEMBER && cst_take_loose_mark(rest);
     if (out->loose) {
         const char *split = cst_take_mark(rest); /* lgb_oof_preds */
         out->loose = split == NULL && role_of(rest) == ROLE_MEMBER;

@@ -14,18 +14,6 @@ static char *const *names_of(const cst_pool *pool) {
                                              : pool->manifest->class_names;
 }
 
-cst_status cst_pool_index_classes(cst_context *context, cst_pool *pool) {
-    const cst_manifest *m = pool->manifest;
-    char *const *names = names_of(pool);
-    if (!names)
-        return CST_OK;
-    cst_status status = cst_strings_create(context, &pool->class_names);
-    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
-        status = cst_strings_add(context, pool->class_names, names[c], strlen(names[c]));
-    CST_TRY(cst_id_index_create(context, &pool->class_index, pool->class_names, m->path));
-    return status;
-}
-
 /* What the caller says goes before the manifest's word. A manifest was read for the caller's task
  * already: its keys belong to it. */
 static cst_status apply_config(cst_context *context, cst_pool *pool,

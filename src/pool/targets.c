@@ -21,6 +21,18 @@ typedef struct targets_file {
     bool gap;
 } targets_file;
 
+void cst_pool_drop_labels(cst_context *context, cst_pool_split *split, const char *path) {
+    cst_notice(
+        context,
+        "%s: not every row has a label that can be read; none is needed here, and none is used",
+        path);
+    cst_free(context, split->labels);
+    cst_free(context, split->targets);
+    split->labels = NULL;
+    split->targets = NULL;
+    split->labels_path = NULL;
+}
+
 static cst_status check_shape(cst_context *context, const cst_pool *pool,
                               const targets_file *file) {
     char shape[CST_NPY_SHAPE_CHARS];

@@ -3,6 +3,7 @@
  * each member, or several for each. When a pool is opened. docs/pool.md.
  */
 #include "pool/wide.h"
+#include "pool/marks.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -13,7 +13,4 @@
 cst_status cst_wide_describe(cst_context *context, cst_manifest *manifest, const char *path,
                              const cst_pool_config *config, bool *wide, char **said);
 
-/* Removes the mark of a split from a name ("oof_lgb", "lgb.test"): "oof", "test", or NULL. */
-const char *cst_take_mark(char *name);
-
 #endif

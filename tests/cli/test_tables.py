@@ -759,7 +759,8 @@ class Hints(Tables):
             self.write("a.csv", table(header and header[4:], *self.p[0].T))
             self.write("b.csv", table(header, ids, *self.p[1].T))
             for members in (("a.csv", "b.csv"), ("b.csv", "a.csv")):
-                self.says(f'--id-column {key!r}'.replace("'", '"') if members[0] == "a.csv" else "looks like sample ids", members=members)
+                told = '--id-column "who"' if key == "who" else "remove it"
+                self.says(told if members[0] == "a.csv" else "looks like sample ids", members=members)
 
     def test_labels(self):
         for value, text in (

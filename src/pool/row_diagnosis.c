@@ -215,8 +215,8 @@ bool cst_cause_of_columns(const cst_convert *c, char out[CST_CAUSE_CHARS]) {
     else if (labels >= 0)
         (void)cst_snprintf(
             out, CST_CAUSE_CHARS,
-            "%s looks like labels or folds next to probabilities: remove it, or name it "
-            "with --label-column",
+            "%s looks like labels or folds next to probabilities: remove it (--labels and --folds "
+            "give these)",
             name);
     return column >= 0 || labels >= 0;
 }

@@ -369,6 +369,14 @@ case("predict m.cstack a_test.npy b_test.npy c_test.npy --ids i.npy -o o.csv", "
 case("predict v/v.cstack v/a.npy v/b.npy v/c.npy -o o.npy --intervals i.npy --level 0.999", "0.999 > 0.99")
 case("predict m.cstack pool.json --split late -o o.npy --missing allow", "--split late > --split test", make=lambda: manifest(
     splits={"test": {}, "late": {}}, models=[{"name": n, "predictions": {"late" if n == "d" else "test": f"{n[0].replace('d', 'a')}_test.npy"}} for n in "abcd"]))
+case("predict m.cstack a.csv b.csv c.csv --missing allow -o o.csv", "+ --ids all.csv", make=lambda: table("all.csv", ["id"], [*ids(), "new"]) or table(
+    "b.csv", ["id", *CLASSES], [*ids(), "new"], np.vstack([member(12), member(12)[:1]])))
+case("evaluate m.cstack pool.json", "+ --class-names cat,dog,newt", make=lambda: save(y_test=np.array(CLASSES)[labels()[:60]]))
+case(TABLES, tables, make=lambda: table("y.csv", ["label"], labels()) or [
+    table(f"{n}.csv", ["level", *CLASSES], labels(), member(k)) for k, n in enumerate("abc", 11)])
+case(FIT, "+ --values logit", make=lambda: save(**{n: 5 * np.sqrt(member(k)) + 1 for k, n in enumerate("abc", 11)}))
+case(FIT, lambda: save(**{n: member(k) for k, n in enumerate("abc", 11)}), "+ --ids i.npy", make=lambda: save(i=np.arange(1000, 1000 + ROWS), **{
+    n: np.column_stack([np.arange(1000, 1000 + ROWS), member(k)]) for k, n in enumerate("abc", 11)}))
 
 
 # ---- hints to change the data: the mistakes of docs/mistakes.md, mended as their messages say ----
@@ -431,9 +439,6 @@ UNTRIED = (
     "wait for each other: start at most", "each rank on %s may use", "give fewer --threads",  # ranks and cores of a machine
     "too many to select from",  # more than 400 members: test_regression.py
     "which --label-column names",  # the option that the message is about
-)
-# Hints that have no case yet.
-UNTRIED += (
-    "give the ids of all samples with", "a learned gate needs labels", "list them under", "looks like labels or folds next to",
-    "scores that are only relative, divide", "remove it, and give the ids", "CKA is approximate",
+    "CKA is approximate",  # thousands of rows
+    "a learned gate needs labels",  # the tool has no pool of one class
 )

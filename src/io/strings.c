@@ -366,17 +366,19 @@ enum { FORM_CHARS = 128 };
 
 /* Bytes of a mark that joins the letter before it, as NFD writes accents; 0: none. */
 static size_t mark_bytes(const unsigned char *at) {
-    bool accent = at[0] == 0xcc || (at[0] == 0xcd && at[1] <= 0xaf); /* U+0300..U+036F */
+    bool accent = (at[0] == 0xcc && at[1] >= 0x80) ||
+                  (at[0] == 0xcd && at[1] >= 0x80 && at[1] <= 0xaf); /* U+0300..U+036F */
     bool kana = at[0] == 0xe3 && at[1] == 0x82 && (at[2] == 0x99 || at[2] == 0x9a); /* U+3099.. */
-    bool jamo = at[0] == 0xe1 && at[1] >= 0x84 && at[1] <= 0x87; /* U+1100..U+11FF */
+    bool jamo = at[0] == 0xe1 && at[1] >= 0x84 && at[1] <= 0x87 && at[2] >= 0x80;   /* U+1100.. */
     return accent ? 2 : kana || jamo ? 3 : 0;
 }
 
 /* Bytes of a character that is not shown, or is another space; 0: neither. */
 static size_t unseen_bytes(const unsigned char *at, bool *space) {
-    *space = (at[0] == 0xc2 && at[1] == 0xa0) || at[0] == '\t' ||
-             (at[0] == 0xe2 && at[1] == 0x80 && (at[2] <= 0x8a || at[2] == 0xaf)) ||
-             (at[0] == 0xe3 && at[1] == 0x80 && at[2] == 0x80);
+    *space =
+        (at[0] == 0xc2 && at[1] == 0xa0) || at[0] == '\t' ||
+        (at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0x80 && (at[2] <= 0x8a || at[2] == 0xaf)) ||
+        (at[0] == 0xe3 && at[1] == 0x80 && at[2] == 0x80);
     bool hidden = (at[0] == 0xc2 && at[1] == 0xad) ||
                   (at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0x8b && at[2] <= 0x8f) ||
                   (at[0] == 0xe2 && at[1] == 0x81 && at[2] == 0xa0) ||

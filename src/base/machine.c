@@ -5,6 +5,7 @@
 #include "base/retry.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 
 enum { CORES_MOST = 1024, TEXT_BYTES = 8192, PATH_BYTES = 4096 };
@@ -135,14 +136,23 @@ static void look_at_cores(cst_machine *machine) {
     machine->cores = machine->bound;
 }
 
-void cst_machine_look(cst_machine *machine) {
+/* Memory, and what the control groups leave, which is looked up once: files are slow. */
+static cst_machine limits;
+
+static void look_at_limits(void) {
     char groups[TEXT_BYTES];
     long pages = sysconf(_SC_PHYS_PAGES);
     long size = sysconf(_SC_PAGESIZE);
-    *machine = (cst_machine){.memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size
-                                                             : MEMORY_UNKNOWN};
-    look_at_cores(machine);
+    limits.cores = CORES_MOST;
+    limits.memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : MEMORY_UNKNOWN;
     if (read_text("/proc/self/cgroup", groups))
-        cst_machine_limit(machine, groups, "/sys/fs/cgroup");
-    machine->cores = machine->cores < CORES_MOST ? machine->cores : CORES_MOST;
+        cst_machine_limit(&limits, groups, "/sys/fs/cgroup");
+}
+
+void cst_machine_look(cst_machine *machine) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, look_at_limits);
+    *machine = (cst_machine){.memory = limits.memory};
+    look_at_cores(machine);
+    machine->cores = machine->cores < limits.cores ? machine->cores : limits.cores;
 }

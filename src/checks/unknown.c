@@ -131,7 +131,8 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
     for (size_t i = 0; status == CST_OK && i < cells; i++) {
         double others = (double)s.different[i % classes];
         double share = ((double)s.same[i] + 1) / (others + 1);
-        if (constant[i] >= 0 && (double)s.there[i / classes] * log(share) > CHANCE)
+        size_t fold = i / classes;
+        if (constant[i] >= 0 && (double)s.there[fold] * log(share) > CHANCE)
             constant[i] = KNOWN;
     }
     cst_free(worker, s.rows);

@@ -34,8 +34,8 @@ static int teardown(void **state) {
 static void put(const char *folder, const char *file, const char *text) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s%s", root, folder);
-    for (char *at = path + strlen(root) + 1; *at; at++)
-        if (*at == '/') {
+    for (char *at = path + strlen(root); *at; at++)
+        if (*at == '/' && at > path + strlen(root)) {
             *at = '\0';
             (void)mkdir(path, 0700);
             *at = '/';

@@ -74,21 +74,32 @@ static int32_t fitting_order(const situation *s, const cst_association *a, doubl
 
 /* ---- no member is good ---- */
 
+static const double BELOW = -2; /* of z: worse than chance, though not clearly */
+
 static cst_status no_order(cst_context *context, situation *s, int32_t asked, bool agree,
                            double agreement) {
     char text[256];
     const char *word = label_word(s);
+    int32_t below = 0; /* rows in another order are at chance, not below it */
+    for (int32_t i = 0; i < asked; i++)
+        below += s->facts[s->list[i]].association.z <= BELOW;
+    bool columns = s->sample->view->labels && 2 * below > asked;
     if (agree)
         return cst_findings_add(
             context, s->findings, "order", true, s->list, asked,
             "split '%.60s': the %s do not match the predictions: no member is better than "
-            "chance, although the members agree with one another (correlation %.2f); the %s are "
-            "probably in another row order; %s",
-            split_of(s), word, agreement, word, cure(s));
-    return cst_findings_add(context, s->findings, "chance", false, s->list, asked,
-                            "split '%.60s': no member is better than chance (%s): the %s may be in "
-                            "another row order, or there is nothing to predict",
-                            split_of(s), names(s, asked, text, sizeof text), word);
+            "chance, although the members agree with one another (correlation %.2f); the %s %s in "
+            "another row order; %s",
+            split_of(s), word, agreement, word,
+            columns ? "probably number the classes in another order than the columns, or are"
+                    : "are probably",
+            cure(s));
+    return cst_findings_add(
+        context, s->findings, "chance", false, s->list, asked,
+        "split '%.60s': no member is better than chance (%s): the %s may %sbe in another row "
+        "order, or there is nothing to predict",
+        split_of(s), names(s, asked, text, sizeof text), word,
+        columns ? "number the classes in another order than the columns, " : "");
 }
 
 static cst_status all_inverted(cst_context *context, situation *s, int32_t asked,
@@ -96,8 +107,9 @@ static cst_status all_inverted(cst_context *context, situation *s, int32_t asked
     bool values = !s->sample->view->labels;
     return cst_findings_add(
         context, s->findings, "inverted", true, s->list, asked,
-        "split '%.60s': %d of %d members are worse than chance, and none is better: %s",
-        split_of(s), (int)inverted, (int)asked,
+        "split '%.60s': %d of %d %smembers %s worse than chance, and none is better: %s",
+        split_of(s), (int)inverted, (int)asked, asked < s->members ? "other " : "",
+        inverted == 1 ? "is" : "are",
         values                          ? "the sign of the targets is probably reversed"
         : s->sample->view->classes == 2 ? "the labels are probably those of the other class (1 for "
                                           "0), or the columns are swapped in every file"

@@ -72,4 +72,5 @@ void cst_text_adapt(cst_page *page, const json_t *root, bool full) {
     }
     if (full)
         print_candidates(page, root);
+    cst_text_bullets(page, root, "notices", "Notices");
 }

@@ -61,4 +61,5 @@ void cst_text_online(cst_page *page, const json_t *root, bool full) {
         "average, %.0f%% single members.",
         100 * cst_json_number(share, "stack"), 100 * cst_json_number(share, "newton"),
         100 * cst_json_number(share, "average"), 100 * cst_json_number(share, "members"));
+    cst_text_bullets(page, root, "notices", "Notices");
 }

@@ -226,6 +226,8 @@ class Orders(Checks):
                 self.assertIn(result.code, (0, 1), result.err)
                 told = sum(words in n for n in result.json()["notices"])
                 self.assertEqual(told, shift, (command, result.json()["notices"]))
+                text = run(*command)
+                self.assertEqual(words in " ".join((text.out + text.err).split()), shift == 1, (command, text.out))
 
 
 class TwoClasses(Checks):

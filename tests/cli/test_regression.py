@@ -33,6 +33,10 @@ class Few(PoolCase):
         self.assertTrue(np.isfinite(high).all() and (low < high).all())
         self.fit_on(30, "-s", "evaluate.nested=false", "-s", "interval.rule=gaussian")
         self.works(*words, 0.999)
+        # rows that weigh nearly nothing say nearly nothing
+        weights = self.save("w.npy", np.where(np.arange(30) < 10, 1, 1e-9))
+        self.fit_on(30, "-s", "evaluate.nested=false", "--weights", weights)
+        self.fails(*words, 0.95, says=["at least 19 rows", "fitted on 10"])
 
     def test_reports_say_that_intervals_are_infinite(self):
         found = self.fit_on(20)

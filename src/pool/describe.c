@@ -15,6 +15,8 @@
 const char *cst_pool_label_hint(int64_t lowest, int64_t highest, int32_t classes) {
     if (lowest == 1 && highest == classes)
         return "; they seem to start at 1: subtract 1";
+    if (lowest == -1 && highest == classes - 2)
+        return "; if they start at -1, add 1; if -1 is no label, remove these rows from every file";
     return lowest < 0 && highest < classes
                ? "; rows without a label cannot be used: remove them from every file"
                : "; correct the labels or the number of classes";

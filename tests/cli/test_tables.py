@@ -767,6 +767,7 @@ class Hints(Tables):
             (self.y * 1.5 + 0.25, "give --task regression"),
             (np.where(self.y == 1, np.nan, self.y), "remove the row from every file"),
             (np.where(np.arange(ROWS) == 7, -1, self.y), "rows without a label cannot be used"),
+            (self.y - 1, "if they start at -1, add 1"),
             (self.y * 5 + 5, "--class-names"),
             (self.draw.integers(0, 90, ROWS), "for a regression give --task regression"),
             (np.eye(3, dtype=int)[self.y], "of one-hot labels, their argmax"),

@@ -43,8 +43,7 @@ void cst_adapt_document(cst_report *report, const cst_model *before, const cst_m
     cst_report_string(report, root, "split", split);
     cst_report_integer(report, root, "samples", rows->view.rows);
     if (rows->view.weights)
-        cst_report_number(report, root, "effective_samples",
-                          cst_effective_rows(rows->view.weights, rows->view.rows));
+        cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&rows->view));
     cst_report_integer(report, root, "classes", made->classes);
     cst_report_flag(report, root, "adapted", choice->adapted);
     json_t *nll = cst_report_object(report, root, "nll");

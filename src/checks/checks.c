@@ -122,7 +122,7 @@ static cst_status check_weights(cst_context *context, const cst_check_source *so
     }
     double rows = (double)view->rows;
     double share = view->weights[top] / sum;
-    double effective = cst_effective_rows(view->weights, view->rows);
+    double effective = cst_view_effective_rows(view);
     bool few = effective < CST_CHECK_FEWEST && 2 * effective < rows;
     if (!few && 10 * effective >= rows && share <= 0.5)
         return CST_OK;
@@ -148,7 +148,8 @@ cst_status cst_check_run(cst_context *context, const cst_check_source *source,
         status = check_labels(context, source, findings);
     CST_TRY(check_folds(context, source, findings));
     CST_TRY(check_weights(context, source, findings));
-    CST_TRY(cst_check_unknown(context, source, NULL, findings));
+    if (!source->taught)
+        CST_TRY(cst_check_unknown(context, source, NULL, findings));
     CST_TRY(cst_check_sample_make(context, source, &sample));
     CST_TRY(view->labels ? cst_check_classes(context, &sample, findings)
                          : cst_check_values(context, &sample, findings));

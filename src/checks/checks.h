@@ -26,6 +26,7 @@ typedef struct cst_check_source {
     const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
     int32_t order_count;
     bool shares; /* of scored rows: classes without a row are told too */
+    bool taught; /* cst_check_unknown was called */
 } cst_check_source;
 
 /* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them
@@ -39,8 +40,7 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
 void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings);
 
 /* Members whose model of a fold did not know a class that its rows have: a part of cst_check_run.
- * lacks: [members][folds][classes], set to 1 there, where findings are only those of folds whose
- * classes some member knows; or NULL: all. */
+ * lacks: [members][folds][classes], set to 1 there where some member knows the class; or NULL. */
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
                              cst_findings *findings);
 

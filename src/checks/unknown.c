@@ -247,7 +247,7 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
         lost += sum_up(u, f).lost;
     for (int32_t f = 0; status == CST_OK && f < u->folds; f++) {
         in_fold in = sum_up(u, f);
-        if (in.members > 0 && (!lacks || in.lost == 0))
+        if (in.members > 0)
             status = tell(context, u, f, &in, in.lost > 0 && 2 * lost > view->rows, findings);
     }
     return status;

@@ -329,9 +329,10 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     for (int32_t t = 0; t < s->targets.scored; t++)
         samples += s->targets.list[t].samples;
     cst_report_integer(report, root, "samples", samples);
-    if (s->targets.scored == 1 && s->targets.list[0].weights)
-        cst_report_number(report, root, "effective_samples",
-                          cst_effective_rows(s->targets.list[0].weights, samples));
+    cst_view first = s->targets.list[0].view;
+    first.rows = samples; /* of one condition */
+    if (s->targets.scored == 1 && first.weights)
+        cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&first));
     cst_report_integer(report, root, "classes", s->classes);
     if (s->targets.list[0].conditions > 0) {
         cst_report_integer(report, root, "conditions", s->targets.list[0].conditions);

@@ -447,9 +447,8 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
     cst_report_integer(report, root, "samples", facts->source->view.rows);
     if (facts->source->view.weights)
-        cst_report_number(
-            report, root, "effective_samples",
-            cst_effective_rows(facts->source->view.weights, facts->source->view.rows));
+        cst_report_number(report, root, "effective_samples",
+                          cst_view_effective_rows(&facts->source->view));
     cst_report_integer(report, root, "classes", facts->source->view.classes);
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));

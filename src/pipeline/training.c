@@ -184,6 +184,7 @@ static cst_check_source check_of(const cst_pool *pool, const char *split,
                               .rows = source->counted.rows,
                               .folds = source->folds_given ? source->folds : NULL,
                               .groups = source->view.groups,
+                              .taught = source->taught,
                               .orders = hints ? hints->orders : NULL,
                               .order_count = hints ? hints->order_count : 0};
 }
@@ -211,6 +212,7 @@ cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *
         CST_TRY(cst_training_open(context, pool, split, count, seed, source));
         source->seconds_read += seconds;
     }
+    source->taught = true;
     cst_free(context, lacks);
     cst_free(context, folds);
     return status;

@@ -21,6 +21,7 @@ typedef struct cst_training {
     double *params;                 /* [members], NaN where unknown */
     cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
+    bool taught; /* cst_training_teach was called */
 } cst_training;
 
 /* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from

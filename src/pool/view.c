@@ -123,6 +123,19 @@ double cst_view_weight_sum(const cst_view *view) {
     return sum;
 }
 
+double cst_view_effective_rows(const cst_view *view) {
+    double sum = 0;
+    double squares = 0;
+    if (!view->weights)
+        return (double)view->rows;
+    for (int64_t i = 0; i < view->rows; i++) {
+        double weight = cst_view_weight(view, i);
+        sum += weight;
+        squares += weight * weight;
+    }
+    return sum * sum / squares;
+}
+
 cst_view cst_view_even(const cst_view *view) {
     cst_view even = *view;
     if (even.weights && even.rows > 0)

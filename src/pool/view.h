@@ -121,6 +121,8 @@ double cst_view_present_sum(const cst_view *view, int32_t member);
 
 /* Sum of the rows' weights: their number where they have none. */
 double cst_view_weight_sum(const cst_view *view);
+/* How many rows of one weight say as much: (sum w)^2 / sum w^2. */
+double cst_view_effective_rows(const cst_view *view);
 
 /* The view with its rows' weights scaled to a mean of 1. */
 cst_view cst_view_even(const cst_view *view);

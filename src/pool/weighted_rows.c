@@ -304,13 +304,3 @@ void cst_counted_close(cst_context *context, cst_counted *counted) {
     }
     *counted = (cst_counted){0};
 }
-
-double cst_effective_rows(const double *weights, int64_t rows) {
-    double sum = 0;
-    double squares = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        sum += weights[i];
-        squares += weights[i] * weights[i];
-    }
-    return sum * sum / squares;
-}

@@ -24,7 +24,5 @@ typedef struct cst_counted {
 cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const char *split,
                             const int32_t *members, int32_t count, cst_counted *out);
 void cst_counted_close(cst_context *context, cst_counted *counted);
-/* How many rows of one weight say as much as rows with these weights: (sum w)^2 / sum w^2. */
-double cst_effective_rows(const double *weights, int64_t rows);
 
 #endif

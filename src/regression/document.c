@@ -291,7 +291,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_report_integer(report, root, "samples", base->source->view.rows);
     if (base->source->view.weights)
         cst_report_number(report, root, "effective_samples",
-                          cst_effective_rows(base->source->view.weights, base->source->view.rows));
+                          cst_view_effective_rows(&base->source->view));
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(base->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");

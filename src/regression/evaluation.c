@@ -274,7 +274,7 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     cst_report_integer(report, cst_report_root(report), "samples", rows->rows);
     if (rows->weights)
         cst_report_number(report, cst_report_root(report), "effective_samples",
-                          cst_effective_rows(rows->weights, rows->rows));
+                          cst_view_effective_rows(rows));
     cst_report_integer(report, cst_report_root(report), "output_count", state_of(e)->rows.classes);
 }
 

@@ -264,18 +264,6 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
 
 /* ---- everything ---- */
 
-/* Rows of equal weight that say as much (Kish). */
-static double effective_rows(const cst_view *view) {
-    double sum = 0;
-    double squares = 0;
-    for (int64_t i = 0; i < view->rows; i++) {
-        double weight = cst_view_weight(view, i);
-        sum += weight;
-        squares += weight * weight;
-    }
-    return view->weights && squares > 0 ? sum * sum / squares : (double)view->rows;
-}
-
 static cst_status start(cst_context *context, const cst_scaling *scaling, double rows,
                         const cst_value_fit *fit, bool conformal, cst_values *values) {
     size_t outputs = (size_t)fit->outputs;
@@ -315,7 +303,7 @@ cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_
     job.spread = cst_alloc(context, cells, sizeof *job.spread);
     cst_status status =
         values && job.residual && job.doubt && job.spread ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(start(context, scaling, effective_rows(view), fit, conformal, values));
+    CST_TRY(start(context, scaling, cst_view_effective_rows(view), fit, conformal, values));
     int64_t blocks = cst_block_count(view->rows);
     CST_TRY(cst_parallel_own(context, blocks, 1, residuals_block, &job));
     for (job.output = 0; status == CST_OK && job.output < fit->outputs; job.output++)

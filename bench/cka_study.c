@@ -6,8 +6,8 @@
  *
  * Files: float32 or float16, C order, [N][C], one for each member.
  */
-#include "la/la.h"
-#include "redundancy/hsic.h"
+#include "core/la.h"
+#include "method/redundancy/hsic.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,14 +3,14 @@
  * beside its peers, and with `rates` how fast this machine reads memory and computes. Input: int32
  * K, N, C; float32 predictions[K][N][C]; int32 labels[N]; `rates` reads none. Argument 2: threads.
  */
-#include "blend/greedy.h"
-#include "la/la.h"
-#include "la/wide.h"
-#include "learners/loglinear.h"
-#include "metrics/weighted.h"
+#include "core/la.h"
+#include "core/wide.h"
+#include "fit/stages.h"
+#include "method/blend/greedy.h"
+#include "method/loglinear/loglinear.h"
+#include "method/redundancy/redundancy.h"
 #include "model/stack.h"
-#include "pipeline/stages.h"
-#include "redundancy/redundancy.h"
+#include "stats/weighted.h"
 
 #include <corestack/metrics.h>
 

@@ -7,8 +7,8 @@
  *
  * Members are noisy copies of a tenth as many base members, which share a teacher.
  */
-#include "la/la.h"
-#include "redundancy/redundancy.h"
+#include "core/la.h"
+#include "method/redundancy/redundancy.h"
 
 #include <math.h>
 #include <stdio.h>

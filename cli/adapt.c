@@ -23,10 +23,10 @@ static int put_rows(cli_call *call, const cst_pool *pool, const char *split, con
         named += ids[i] != NULL;
     }
     cst_status status = cst_report_new(context, "suggest", report);
-    CST_TRY(cst_report_set_string(context, *report, "model", call->arguments[0]));
-    CST_TRY(cst_report_set_string(context, *report, "split", split));
-    CST_TRY(cst_report_set_integers(context, *report, "rows", rows, count));
-    CST_TRY(cst_report_set_strings(context, *report, "ids", ids, named == count ? count : 0));
+    CST_THEN(cst_report_set_string(context, *report, "model", call->arguments[0]));
+    CST_THEN(cst_report_set_string(context, *report, "split", split));
+    CST_THEN(cst_report_set_integers(context, *report, "rows", rows, count));
+    CST_THEN(cst_report_set_strings(context, *report, "ids", ids, named == count ? count : 0));
     free(ids);
     return cli_check(call, status);
 }

@@ -14,7 +14,7 @@ enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
 /* The next step of a function that can fail: runs only if every step before it succeeded. Needs a
  * local `cst_status status`. */
-#define CST_TRY(...)                                                                               \
+#define CST_THEN(...)                                                                               \
     do {                                                                                           \
         if (status == CST_OK)                                                                      \
             status = (__VA_ARGS__);                                                                \

@@ -52,12 +52,12 @@ static int report(cli_call *call, const folds_request *request, const int32_t *f
     for (int64_t i = 0; i < request->rows; i++)
         sizes[fold[i]]++;
     cst_status status = cst_report_new(context, "folds", &document);
-    CST_TRY(cst_report_set_string(context, document, "out", request->outfile.path));
-    CST_TRY(cst_report_set_integer(context, document, "samples", request->rows));
-    CST_TRY(cst_report_set_integer(context, document, "folds", request->folds));
-    CST_TRY(cst_report_set_integer(context, document, "seed", (int64_t)request->seed));
-    CST_TRY(cst_report_set_string(context, document, "groups", cli_value(call, "groups")));
-    CST_TRY(cst_report_set_integers(context, document, "sizes", sizes, request->folds));
+    CST_THEN(cst_report_set_string(context, document, "out", request->outfile.path));
+    CST_THEN(cst_report_set_integer(context, document, "samples", request->rows));
+    CST_THEN(cst_report_set_integer(context, document, "folds", request->folds));
+    CST_THEN(cst_report_set_integer(context, document, "seed", (int64_t)request->seed));
+    CST_THEN(cst_report_set_string(context, document, "groups", cli_value(call, "groups")));
+    CST_THEN(cst_report_set_integers(context, document, "sizes", sizes, request->folds));
     return cli_end_report(call, document, cli_check(call, status));
 }
 
@@ -78,7 +78,7 @@ static int make(cli_call *call, folds_request *request) {
                           : cst_folds_stratified(context, request->labels, request->rows,
                                                  request->folds, request->seed, fold);
     cli_narrow_permissions(&request->outfile);
-    CST_TRY(cst_write_folds(context, request->outfile.write_to, fold, request->rows));
+    CST_THEN(cst_write_folds(context, request->outfile.write_to, fold, request->rows));
     code = cli_check_written(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);

@@ -137,9 +137,9 @@ static int open_monitor(cli_call *call, run_state *run) {
 static int print(cli_call *call, const run_state *run) {
     cst_report *report = NULL;
     cst_status status = cst_monitor_report(call->context, run->monitor, &report);
-    CST_TRY(cst_report_set_string(call->context, report, "model", call->arguments[0]));
+    CST_THEN(cst_report_set_string(call->context, report, "model", call->arguments[0]));
     if (run->state)
-        CST_TRY(cst_report_set_string(call->context, report, "state", run->state));
+        CST_THEN(cst_report_set_string(call->context, report, "state", run->state));
     int code = cli_check(call, status);
     if (code == CLI_OK)
         code = cli_report_notices(call, report); /* also those of opening the pools */

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of a name, so that what is added here and in src/io/output.c still makes a legal one. */
+/* Of a name, so that what is added here and in src/data/files/output.c still makes a legal one. */
 enum { NAME_BYTES = 200, NAME_TRIES = 100 };
 
 /* ---- permissions ---- */

@@ -39,12 +39,12 @@ static int report(cli_call *call, const prediction *p) {
     cst_report *document = NULL;
     const char *format = cli_value(call, "format");
     cst_status status = cst_report_new(context, "predict", &document);
-    CST_TRY(cst_report_set_string(context, document, "model", call->arguments[0]));
+    CST_THEN(cst_report_set_string(context, document, "model", call->arguments[0]));
     if (status == CST_OK && cst_model_task(p->model) == CST_TASK_REGRESSION)
         status = cst_report_set_string(context, document, "task", "regression");
-    CST_TRY(cst_report_set_string(context, document, "split", p->split));
-    CST_TRY(cst_report_set_string(context, document, "out", p->outfile.path));
-    CST_TRY(cst_report_set_integer(context, document, "samples", p->rows));
+    CST_THEN(cst_report_set_string(context, document, "split", p->split));
+    CST_THEN(cst_report_set_string(context, document, "out", p->outfile.path));
+    CST_THEN(cst_report_set_integer(context, document, "samples", p->rows));
     if (status == CST_OK && !p->boxes)
         status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
     if (status == CST_OK && p->columns)

@@ -1,8 +1,8 @@
 /*
- * Fuzz target: COCO annotation files. src/io/coco.h.
+ * Fuzz target: COCO annotation files. src/data/readers/coco.h.
  */
 #include "common/fuzz.h"
-#include "io/coco.h"
+#include "data/readers/coco.h"
 
 static void check(const cst_coco *coco) {
     for (int32_t i = 1; i < coco->images; i++)

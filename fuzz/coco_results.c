@@ -1,8 +1,9 @@
 /*
- * Fuzz target: COCO results files, for a fixed set of images and categories. src/io/coco.h.
+ * Fuzz target: COCO results files, for a fixed set of images and categories.
+ * src/data/readers/coco.h.
  */
 #include "common/fuzz.h"
-#include "io/coco.h"
+#include "data/readers/coco.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /*
- * Fuzz target: delimited text as a matrix, as a column and as ids. src/io/csv.h, src/io/row_file.h.
+ * Fuzz target: delimited text as a matrix, as a column and as ids. src/data/readers/csv.h,
+ * src/data/readers/row_file.h.
  */
 #include "common/fuzz.h"
-#include "io/row_file.h"
+#include "data/readers/row_file.h"
 
 #include <corestack/files.h>
 #include <math.h>

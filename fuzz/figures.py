@@ -12,12 +12,12 @@ import sys
 BEGIN, END = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"
 FOLDERS = ["src/io", "src/model", "src/pool"]
 # What is in them besides: writers, prediction, folds, pools of arrays.
-READERS = {"npy, npz": "io/npy.c io/npy_header.c io/zip.c io/bytes.c", "delimited text": "io/csv.c io/table.c",
-           "rows, columns, ids": "io/row_file.c io/strings.c", "manifest": "io/manifest.c io/manifest_read.c",
-           "reference errors": "io/reference_errors.c", "COCO": "io/coco.c io/coco_boxes.c io/coco_scan.c io/coco_order.c",
-           "PNG": "io/png.c", "safetensors": "io/safetensors.c io/safetensors_header.c io/safetensors_table.c",
-           "model file": "model/decode.c model/reader.c", "pool, as it is loaded": "pool/open.c pool/describe.c pool/load.c pool/targets.c "
-           "pool/convert.c pool/cases.c pool/maps.c"}
+READERS = {"npy, npz": "data/readers/npy.c data/readers/npy_header.c data/files/zip.c data/files/bytes.c", "delimited text": "data/readers/csv.c data/readers/table.c",
+           "rows, columns, ids": "data/readers/row_file.c data/readers/strings.c", "manifest": "data/readers/manifest.c data/readers/manifest_read.c",
+           "reference errors": "data/readers/reference_errors.c", "COCO": "data/readers/coco.c data/readers/coco_boxes.c data/readers/coco_scan.c data/readers/coco_order.c",
+           "PNG": "data/readers/png.c", "safetensors": "data/readers/safetensors.c data/readers/safetensors_header.c data/readers/safetensors_table.c",
+           "model file": "model/decode.c model/reader.c", "pool, as it is loaded": "data/pool/open.c data/pool/describe.c data/pool/load.c data/pool/targets.c "
+           "data/pool/convert.c data/pool/cases.c data/pool/maps.c"}
 
 
 def share(files, kind):

@@ -1,12 +1,12 @@
 /*
  * Fuzz target: pool manifests. No file that an accepted manifest names lies outside its folder,
  * also not through the links that stand there, whose names look like those of archives and their
- * arrays. src/io/manifest.h.
+ * arrays. src/data/readers/manifest.h.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
-#include "io/manifest.h"
+#include "data/readers/manifest.h"
 #include "common/fuzz.h"
-#include "io/bytes.h"
+#include "data/files/bytes.h"
 
 #include <limits.h>
 #include <stdio.h>

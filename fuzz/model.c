@@ -6,7 +6,7 @@
 #include "common/fuzz.h"
 #include "model/crc32c.h"
 #include "model/format.h"
-#include "segmentation/decide.h"
+#include "tasks/segmentation/decide.h"
 
 #include <corestack/model.h>
 #include <corestack/regression.h>

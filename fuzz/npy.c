@@ -1,8 +1,8 @@
 /*
  * Fuzz target: npy files, read as numbers of both widths, integers and strings. The mutator also
- * writes headers whose length and shape fit the bytes that follow. src/io/npy.h.
+ * writes headers whose length and shape fit the bytes that follow. src/data/readers/npy.h.
  */
-#include "io/npy.h"
+#include "data/readers/npy.h"
 #include "common/fuzz.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
 /*
  * Fuzz target: npz archives, the only member and members by name. Checksums of members are made to
- * fit after a mutation, so that it is the arrays that are read. src/io/zip.c, src/io/npy.h.
+ * fit after a mutation, so that it is the arrays that are read. src/data/files/zip.c,
+ * src/data/readers/npy.h.
  */
 #include "common/fuzz.h"
-#include "io/npy.h"
+#include "data/readers/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
  * Fuzz target: lines "key=value", as --set takes them, names of methods and of presets. What an
- * option was set to can be set again and stays the same. src/base/options.h,
- * src/evaluation/method.h.
+ * option was set to can be set again and stays the same. src/core/options.h,
+ * src/fit/method.h.
  */
-#include "base/options.h"
+#include "core/options.h"
 #include "common/fuzz.h"
-#include "evaluation/method.h"
+#include "fit/method.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
  * Fuzz target: errors of a reference on kinds of corruption, a JSON file.
- * src/io/reference_errors.h.
+ * src/data/readers/reference_errors.h.
  */
-#include "io/reference_errors.h"
+#include "data/readers/reference_errors.h"
 #include "common/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

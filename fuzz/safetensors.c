@@ -1,8 +1,8 @@
 /*
  * Fuzz target: safetensors files, read from a file and from memory, whole and in parts. The mutator
- * also writes headers whose tensors fit the bytes that follow. src/io/safetensors.h.
+ * also writes headers whose tensors fit the bytes that follow. src/data/readers/safetensors.h.
  */
-#include "io/safetensors.h"
+#include "data/readers/safetensors.h"
 #include "common/fuzz.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks what git holds: no white space at line ends, a newline at the end of each text file, no file above 2 MB,
-# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c; that pages and anchors
+# nothing that a build made, scripts that parse; that numbers as text go through src/core/number.c; that pages and anchors
 # cited in sources (docs/method.md#s4-blend) exist.
 # Whole lists at a time: a process for every file takes longer than all else.
 set -eu
@@ -44,7 +44,7 @@ while IFS= read -r file; do
     [ ! -f "$file" ] || sh -n "$file" || failed=1
 done <"$work/scripts"
 
-grep -E '^src/.*\.[ch]$' "$work/all" | grep -vx src/base/number.c >"$work/sources" || true
+grep -E '^src/.*\.[ch]$' "$work/all" | grep -vx src/core/number.c >"$work/sources" || true
 of "$work/sources" grep -nHE '(^|[^_[:alnum:]])(v?sn?printf|v?[fd]?printf|strto(d|f|ld)|atof|v?f?s?scanf)\(' |
     sed -E 's/^([^:]*):/\1: follows the locale; use cst_snprintf and cst_strtod (base\/number.h): /' >"$work/found" || true
 refuse "$work/found"

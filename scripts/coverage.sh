@@ -1,5 +1,5 @@
 #!/bin/sh
-# Which lines and branches of the readers (src/io, src/model) the tests reach: these alone are compiled by gcc without
+# Which lines and branches of the readers (src/data, src/model) the tests reach: these alone are compiled by gcc without
 # optimisation and counted by gcov. Fails where they have less than the stated share of branches. Branches that only failing
 # memory or disks take count as any. Left out: tests of what does not read or write files, runs that are killed (their counts
 # would be cut off), and the longest tests of the command line.
@@ -7,7 +7,7 @@
 #   scripts/coverage.sh [--write]     --write: the figures into docs/reliability.md
 set -eu
 cd "$(dirname "$0")/.."
-least=90 # per cent of branches of src/io and src/model that were reached
+least=90 # per cent of branches of src/data and src/model that were reached
 folder=build-coverage
 export LC_ALL=C OPENBLAS_NUM_THREADS=1
 export GCOV_ERROR_FILE="$PWD/$folder/gcov-errors" # not among what tests expect of stderr
@@ -52,9 +52,9 @@ share() { # name for the table, what gcovr takes as filters...
 }
 {
     printf '| sources | lines | branches |\n|---|---|---|\n'
-    share '`src/io`' --filter 'src/io/'
+    share '`src/data`' --filter 'src/data/'
     share '`src/model`' --filter 'src/model/'
-    share '`src/io` and `src/model`' --filter 'src/io/' --filter 'src/model/'
+    share '`src/data` and `src/model`' --filter 'src/data/' --filter 'src/model/'
     echo "$last" >$folder/readers
 } >$folder/table
 cat $folder/table
@@ -64,6 +64,6 @@ if [ "${1:-}" = --write ]; then
     cp $folder/page docs/reliability.md
 fi
 if [ "$(cat $folder/readers)" -lt $least ]; then
-    echo "coverage.sh: $(cat $folder/readers) % of the branches of src/io and src/model are reached; $least % are promised" >&2
+    echo "coverage.sh: $(cat $folder/readers) % of the branches of src/data and src/model are reached; $least % are promised" >&2
     exit 1
 fi

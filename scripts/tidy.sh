@@ -10,7 +10,7 @@ if [ "${1:-}" = --shallow ]; then
     depth=shallow
     shift
 fi
-[ $# -gt 0 ] || set -- src/*/*.c weights/*.c cli/*.c
+[ $# -gt 0 ] || set -- $(find src -name "*.c" | sort) weights/*.c cli/*.c
 for file in "$@"; do
     [ ! -f "$file" ] || printf '%s\0' "$file"
 done | xargs -0 -n 1 -P "${JOBS:-2}" sh -c '

@@ -114,14 +114,14 @@ static cst_status open_all(cst_context *context, cst_checkpoints *c, const char 
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < count; k++) {
         status = cst_poll(context);
-        CST_TRY(cst_safetensors_open(context, &c->files[k], paths[k]));
+        CST_THEN(cst_safetensors_open(context, &c->files[k], paths[k]));
         if (status == CST_ERROR_FORMAT || status == CST_ERROR_LIMIT || status == CST_ERROR_IO) {
             cst_status other = explain_other(context, paths[k]);
             return other == CST_OK ? status : other;
         }
         if (status == CST_OK)
             c->count = k + 1;
-        CST_TRY(refuse_swag(context, c->files[k]));
+        CST_THEN(refuse_swag(context, c->files[k]));
         if (status == CST_OK && k > 0)
             status = cst_checkpoints_compare(context, c->files[0], c->files[k]);
         else if (status == CST_OK)
@@ -142,8 +142,8 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
     if (!c)
         return cst_why(context, CST_ERROR_MEMORY);
     cst_status status = open_all(context, c, paths, count);
-    CST_TRY(cst_checkpoints_keep_constants(context, c));
-    CST_TRY(cst_checkpoints_say(context, c));
+    CST_THEN(cst_checkpoints_keep_constants(context, c));
+    CST_THEN(cst_checkpoints_say(context, c));
     if (status != CST_OK) {
         cst_checkpoints_close(context, c);
         return status;

@@ -5,8 +5,8 @@
 #ifndef CST_WEIGHTS_CHECKPOINTS_H
 #define CST_WEIGHTS_CHECKPOINTS_H
 
-#include "base/base.h"
-#include "io/safetensors.h"
+#include "core/base.h"
+#include "data/readers/safetensors.h"
 
 #include <corestack/weights.h>
 

@@ -151,8 +151,8 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
     for (int64_t at = 0; status == CST_OK && !*out && at < bytes; at += CHUNK_BYTES) {
         int64_t part = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
         status = cst_poll(context);
-        CST_TRY(cst_safetensors_read(context, c->files[0], ours, at, part, chunks));
-        CST_TRY(
+        CST_THEN(cst_safetensors_read(context, c->files[0], ours, at, part, chunks));
+        CST_THEN(
             cst_safetensors_read(context, c->files[file], theirs, at, part, chunks + CHUNK_BYTES));
         if (status == CST_OK)
             *out = memcmp(chunks, chunks + CHUNK_BYTES, (size_t)part) != 0;

@@ -112,11 +112,11 @@ static cst_status mix_chunk(cst_context *worker, void *user, int64_t place, int6
     if (c->mixed[place]) {
         if (cst_weights_bad(s.sum, count, dtype) >= 0) {
             status = cst_weights_blame(worker, c, place, first, count, s.raw, s.value);
-            CST_TRY(cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype"));
+            CST_THEN(cst_fail(worker, CST_ERROR_NUMERIC, "a mean is beyond its dtype"));
         }
         cst_weights_store(dtype, s.sum, count, s.raw);
     }
-    CST_TRY(cst_weights_writer_put(worker, &m->writer, place, first * item, s.raw, count * item));
+    CST_THEN(cst_weights_writer_put(worker, &m->writer, place, first * item, s.raw, count * item));
     return status;
 }
 
@@ -130,7 +130,7 @@ static cst_status begin(cst_context *context, mixing *m, const cst_weights_entry
         t.shape = cst_safetensors_shape(c->files[0], cst_checkpoints_tensor(c, 0, p), &t.axes);
         (void)cst_weights_writer_add(&m->writer, &t);
     }
-    CST_TRY(
+    CST_THEN(
         cst_weights_writer_start(context, &m->writer, c->files, c->count, entries, entry_count));
     return status;
 }
@@ -147,9 +147,9 @@ cst_status cst_mix_write(cst_context *context, const cst_checkpoints *checkpoint
         m.divisor += m.counts[k];
     }
     cst_status status = begin(context, &m, entries, entry_count, path);
-    CST_TRY(cst_stage(context, "mixing weights"));
-    CST_TRY(cst_strips_run(context, checkpoints->elements, checkpoints->total, CST_CHUNK,
-                           (size_t)PARTS * CST_CHUNK, mix_chunk, &m));
+    CST_THEN(cst_stage(context, "mixing weights"));
+    CST_THEN(cst_strips_run(context, checkpoints->elements, checkpoints->total, CST_CHUNK,
+                            (size_t)PARTS * CST_CHUNK, mix_chunk, &m));
     status = cst_weights_writer_close(context, &m.writer, status);
     cst_free(context, m.counts);
     return status;

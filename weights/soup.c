@@ -40,14 +40,14 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
     double started = cst_seconds();
     cst_notices_clear(context);
     cst_status status = check_call(context, __func__, paths, count, out);
-    CST_TRY(cst_checkpoints_open(context, &all, paths, count));
-    CST_TRY(cst_soup_report(context, "uniform", all, &made));
+    CST_THEN(cst_checkpoints_open(context, &all, paths, count));
+    CST_THEN(cst_soup_report(context, "uniform", all, &made));
     if (status == CST_OK) {
         cst_report_number(made, cst_report_root(made), "seconds", 0);
         cst_report_notices(made, context);
         status = cst_report_finish(context, made);
     }
-    CST_TRY(cst_mix_mean(context, all, out));
+    CST_THEN(cst_mix_mean(context, all, out));
     if (status == CST_OK)
         cst_report_change_number(cst_report_root(made), "seconds", cst_seconds() - started);
     cst_checkpoints_close(context, all);
@@ -150,11 +150,11 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
     int32_t *members = cst_alloc(context, (size_t)soup->count, sizeof *members);
     cst_status status = order && members ? CST_OK : CST_ERROR_MEMORY;
     soup->planned = 2 * (int64_t)soup->count - 1;
-    CST_TRY(try_singles(context, soup, order));
-    CST_TRY(choose(context, soup, order, members, &chosen, &best));
-    CST_TRY(fill_report(context, soup, members, chosen, best));
-    CST_TRY(cst_progress(context, "soup", soup->planned, soup->planned));
-    CST_TRY(cst_soup_mix(context, soup->all, members, chosen, out));
+    CST_THEN(try_singles(context, soup, order));
+    CST_THEN(choose(context, soup, order, members, &chosen, &best));
+    CST_THEN(fill_report(context, soup, members, chosen, best));
+    CST_THEN(cst_progress(context, "soup", soup->planned, soup->planned));
+    CST_THEN(cst_soup_mix(context, soup->all, members, chosen, out));
     if (status == CST_OK)
         cst_report_change_number(cst_report_root(soup->report), "seconds", cst_seconds() - started);
     cst_free(context, members);
@@ -170,8 +170,8 @@ cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32
     cst_soup soup = {0};
     cst_notices_clear(context);
     cst_status status = check_call(context, __func__, paths, count, out);
-    CST_TRY(cst_soup_open(context, &soup, paths, count, config, out));
-    CST_TRY(run_greedy(context, &soup, out));
+    CST_THEN(cst_soup_open(context, &soup, paths, count, config, out));
+    CST_THEN(run_greedy(context, &soup, out));
     if (status == CST_OK && report) {
         *report = soup.report;
         soup.report = NULL;

@@ -66,7 +66,7 @@ cst_status cst_strips_run(cst_context *context, const int64_t *elements, int64_t
     l.lent = cst_alloc(context, (size_t)l.threads, sizeof *l.lent);
     l.blocks = cst_alloc(context, (size_t)l.threads, sizeof *l.blocks);
     cst_status status = strips && l.lent && l.blocks ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_parallel_for(context, count, run_strip, &l));
+    CST_THEN(cst_parallel_for(context, count, run_strip, &l));
     for (int i = 0; l.blocks && i < l.threads; i++)
         cst_free(context, l.blocks[i]);
     cst_free(context, l.blocks);

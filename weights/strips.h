@@ -2,7 +2,7 @@
 #ifndef CST_WEIGHTS_STRIPS_H
 #define CST_WEIGHTS_STRIPS_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 /* Elements in hand at a time at most, so that they stay in the processor's cache. */
 enum { CST_CHUNK = 1 << 15 };

@@ -23,7 +23,7 @@ static cst_status average(cst_context *context, const cst_checkpoints *c, bool c
     char text[24];
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)all);
     const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
-    CST_TRY(cst_mix_write(context, c, counts, entries, sizeof entries / sizeof *entries, path));
+    CST_THEN(cst_mix_write(context, c, counts, entries, sizeof entries / sizeof *entries, path));
     cst_free(context, counts);
     return status;
 }
@@ -46,7 +46,7 @@ cst_status cst_swa_average(cst_context *context, const char *const *paths, int32
     cst_status status = count < INT32_MAX
                             ? cst_checkpoints_open(context, &c, all, count + first)
                             : cst_fail(context, CST_ERROR_LIMIT, "too many checkpoints");
-    CST_TRY(average(context, c, from != NULL, path));
+    CST_THEN(average(context, c, from != NULL, path));
     cst_checkpoints_close(context, c);
     cst_free(context, all);
     return cst_why(context, status);

@@ -101,9 +101,9 @@ static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place
     }
     piece variance = {VARIANCE, CST_DTYPE_F32, first, first, s->square, count};
     piece mean = {MEAN, cst_checkpoints_dtype(c, place), first, first, s->mean, count};
-    CST_TRY(
+    CST_THEN(
         put(worker, f, place, &variance, s)); /* first: where it is beyond, the mean may be too */
-    CST_TRY(put(worker, f, place, &mean, s));
+    CST_THEN(put(worker, f, place, &mean, s));
     return status;
 }
 
@@ -119,8 +119,8 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t place, int6
     cst_status status =
         cst_safetensors_read(worker, c->files[0], cst_checkpoints_tensor(c, 0, place), first * item,
                              count * item, s.raw);
-    CST_TRY(cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
-                                   first * item, s.raw, count * item));
+    CST_THEN(cst_weights_writer_put(worker, &f->writer, f->outputs[place * KINDS + MEAN],
+                                    first * item, s.raw, count * item));
     return status;
 }
 
@@ -158,11 +158,11 @@ static cst_status begin(cst_context *context, fitting *f, const char *path) {
                                          {CST_SWAG_RANK, rank}};
     f->outputs = cst_alloc(context, (size_t)c->total, KINDS * sizeof *f->outputs);
     cst_status status = f->outputs ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_weights_writer_open(context, &f->writer, path, KINDS * c->total));
+    CST_THEN(cst_weights_writer_open(context, &f->writer, path, KINDS * c->total));
     if (status == CST_OK)
         declare(f);
-    CST_TRY(cst_weights_writer_start(context, &f->writer, c->files, c->count, entries,
-                                     sizeof entries / sizeof *entries));
+    CST_THEN(cst_weights_writer_start(context, &f->writer, c->files, c->count, entries,
+                                      sizeof entries / sizeof *entries));
     return status;
 }
 
@@ -179,9 +179,9 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
             "a rank of %d exceeds the limit of %d columns of deviations; use a smaller one",
             (int)f.rank, CST_SWAG_RANK_MAX);
     cst_status status = begin(context, &f, path);
-    CST_TRY(cst_stage(context, "fitting SWAG"));
-    CST_TRY(cst_strips_run(context, c->elements, c->total, CST_CHUNK, (size_t)PARTS * CST_CHUNK,
-                           run_chunk, &f));
+    CST_THEN(cst_stage(context, "fitting SWAG"));
+    CST_THEN(cst_strips_run(context, c->elements, c->total, CST_CHUNK, (size_t)PARTS * CST_CHUNK,
+                            run_chunk, &f));
     status = cst_weights_writer_close(context, &f.writer, status);
     cst_free(context, f.outputs);
     return status;
@@ -204,7 +204,7 @@ cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t 
     CST_FITS(context, count, 1, sizeof *paths);
     cst_checkpoints *c = NULL;
     cst_status status = cst_checkpoints_open(context, &c, paths, count);
-    CST_TRY(fit(context, c, rank, path));
+    CST_THEN(fit(context, c, rank, path));
     cst_checkpoints_close(context, c);
     return cst_why(context, status);
 }

@@ -143,17 +143,17 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) {
     *out = (cst_swag){0};
     cst_status status = cst_safetensors_open(context, &out->file, path);
-    CST_TRY(read_counts(context, out));
+    CST_THEN(read_counts(context, out));
     if (status == CST_OK) {
         out->tensors = cst_alloc(context, (size_t)out->file->count, sizeof *out->tensors);
         status = out->tensors ? CST_OK : CST_ERROR_MEMORY;
     }
-    CST_TRY(collect(context, out, CST_SWAG_MEAN, true));
+    CST_THEN(collect(context, out, CST_SWAG_MEAN, true));
     int64_t parameters = out->count;
     if (status == CST_OK && parameters == 0)
         status = cst_fail(context, CST_ERROR_FORMAT, "%s: a SWAG file without parameters", path);
-    CST_TRY(collect(context, out, CST_SWAG_COPIED, false));
-    CST_TRY(check_all(context, out));
+    CST_THEN(collect(context, out, CST_SWAG_COPIED, false));
+    CST_THEN(check_all(context, out));
     if (status != CST_OK)
         cst_swag_close(context, out);
     return status;

@@ -2,7 +2,7 @@
  * Draws networks from SWAG's distribution: each part of the model is read once for several samples.
  * Paper: Related Work (weight-space fusion); Maddox et al. 2019.
  */
-#include "io/output_folder.h"
+#include "data/files/output_folder.h"
 #include "weights/numbers.h"
 #include "weights/strips.h"
 #include "weights/swag_model.h"
@@ -87,7 +87,7 @@ static cst_status read_chunk(cst_context *worker, const drawing *d, const cst_sw
                              int64_t first, int64_t count, scratch *s) {
     cst_status status =
         read_part(worker, d->swag, t->mean, first, count, -INFINITY, s->raw, s->mean);
-    CST_TRY(read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread));
+    CST_THEN(read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread));
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         s->spread[i] = sqrt(s->spread[i]);
     for (int64_t r = 0; status == CST_OK && r < d->rank; r++)
@@ -184,8 +184,8 @@ static cst_status begin(cst_context *context, drawing *d, const cst_output_folde
         char name[32];
         (void)cst_snprintf(name, sizeof name, "sample_%0*d", digits, (int)(d->first + k));
         status = cst_output_folder_file(context, folder, name, ".safetensors", &paths[k]);
-        CST_TRY(cst_weights_writer_open(context, &d->writers[k], paths[k], d->swag->count));
-        CST_TRY(start(context, d, &d->writers[k], d->first + k));
+        CST_THEN(cst_weights_writer_open(context, &d->writers[k], paths[k], d->swag->count));
+        CST_THEN(start(context, d, &d->writers[k], d->first + k));
     }
     return status;
 }
@@ -205,9 +205,9 @@ static cst_status draw_pass(cst_context *context, drawing *d, const int64_t *ele
     char *paths[TOGETHER] = {NULL};
     draw_columns(d);
     cst_status status = begin(context, d, folder, digits, paths);
-    CST_TRY(cst_stage(context, "drawing samples"));
-    CST_TRY(cst_strips_run(context, elements, d->swag->count, d->chunk,
-                           (size_t)(d->chunk * (PARTS + d->rank)), run_chunk, d));
+    CST_THEN(cst_stage(context, "drawing samples"));
+    CST_THEN(cst_strips_run(context, elements, d->swag->count, d->chunk,
+                            (size_t)(d->chunk * (PARTS + d->rank)), run_chunk, d));
     for (int32_t k = 0; k < d->count; k++) {
         status = cst_weights_writer_close(context, &d->writers[k], status);
         cst_free(context, paths[k]);
@@ -247,7 +247,7 @@ static cst_status sample(cst_context *context, const cst_swag *swag, int32_t sam
     d.chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
     cst_output_folder *out = NULL;
     cst_status status = cst_output_folder_open(context, &out, folder);
-    CST_TRY(draw_all(context, &d, samples, out));
+    CST_THEN(draw_all(context, &d, samples, out));
     if (status == CST_OK) {
         status = cst_output_folder_commit(context, out);
         out = NULL;

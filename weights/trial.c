@@ -4,8 +4,8 @@
  */
 #include "weights/trial.h"
 
-#include "base/calling.h"
-#include "base/retry.h"
+#include "core/calling.h"
+#include "core/retry.h"
 #include "weights/mix.h"
 
 #include <corestack/files.h>
@@ -92,11 +92,11 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *const
                          int32_t count, const cst_soup_config *config, const char *out) {
     *soup = (cst_soup){.config = config, .paths = paths, .count = count};
     cst_status status = check_config(context, config);
-    CST_TRY(choose_metric(context, soup));
-    CST_TRY(check_labels(context, config));
-    CST_TRY(cst_checkpoints_open(context, &soup->all, paths, count));
-    CST_TRY(make_folder(context, soup, out));
-    CST_TRY(cst_soup_report(context, "greedy", soup->all, &soup->report));
+    CST_THEN(choose_metric(context, soup));
+    CST_THEN(check_labels(context, config));
+    CST_THEN(cst_checkpoints_open(context, &soup->all, paths, count));
+    CST_THEN(make_folder(context, soup, out));
+    CST_THEN(cst_soup_report(context, "greedy", soup->all, &soup->report));
     if (status != CST_OK)
         return status;
     json_t *root = cst_report_root(soup->report);
@@ -164,7 +164,7 @@ static cst_status score_file(cst_context *context, cst_soup *soup, const char *p
     float *copy = NULL;
     size_t cells = 0;
     cst_status status = cst_pool_open_files(context, &pool, &path, 1, &reading);
-    CST_TRY(cst_pool_load(context, pool, "oof"));
+    CST_THEN(cst_pool_load(context, pool, "oof"));
     if (status == CST_OK) {
         soup->samples = cst_pool_rows(pool, "oof");
         const float *predictions = cst_pool_predictions(pool, "oof", 0);
@@ -174,7 +174,7 @@ static cst_status score_file(cst_context *context, cst_soup *soup, const char *p
             status = copy ? cst_pool_read(context, pool, "oof", 0, 0, soup->samples, copy)
                           : CST_ERROR_MEMORY;
         }
-        CST_TRY(score_values(context, pool, predictions, soup->metric, score));
+        CST_THEN(score_values(context, pool, predictions, soup->metric, score));
     }
     cst_free(context, copy);
     cst_pool_free(context, pool);
@@ -244,8 +244,8 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const int32_t *mem
     char *predictions =
         cst_format(context, "%s/predictions_%lld.npy", soup->folder, (long long)soup->evaluations);
     status = candidate && predictions ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_soup_mix(context, soup->all, members, count, candidate));
-    CST_TRY(ask_hook(context, soup, candidate, predictions, score));
+    CST_THEN(cst_soup_mix(context, soup->all, members, count, candidate));
+    CST_THEN(ask_hook(context, soup, candidate, predictions, score));
     if (candidate)
         (void)cst_remove_file(candidate);
     if (predictions)

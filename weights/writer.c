@@ -4,7 +4,7 @@
  */
 #include "weights/writer.h"
 
-#include "base/buffer.h"
+#include "core/buffer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ cst_status cst_weights_writer_open(cst_context *context, cst_weights_writer *wri
     *writer = (cst_weights_writer){.path = path};
     writer->tensors = cst_alloc(context, (size_t)most, sizeof *writer->tensors);
     cst_status status = writer->tensors ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_output_open(context, &writer->output, path));
+    CST_THEN(cst_output_open(context, &writer->output, path));
     if (status == CST_OK && !cst_output_is_file(writer->output))
         status = cst_fail(
             context, CST_ERROR_UNSUPPORTED,
@@ -176,7 +176,7 @@ cst_status cst_weights_writer_start(cst_context *context, cst_weights_writer *wr
         b.bytes[i] = (char)(unsigned char)((b.used - PREFIX_BYTES) >> (8 * i));
     for (int64_t t = 0; t < writer->count; t++)
         writer->tensors[t].begin += b.used;
-    CST_TRY(cst_output_write(context, writer->output, b.bytes, b.used));
+    CST_THEN(cst_output_write(context, writer->output, b.bytes, b.used));
     cst_free(context, b.bytes);
     return status;
 }

@@ -5,8 +5,8 @@
 #ifndef CST_WEIGHTS_WRITER_H
 #define CST_WEIGHTS_WRITER_H
 
-#include "io/output.h"
-#include "io/safetensors.h"
+#include "data/files/output.h"
+#include "data/readers/safetensors.h"
 
 /* A tensor of the file, called PREFIX + NAME. All strings and shapes are borrowed until the start.
  */

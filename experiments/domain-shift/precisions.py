@@ -47,7 +47,7 @@ def nll(logs, labels):
 
 
 def layer(logs, labels, scale, bias):
-    """The scale and biases of one domain: the same objective as src/calibration/domains.c."""
+    """The scale and biases of one domain: the same objective as src/method/calibration/domains.c."""
     hot = np.eye(logs.shape[1])[labels]
 
     def loss(theta):

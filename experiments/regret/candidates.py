@@ -102,7 +102,7 @@ def own_mix(P, y):
 # ---- log-linear pool ----
 
 class Pool:
-    """softmax(L w + b): Newton with the priors of src/learners/loglinear.h."""
+    """softmax(L w + b): Newton with the priors of src/method/loglinear/loglinear.h."""
 
     def __init__(self, prior=10.0, scale=30.0, bias=30.0, nonnegative=False, center=None):
         self.prior, self.scale, self.bias, self.nonnegative, self.center = prior, scale, bias, nonnegative, center

@@ -5,7 +5,7 @@
 
 Sets of 90% are calibrated on split `test` and judged on every condition of `corrupted` (`corestack bound --batch-split`), on
 batches of `test` with other class shares, and on batches with more of the rows whose members disagree; there one half of
-`test` calibrates and the other is drawn from. The adaptive level (step 0.02, as in src/adapt/online_conformal.c) sees each
+`test` calibrates and the other is drawn from. The adaptive level (step 0.02, as in src/fit/adapt/online_conformal.c) sees each
 label after its set was made, and starts from the calibration's scores. Writes Markdown, and JSON with --json FILE.
 """
 import argparse

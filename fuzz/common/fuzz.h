@@ -6,7 +6,7 @@
 #ifndef CST_FUZZ_H
 #define CST_FUZZ_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 #include <stddef.h>
 #include <stdint.h>

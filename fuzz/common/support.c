@@ -2,8 +2,8 @@
  * Context, files and checks of the fuzz targets. Under every fuzz/NAME.c. docs/reliability.md,
  * "Fuzzing".
  */
-#include "base/utf8.h"
 #include "common/fuzz.h"
+#include "core/utf8.h"
 
 #include <malloc.h>
 #include <stdio.h>

@@ -105,10 +105,10 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
     cst_status status = out->present && out->place && out->work && model->member_names && model->mix
                             ? CST_OK
                             : CST_ERROR_MEMORY;
-    CST_TRY(make_learners(context, whole, model));
+    CST_THEN(make_learners(context, whole, model));
     out->learner = model->learner;
-    CST_TRY(make_values(context, whole, out));
-    CST_TRY(make_fusion(context, whole, model));
+    CST_THEN(make_values(context, whole, out));
+    CST_THEN(make_fusion(context, whole, model));
     if (status == CST_OK && whole->adapted)
         status = cst_adapted_alloc(context, whole->adapted->members, whole->adapted->extra,
                                    whole->classes, &out->adapted);

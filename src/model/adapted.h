@@ -6,7 +6,7 @@
 #ifndef CST_MODEL_ADAPTED_H
 #define CST_MODEL_ADAPTED_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 struct cst_model;
 

@@ -3,7 +3,7 @@
  * against the bytes that are left before memory is taken, every number and name is checked.
  * Before prediction. docs/model-format.md.
  */
-#include "learners/design.h"
+#include "method/gate/design.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/reader.h"

@@ -2,7 +2,7 @@
  * The domains that a model has scales and biases of, and what is said of rows of others. Beside
  * prediction. docs/method.md#domains.
  */
-#include "io/strings.h"
+#include "data/readers/strings.h"
 #include "model/stack.h"
 
 #include <string.h>

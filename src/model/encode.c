@@ -2,7 +2,7 @@
  * Writes a fitted stack as the bytes of a model file: little-endian, IEEE-754, no time, no machine.
  * After stage S4. docs/model-format.md.
  */
-#include "base/buffer.h"
+#include "core/buffer.h"
 #include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"

@@ -1,6 +1,6 @@
 /*
  * The guard: levels of rows, a test of each batch, and the average of all members in batches that
- * look unlike the fit. After prediction. novelty/novelty.h, docs/prediction.md#guard.
+ * look unlike the fit. After prediction. model/shift/novelty.h, docs/prediction.md#guard.
  */
 #include "model/guard.h"
 
@@ -121,7 +121,7 @@ static cst_status level_batch(cst_context *context, const cst_novelty *novelty,
             index[i] = view->index ? view->index[row] : row;
         }
         status = cst_novelty_levels(context, novelty, &part, room);
-        CST_TRY(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
+        CST_THEN(cst_novelty_batch(context, room, LOOKED_AT, NULL, lambda, &found));
     }
     bool unlike = !large || found.pi < 1;
     for (int64_t at = 0; status == CST_OK && at < batch->rows; at += part.rows) {
@@ -174,8 +174,8 @@ cst_status cst_guard_test(cst_context *context, const cst_model *model, const cs
     }
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
-    CST_TRY(level_rows(context, model->novelty, &kept, *out));
-    CST_TRY(cst_parallel_for(context, (*out)->count, test_batch, &job));
+    CST_THEN(level_rows(context, model->novelty, &kept, *out));
+    CST_THEN(cst_parallel_for(context, (*out)->count, test_batch, &job));
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {
         (*out)->fired += (*out)->batch[b].fired;
         (*out)->untested += !(*out)->batch[b].tested;

@@ -1,6 +1,6 @@
 /*
  * The guard inside the library: batches of a prediction are tested, and mixed with the average of
- * all members. After prediction. corestack/guard.h, novelty/novelty.h.
+ * all members. After prediction. corestack/guard.h, model/shift/novelty.h.
  */
 #ifndef CST_MODEL_GUARD_H
 #define CST_MODEL_GUARD_H

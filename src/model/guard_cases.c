@@ -1,6 +1,6 @@
 /*
  * The guard of a segmentation: a case (an image or a volume) is a batch, tested by some of its
- * pixels. After prediction, or before maps are written. novelty/cases.h,
+ * pixels. After prediction, or before maps are written. model/shift/cases.h,
  * docs/segmentation.md#guard.
  */
 #include "model/guard.h"
@@ -80,7 +80,7 @@ static cst_status test_cases(cst_context *context, const cst_model *model, const
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
     test_job job = {.model = model, .view = &kept, .report = *out};
-    CST_TRY(cst_parallel_for(context, (*out)->count, test_case, &job));
+    CST_THEN(cst_parallel_for(context, (*out)->count, test_case, &job));
     if (status == CST_OK)
         cst_cases_lambda((*out)->level, (*out)->count, (*out)->lambda);
     for (int64_t b = 0; status == CST_OK && b < (*out)->count; b++) {

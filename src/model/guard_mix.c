@@ -1,6 +1,6 @@
 /*
  * The average of all members in batches that are unlike the fit: by levels alone, or by what the
- * fit knows of stack and average. After the test. model/guard.h, novelty/lean.h.
+ * fit knows of stack and average. After the test. model/guard.h, model/shift/lean.h.
  */
 #include "model/guard.h"
 #include "model/kernels.h"
@@ -201,9 +201,9 @@ static cst_status lean_on(cst_context *context, mix_job *job) {
         status = job->at[side] ? status : CST_ERROR_MEMORY;
         cst_lean_temperatures(job->lean, side, job->temperature[side]);
     }
-    CST_TRY(cst_parallel_for(context, cst_block_count(job->all->rows), average_block, job));
-    CST_TRY(cst_parallel_for(context, job->report->count, choose_batch, job));
-    CST_TRY(cst_parallel_for(context, cst_block_count(job->all->rows), lean_block, job));
+    CST_THEN(cst_parallel_for(context, cst_block_count(job->all->rows), average_block, job));
+    CST_THEN(cst_parallel_for(context, job->report->count, choose_batch, job));
+    CST_THEN(cst_parallel_for(context, cst_block_count(job->all->rows), lean_block, job));
     for (int side = 0; side < CST_LEAN_SIDES; side++)
         cst_free(context, job->at[side]);
     cst_free(context, job->row);

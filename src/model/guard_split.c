@@ -4,7 +4,7 @@
  */
 #include "model/guard.h"
 
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 
 /* Loads one of the others; whether it is there. One that cannot be read is only missed. */
 static cst_status load_other(cst_context *context, cst_pool *pool, const char *split,
@@ -59,9 +59,9 @@ cst_status cst_guard_all(cst_context *context, const cst_model *model, cst_pool 
     int32_t *positions = cst_alloc(context, most, sizeof *positions);
     *pointers = cst_alloc(context, most, sizeof **pointers);
     cst_status status = positions && *pointers ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(find_all(context, model, pool, split, view, positions, report));
-    CST_TRY(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
-                                *pointers, all));
+    CST_THEN(find_all(context, model, pool, split, view, positions, report));
+    CST_THEN(cst_pool_view_there(context, pool, split, positions, view->members + report->others,
+                                 *pointers, all));
     cst_free(context, positions);
     return status;
 }

@@ -5,7 +5,7 @@
  */
 #include "model/kernels.h"
 
-#include "learners/aggregators.h"
+#include "method/gate/aggregators.h"
 
 #include <string.h>
 

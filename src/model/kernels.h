@@ -1,15 +1,15 @@
 /*
  * The loops of prediction that run once per (sample, class, member), compiled for each set of
- * registers (la/wide.h) with the same bytes as a result. Part of prediction.
+ * registers (core/wide.h) with the same bytes as a result. Part of prediction.
  * Paper: the log-linear member of the ensemble, "Laplace-Approximate Bayesian Blender".
  */
 #ifndef CST_MODEL_KERNELS_H
 #define CST_MODEL_KERNELS_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 /* z[e] += weight * log((1 - mix) p[e] + mix / classes), the logarithm rounded to a float as in a
- * log table (learners/loglinear.h). p in [0, 1], mix > 0. */
+ * log table (method/loglinear/loglinear.h). p in [0, 1], mix > 0. */
 void cst_add_mixed_logs(const float *p, int64_t count, double mix, int32_t classes, double weight,
                         double *z);
 

@@ -1,10 +1,10 @@
 /*
  * Predictions corrected for label shift, batch by batch, where the tests allow it. After the guard.
- * corestack/label_shift.h, novelty/label_shift.h.
+ * corestack/label_shift.h, model/shift/label_shift.h.
  */
 #include "model/labels.h"
 
-#include "la/la.h"
+#include "core/la.h"
 
 #include <string.h>
 
@@ -81,7 +81,7 @@ static void tell(cst_context *context, const cst_label_report *report) {
 static cst_status correct(cst_context *context, const cst_model *model, cst_label_method method,
                           const cst_guard_report *guard, float *out, cst_label_report **report) {
     cst_status status = cst_labels_check(context, model);
-    CST_TRY(make(context, model, method, guard, report));
+    CST_THEN(make(context, model, method, guard, report));
     cst_la_enter();
     for (int64_t b = 0; status == CST_OK && b < guard->count; b++)
         status = correct_batch(context, model, &guard->batch[b], *report, out);
@@ -109,7 +109,7 @@ cst_status cst_model_label_shift(cst_context *context, const cst_model *model,
                      "cst_model_label_shift: the guard's report on these %lld rows is required",
                      (long long)rows);
     cst_label_report *made = NULL;
-    CST_TRY(correct(context, model, method, guard, out, &made));
+    CST_THEN(correct(context, model, method, guard, out, &made));
     if (status == CST_OK && report)
         *report = made;
     else

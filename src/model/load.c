@@ -2,8 +2,8 @@
  * Model files from disk and from memory. Before prediction; the bytes are decode.c's business.
  * docs/model-format.md.
  */
-#include "base/ranks.h"
-#include "base/retry.h"
+#include "core/ranks.h"
+#include "core/retry.h"
 #include "model/format.h"
 #include "model/stack.h"
 
@@ -146,9 +146,9 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
                           "%s: is a pipe, which only one rank can read; write the model to a file "
                           "first",
                           path);
-    CST_TRY(read_all(context, &from, &bytes, &size));
+    CST_THEN(read_all(context, &from, &bytes, &size));
     (void)close(from.fd);
-    CST_TRY(cst_stack_decode(context, path, bytes, size, out));
+    CST_THEN(cst_stack_decode(context, path, bytes, size, out));
     cst_free(context, bytes);
     return cst_why(context, status);
 }

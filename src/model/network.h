@@ -6,7 +6,7 @@
 #ifndef CST_MODEL_NETWORK_H
 #define CST_MODEL_NETWORK_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 /* A probability below this counts as this in the inputs. */
 #define CST_NETWORK_FLOOR 1e-6

@@ -176,7 +176,7 @@ cst_status cst_for_patterns(cst_context *context, const cst_model *model, const 
         const cst_model *part = NULL;
         int32_t count = 0;
         status = model_for(context, model, &p, i, strict, &room, &m, &part, &count);
-        CST_TRY(run_pattern(context, &p, i, part, count, &m, fn, user));
+        CST_THEN(run_pattern(context, &p, i, part, count, &m, fn, user));
     }
     cst_room_free(context, &room);
     patterns_free(context, &p);

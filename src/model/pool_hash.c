@@ -124,7 +124,7 @@ cst_status cst_pool_hash(cst_context *context, const cst_pool *pool, const char 
     job.keys = keys;
     job.names = names;
     const cst_share filled = cst_share_tasks(job.out, blocks, sizeof *job.out);
-    CST_TRY(cst_parallel_fill(context, blocks, hash_block, &job, &filled, 1));
+    CST_THEN(cst_parallel_fill(context, blocks, hash_block, &job, &filled, 1));
     for (int64_t b = 0; status == CST_OK && b < blocks; b++)
         sum += job.out[b];
     *out = cst_hash_mix(sum);

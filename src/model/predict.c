@@ -5,8 +5,8 @@
  */
 #include "model/predict.h"
 
-#include "base/ranks.h"
-#include "learners/design.h"
+#include "core/ranks.h"
+#include "method/gate/design.h"
 #include "model/kernels.h"
 #include "model/patterns.h"
 #include "model/values.h"
@@ -411,7 +411,7 @@ static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
             float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
             status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
         }
-        CST_TRY(cst_predict_chunks(worker, job, &s, s.batch, first, count));
+        CST_THEN(cst_predict_chunks(worker, job, &s, s.batch, first, count));
     }
     cst_predict_scratch_free(worker, &s);
     return status;
@@ -504,7 +504,7 @@ cst_status cst_predict_with(cst_context *context, const cst_model *model, int32_
                            .out = out};
     job.calibrate = only < 0 && model->calibrator.kind != CST_CALIBRATOR_NONE;
     job.adapt = only < 0 && model->adapted;
-    CST_TRY(predict_view(context, &job));
+    CST_THEN(predict_view(context, &job));
     cst_free(context, blend);
     cst_free(context, places);
     return status;

@@ -3,9 +3,9 @@
  * needs loaded. The last stage, for files instead of arrays.
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
+#include "data/pool/pool.h"
 #include "model/absent.h"
 #include "model/guard.h"
-#include "pool/pool.h"
 
 #include <string.h>
 
@@ -106,8 +106,8 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     cst_status status = CST_OK;
     if (model->class_names && cst_pool_classes(pool) == model->classes)
         status = cst_pool_order_classes(context, pool, (const char *const *)model->class_names);
-    CST_TRY(check_classes(context, model, pool));
-    CST_TRY(cst_model_check_names(context, model, pool, split));
+    CST_THEN(check_classes(context, model, pool));
+    CST_THEN(cst_model_check_names(context, model, pool, split));
     if (status != CST_OK)
         return status;
     int32_t members = cst_model_inputs(model);
@@ -115,8 +115,8 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     *pointers = cst_alloc(context, (size_t)members, sizeof **pointers);
     status = positions && *pointers ? match_members(context, model, pool, split, positions)
                                     : CST_ERROR_MEMORY;
-    CST_TRY(load_there(context, pool, split, positions, members));
-    CST_TRY(cst_pool_view_there(context, pool, split, positions, members, *pointers, out));
+    CST_THEN(load_there(context, pool, split, positions, members));
+    CST_THEN(cst_pool_view_there(context, pool, split, positions, members, *pointers, out));
     cst_free(context, positions);
     return status;
 }
@@ -169,7 +169,7 @@ static cst_status predict_split(cst_context *context, const cst_model *model, cs
             status = strict ? cst_stack_predict_reported(context, model, &view, result)
                             : cst_stack_predict(context, model, &view, result);
     }
-    CST_TRY(cst_model_view_tell(context, model, split, &view));
+    CST_THEN(cst_model_view_tell(context, model, split, &view));
     if (status == CST_OK)
         cst_model_domains_tell(context, model, split, &view);
     if (status == CST_OK && guard)

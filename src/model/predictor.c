@@ -82,8 +82,8 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
     if (made)
-        CST_TRY(cst_context_child(&made->own, context, true));
-    CST_TRY(cst_predict_blend(context, model, -1, &made->blend));
+        CST_THEN(cst_context_child(&made->own, context, true));
+    CST_THEN(cst_predict_blend(context, model, -1, &made->blend));
     if (status == CST_OK) {
         made->view =
             (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
@@ -94,7 +94,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
         cst_predict_plan(&made->job);
         status = cst_predict_scratch_make(context, &made->job, &made->scratch);
     }
-    CST_TRY(cst_room_make(context, model, &made->room));
+    CST_THEN(cst_room_make(context, model, &made->room));
     if (status == CST_OK) {
         made->given = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *made->given);
         status = made->given ? CST_OK : CST_ERROR_MEMORY;
@@ -244,7 +244,7 @@ cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *
                         "cst_predictor_predict_guarded: call cst_predictor_set_guard first");
     const cst_model *model = predictor->job.model;
     cst_status status = predict_prepared(predictor, __func__, predictions, NULL, rows, out);
-    CST_TRY(check_others(predictor, others, rows));
+    CST_THEN(check_others(predictor, others, rows));
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
         int64_t at = i * model->classes;
         for (int32_t k = 0; k < cst_model_inputs(model); k++)

@@ -1,7 +1,7 @@
 /* Reads numbers, strings and lists from bytes, never beyond their end. For decode.c. */
 #include "model/reader.h"
 
-#include "base/utf8.h"
+#include "core/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>

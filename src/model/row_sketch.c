@@ -75,7 +75,7 @@ cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *
     if (job.out)
         status =
             cst_parallel_fill(context, cst_block_count(view->rows), hash_block, &job, &filled, 1);
-    CST_TRY(cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value));
+    CST_THEN(cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value));
     if (status != CST_OK) {
         cst_free(context, job.out);
         job.out = NULL;

@@ -6,7 +6,7 @@
 #ifndef CST_MODEL_ROW_SKETCH_H
 #define CST_MODEL_ROW_SKETCH_H
 
-#include "pool/view.h"
+#include "data/pool/view.h"
 
 enum { CST_SKETCH_ROWS = 32 };
 

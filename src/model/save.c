@@ -2,7 +2,7 @@
  * Writes a fitted stack to a file that appears whole or not at all, or to memory. After stage S4;
  * the bytes are encode.c's business. docs/model-format.md.
  */
-#include "io/output.h"
+#include "data/files/output.h"
 #include "model/stack.h"
 
 cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
@@ -13,8 +13,8 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     size_t size = 0;
     cst_output_file *output = NULL;
     cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    CST_TRY(cst_output_open(context, &output, path));
-    CST_TRY(cst_output_write(context, output, bytes, size));
+    CST_THEN(cst_output_open(context, &output, path));
+    CST_THEN(cst_output_write(context, output, bytes, size));
     if (status == CST_OK)
         status = cst_output_commit(context, output);
     else

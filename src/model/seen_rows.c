@@ -3,8 +3,8 @@
 
 #include "model/patterns.h"
 
-#include "metrics/binomial.h"
-#include "pool/weighted_rows.h"
+#include "data/pool/weighted_rows.h"
+#include "stats/binomial.h"
 
 #include <math.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static cst_status ask(cst_context *context, const cst_model *model, cst_pool *po
     cst_view view = {0};
     cst_status status = cst_model_view(context, model, pool, fit->split, &pointers, &view);
     cst_free(context, pointers); /* loaded, which is what is needed */
-    CST_TRY(read_known(context, model, pool, fit, known));
+    CST_THEN(read_known(context, model, pool, fit, known));
     known->asked = true;
     return or_say(context, status, fit->split);
 }

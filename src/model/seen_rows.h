@@ -6,8 +6,8 @@
 #ifndef CST_MODEL_SEEN_ROWS_H
 #define CST_MODEL_SEEN_ROWS_H
 
+#include "data/pool/pool.h"
 #include "model/fitted_on.h"
-#include "pool/pool.h"
 
 /* Whether rows are those of the fit: beyond what chance makes of predictions that repeat. */
 typedef enum cst_seen { CST_SEEN_NONE, CST_SEEN_SOME, CST_SEEN_ALL } cst_seen;

@@ -6,19 +6,19 @@
 #ifndef CST_STACK_H
 #define CST_STACK_H
 
-#include "base/base.h"
-#include "calibration/calibration.h"
-#include "calibration/domains.h"
-#include "learners/gate.h"
-#include "learners/probability.h"
+#include "core/base.h"
+#include "data/pool/view.h"
+#include "method/calibration/calibration.h"
+#include "method/calibration/domains.h"
+#include "method/gate/gate.h"
+#include "method/gate/probability.h"
 #include "model/adapted.h"
 #include "model/network.h"
-#include "novelty/cases.h"
-#include "novelty/label_shift.h"
-#include "novelty/lean.h"
-#include "novelty/novelty.h"
-#include "novelty/watch.h"
-#include "pool/view.h"
+#include "model/shift/cases.h"
+#include "model/shift/label_shift.h"
+#include "model/shift/lean.h"
+#include "model/shift/novelty.h"
+#include "model/shift/watch.h"
 
 #include <corestack/model.h>
 

@@ -1,7 +1,7 @@
 /*
  * The guard on a stream. A window keeps the level of each of its rows, also in ascending order, and
  * how confident stack and average were: its size bounds memory and time. After prediction.
- * novelty/novelty.h, novelty/lean.h.
+ * model/shift/novelty.h, model/shift/lean.h.
  */
 #include "model/stream_guard.h"
 

@@ -5,7 +5,7 @@
  */
 #include "model/values.h"
 
-#include "metrics/statistics.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 
@@ -58,11 +58,11 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
     scaling_job job = {.view = view};
     int64_t blocks = cst_block_count(view->rows);
     double total = cst_view_weight_sum(view);
-    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location));
+    CST_THEN(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location));
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         out->location[d] /= total;
     job.center = out->location;
-    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale));
+    CST_THEN(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale));
     for (size_t d = 0; status == CST_OK && d < outputs; d++) {
         double deviation = sqrt(out->scale[d] / total);
         bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;

@@ -6,7 +6,7 @@
 #ifndef CST_MODEL_VALUES_H
 #define CST_MODEL_VALUES_H
 
-#include "learners/design.h"
+#include "method/gate/design.h"
 #include "model/stack.h"
 
 /* Location and scale of a view's targets, which it must have. Free with cst_scaling_free. */

@@ -29,8 +29,8 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
         cst_value_block_make(context, job->view, &values->scaling, &job->model->gate, &block);
     if (!x)
         status = CST_ERROR_MEMORY;
-    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
-                                 cst_block_size(job->view->rows, index)));
+    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
+                                  cst_block_size(job->view->rows, index)));
     if (status == CST_OK)
         cst_value_block_design(&block, &job->model->gate);
     for (int64_t e = 0; status == CST_OK && e < block.stride; e++) {

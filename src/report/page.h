@@ -5,7 +5,7 @@
 #ifndef CST_REPORT_PAGE_H
 #define CST_REPORT_PAGE_H
 
-#include "base/buffer.h"
+#include "core/buffer.h"
 
 #include <jansson.h>
 

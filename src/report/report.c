@@ -4,8 +4,8 @@
  */
 #include "report/report.h"
 
-#include "base/buffer.h"
-#include "base/utf8.h"
+#include "core/buffer.h"
+#include "core/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

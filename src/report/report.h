@@ -6,7 +6,7 @@
 #ifndef CST_REPORT_H
 #define CST_REPORT_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 #include <corestack/fit.h>
 #include <corestack/report.h>

@@ -2,7 +2,7 @@
  * The rows of a document as comma-separated values: every number in full, nested keys joined by
  * '_'. Last stage of a comparison with --csv. The form is RFC 4180 with '\n' at line ends.
  */
-#include "io/csv.h"
+#include "core/cell_text.h"
 #include "report/text.h"
 
 #include <string.h>

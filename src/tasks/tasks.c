@@ -3,15 +3,15 @@
  * sweep, profile. Above every stage; each task's own code does the work. Paper: section
  * "Benchmarks".
  */
-#include "base/options.h"
-#include "classification/classification.h"
-#include "detection/detection.h"
-#include "evaluation/harness.h"
-#include "evaluation/profile.h"
-#include "evaluation/show.h"
-#include "regression/regression.h"
+#include "core/options.h"
+#include "fit/harness.h"
+#include "fit/profile.h"
+#include "fit/show.h"
 #include "report/report.h"
-#include "segmentation/segmentation.h"
+#include "tasks/classification/classification.h"
+#include "tasks/detection/detection.h"
+#include "tasks/regression/regression.h"
+#include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
 
@@ -73,7 +73,7 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
+    CST_THEN(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -88,7 +88,7 @@ static cst_status preset_options(cst_context *context, const char *method, const
                         "one of them",
                         method, preset);
     cst_status status = cst_options_create(context, out);
-    CST_TRY(cst_options_preset(context, *out, method));
+    CST_THEN(cst_options_preset(context, *out, method));
     for (int id = 0; status == CST_OK && given && id < CST_OPT_COUNT; id++) {
         const char *key = cst_option_at((size_t)id)->key;
         if (cst_option_given(given, (cst_option_id)id))
@@ -113,11 +113,11 @@ cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *spli
     cst_status status = CST_OK;
     if (cst_method_is_preset(method)) {
         status = preset_options(context, method, options, &own);
-        CST_TRY(ops->fit(context, pool, split, own, model, report));
+        CST_THEN(ops->fit(context, pool, split, own, model, report));
     } else {
         status = options ? CST_OK : cst_options_create(context, &own);
-        CST_TRY(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
-                                   model, report));
+        CST_THEN(cst_run_fit_method(context, ops, pool, split, method, options ? options : own,
+                                    model, report));
     }
     cst_options_free(context, own);
     return finish(context, status, report);
@@ -132,7 +132,7 @@ cst_status cst_show(cst_context *context, const cst_model *model, cst_pool *pool
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_show: context, model and report are required");
     cst_status status = pool ? check_task(context, model, pool) : CST_OK;
-    CST_TRY(cst_run_show(context, pool ? ops_of(pool) : NULL, model, pool, split, report));
+    CST_THEN(cst_run_show(context, pool ? ops_of(pool) : NULL, model, pool, split, report));
     return finish(context, status, report);
 }
 
@@ -146,7 +146,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                         "cst_inspect: pool, split and report are required");
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    CST_TRY(ops_of(pool)->inspect(context, pool, split, options ? options : defaults, report));
+    CST_THEN(ops_of(pool)->inspect(context, pool, split, options ? options : defaults, report));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -186,10 +186,10 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: model, pool and report are required");
     cst_status status = check_task(context, model, pool);
-    CST_TRY(check_shift(context, pool,
-                        o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
-    CST_TRY(check_split(context, pool, o.split));
-    CST_TRY(cst_run_evaluate(context, ops_of(pool), model, pool, &o, report));
+    CST_THEN(check_shift(context, pool,
+                         o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
+    CST_THEN(check_split(context, pool, o.split));
+    CST_THEN(cst_run_evaluate(context, ops_of(pool), model, pool, &o, report));
     return finish(context, status, report);
 }
 
@@ -211,7 +211,7 @@ static cst_status check_options(cst_context *context, const char *call, bool met
     }
     *options = own;
     cst_status status = cst_check_texts(context, call, "methods", own->methods, own->method_count);
-    CST_TRY(cst_check_texts(context, call, "settings", own->settings, own->setting_count));
+    CST_THEN(cst_check_texts(context, call, "settings", own->settings, own->setting_count));
     return status;
 }
 
@@ -232,7 +232,7 @@ static cst_status check_profile(cst_context *context, const cst_profile_options 
                         "%s: calls are timed for 0 to %d seconds, got %g", call, MOST_SECONDS,
                         o->seconds);
     cst_status status = cst_check_texts(context, call, "methods", o->methods, o->method_count);
-    CST_TRY(cst_check_texts(context, call, "settings", o->settings, o->setting_count));
+    CST_THEN(cst_check_texts(context, call, "settings", o->settings, o->setting_count));
     return status;
 }
 
@@ -250,8 +250,8 @@ cst_status cst_profile(cst_context *context, const cst_model *model, cst_pool *p
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_profile: model, pool and report are required");
-    CST_TRY(check_task(context, model, pool));
-    CST_TRY(cst_run_profile(context, ops_of(pool), model, pool, &o, report));
+    CST_THEN(check_task(context, model, pool));
+    CST_THEN(cst_run_profile(context, ops_of(pool), model, pool, &o, report));
     return finish(context, status, report);
 }
 
@@ -287,10 +287,10 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     CST_ENTER(context);
     cst_status status =
         check_comparison(context, "cst_compare", pool, true, &options, &own, report);
-    CST_TRY(check_shift(context, pool,
-                        own.ood || own.clean || own.reference_errors || own.head_above ||
-                            own.tail_below));
-    CST_TRY(cst_run_compare(context, ops_of(pool), pool, options, report));
+    CST_THEN(check_shift(context, pool,
+                         own.ood || own.clean || own.reference_errors || own.head_above ||
+                             own.tail_below));
+    CST_THEN(cst_run_compare(context, ops_of(pool), pool, options, report));
     return finish(context, status, report);
 }
 
@@ -302,8 +302,8 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
     CST_ENTER(context);
     cst_status status =
         check_comparison(context, "cst_ablate", pool, false, &options, &own, report);
-    CST_TRY(check_alone(context, "cst_ablate", &own));
-    CST_TRY(cst_run_ablate(context, ops_of(pool), pool, options, report));
+    CST_THEN(check_alone(context, "cst_ablate", &own));
+    CST_THEN(cst_run_ablate(context, ops_of(pool), pool, options, report));
     return finish(context, status, report);
 }
 
@@ -314,10 +314,10 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
         *report = NULL;
     CST_ENTER(context);
     cst_status status = check_comparison(context, "cst_sweep", pool, true, &options, &own, report);
-    CST_TRY(check_alone(context, "cst_sweep", &own));
+    CST_THEN(check_alone(context, "cst_sweep", &own));
     if (status == CST_OK && !sweep)
         status = cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the sweep is NULL");
-    CST_TRY(cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count));
-    CST_TRY(cst_run_sweep(context, ops_of(pool), pool, sweep, options, report));
+    CST_THEN(cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count));
+    CST_THEN(cst_run_sweep(context, ops_of(pool), pool, sweep, options, report));
     return finish(context, status, report);
 }

@@ -3,7 +3,7 @@
  * models in files and in every way of prediction, rows that cannot be learnt from, rows to label,
  * and memory that runs out.
  */
-#include "adapt/adapt_choose.h"
+#include "fit/adapt/adapt_choose.h"
 #include "model/fitted_on.h"
 
 #include "data/adapt.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 #include "predict_present.h"
 
 /* ---- the fit ---- */
@@ -522,7 +522,7 @@ static void without_memory(void **state) {
         cst_report *report = NULL;
         heap.left = left;
         status = cst_adapt(context, l.model, l.pool, NULL, &made, &report);
-        CST_TRY(cst_adapt_suggest(context, l.model, l.pool, NULL, 4, rows));
+        CST_THEN(cst_adapt_suggest(context, l.model, l.pool, NULL, 4, rows));
         heap.left = -1;
         assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
         cst_model_free(context, made);

@@ -2,7 +2,7 @@
  * The test of the monitor by simulation: how often it raises a false alarm, with references that
  * are drawn each time again, and how soon it finds a shift.
  */
-#include "adapt/monitor_evidence.h"
+#include "fit/adapt/monitor_evidence.h"
 
 #include <math.h>
 #include <stdlib.h>

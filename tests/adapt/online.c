@@ -2,12 +2,12 @@
  * The online adapter: against NumPy (tests/oracles/online.py), labels that are late, missing or
  * wrong, its state as a file, a split as a stream, and memory that runs out.
  */
-#include "adapt/online.h"
+#include "fit/adapt/online.h"
 
 #include "data/online.h"
+#include "data/pool/pool.h"
 #include "model/crc32c.h"
 #include "model_fixture.h"
-#include "pool/pool.h"
 #include "report/report.h"
 #include "temporary.h"
 

@@ -5,7 +5,7 @@
  */
 #include "checkpoints.h"
 
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 #include "public_functions.h"
 
 #include <corestack/corestack.h>

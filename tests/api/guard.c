@@ -5,8 +5,8 @@
 #include <corestack/corestack.h>
 
 #include "check.h"
+#include "data/pool/pool.h"
 #include "model/guard.h"
-#include "pool/pool.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,11 +4,11 @@
  */
 #include "io_files.h"
 
-#include "io/coco.h"
-#include "io/manifest.h"
-#include "io/npy.h"
-#include "io/row_file.h"
-#include "io/strings.h"
+#include "data/readers/coco.h"
+#include "data/readers/manifest.h"
+#include "data/readers/npy.h"
+#include "data/readers/row_file.h"
+#include "data/readers/strings.h"
 #include "model/format.h"
 #include "model/stack.h"
 #include "report/report.h"

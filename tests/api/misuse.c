@@ -3,8 +3,8 @@
  * of resamples beyond their limits; and calls from callbacks. NULL in one place at a time is in
  * null.c and null_scores.c, which must name every function that takes a pointer.
  */
-#include "base/base.h"
-#include "pool/pool.h"
+#include "core/base.h"
+#include "data/pool/pool.h"
 #include "pool_from_values.h"
 #include "public_functions.h"
 

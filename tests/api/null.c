@@ -3,8 +3,8 @@
  * status and a context, a neutral value elsewhere, never a crash. Scores (corestack/metrics.h) are
  * in null_scores.c.
  */
-#include "base/base.h"
-#include "pool/pool.h"
+#include "core/base.h"
+#include "data/pool/pool.h"
 #include "temporary.h"
 #include "tensor_file.h"
 

@@ -2,8 +2,8 @@
  * NULL in every place of the public functions that score, compare and predict without a pool: as
  * tests/api/null.c. tests/api/misuse.c sees that no function is left out of both.
  */
-#include "base/base.h"
-#include "pool/pool.h"
+#include "core/base.h"
+#include "data/pool/pool.h"
 
 #include <corestack/corestack.h>
 

@@ -2,19 +2,19 @@
  * Row weights: fits and scores against NumPy and SciPy, whole weights beside repeated rows, rows of
  * weight 0 beside rows that are not there, and what is no weight.
  */
-#include "blend/blend.h"
-#include "blend/greedy.h"
-#include "calibration/calibration.h"
-#include "la/la.h"
-#include "learners/loglinear.h"
-#include "learners/moments.h"
+#include "core/la.h"
+#include "data/pool/pool.h"
 #include "loglinear_oracle.h"
-#include "metrics/resample.h"
-#include "metrics/risk.h"
-#include "metrics/weighted.h"
+#include "method/blend/blend.h"
+#include "method/blend/greedy.h"
+#include "method/calibration/calibration.h"
+#include "method/linear/moments.h"
+#include "method/loglinear/loglinear.h"
 #include "model/values.h"
-#include "pool/pool.h"
-#include "regression/linear_pool.h"
+#include "stats/resample.h"
+#include "stats/risk.h"
+#include "stats/weighted.h"
+#include "tasks/regression/linear_pool.h"
 
 #include <corestack/fit.h>
 #include <corestack/model.h>

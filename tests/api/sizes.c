@@ -3,8 +3,8 @@
  * any array can have, are refused with a message before anything is read or allocated. Also results
  * that lie on top of the input, NaN where a number is wanted.
  */
-#include "base/base.h"
-#include "pool/pool.h"
+#include "core/base.h"
+#include "data/pool/pool.h"
 #include "public_functions.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * Base: status list, allocation limits, fixed-order reductions, random numbers against published
  * values.
  */
-#include "base/base.h"
+#include "core/scope.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +37,34 @@ static void allocation_overflow_is_refused(void **state) {
     double *q = cst_grow(context, p, 3, 100, sizeof *q);
     assert_true(q[2] == 5);
     cst_free(context, q);
+}
+
+static void count_release(cst_context *context, void *object) {
+    (void)context;
+    ++*(int *)object;
+}
+
+static void a_scope_frees_what_was_taken(void **state) {
+    cst_context *context = *state;
+    int released = 0;
+    {
+        CST_SCOPE(scope);
+        for (size_t i = 0; i < 200; i++) {
+            double *p = cst_take(context, scope, 1 + i * 7, sizeof *p);
+            assert_non_null(p);
+            assert_int_equal((uintptr_t)p % 64, 0);
+            for (size_t j = 0; j < 1 + i * 7; j++) {
+                assert_true(p[j] == 0);
+                p[j] = 1;
+            }
+        }
+        assert_string_equal(cst_take_text(context, scope, "name"), "name");
+        assert_int_equal(cst_scope_own(context, scope, count_release, &released), CST_OK);
+        assert_null(cst_take(context, scope, SIZE_MAX / 2, 4));
+        assert_null(cst_take(context, scope, SIZE_MAX - 8, 1));
+        assert_int_equal(released, 0);
+    }
+    assert_int_equal(released, 1);
 }
 
 static cst_status add_terms(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -226,6 +254,8 @@ int suite_context(void) {
         cmocka_unit_test(status_values_are_pinned),
         cmocka_unit_test(no_temporary_file_is_an_error_of_its_own),
         cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(a_scope_frees_what_was_taken, context_setup,
                                         context_teardown),
         cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, context_setup,
                                         context_teardown),

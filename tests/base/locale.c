@@ -3,10 +3,10 @@
  * stays as it was. Whole calls in both locales: alloc_sweep locale.
  */
 #define _XOPEN_SOURCE 700 /* duplocale, uselocale */
-#include "base/base.h"
-#include "base/options.h"
 #include "comma_locale.h"
-#include "metrics/statistics.h"
+#include "core/base.h"
+#include "core/options.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /*
  * Cores and memory that control groups leave, in folders made for it.
  */
-#include "base/machine.h"
+#include "core/machine.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /*
  * The option table: every default parses and lies within its bounds, presets, bad keys and values.
  */
-#include "base/options.h"
+#include "core/options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
  * Ranks: sums, arrays and failures, with threads as ranks.
  */
-#include "base/ranks.h"
-#include "base/context.h"
+#include "core/ranks.h"
+#include "core/context.h"
 #include "meeting.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "random_case.h"
 #include "short_tests.h"
 
-#include "la/la.h"
+#include "core/la.h"
 
 #include <errno.h>
 #include <fenv.h>

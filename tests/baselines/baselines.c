@@ -1,13 +1,13 @@
 /*
  * Baselines: each against an independent computation, prediction, and 1 to 4 threads.
  */
-#include "baselines/baselines.h"
+#include "fit/baselines/baselines.h"
 
-#include "blend/blend.h"
-#include "blend/greedy.h"
 #include "bootstraps.h"
-#include "la/la.h"
-#include "pool/folds.h"
+#include "core/la.h"
+#include "data/pool/folds.h"
+#include "method/blend/blend.h"
+#include "method/blend/greedy.h"
 #include "short_tests.h"
 
 #include <corestack/metrics.h>

@@ -2,10 +2,10 @@
  * Baselines in prediction space: weights and predictions against tests/oracles/mixtures.py, and the
  * choice among tagged members.
  */
-#include "baselines/baselines.h"
+#include "fit/baselines/baselines.h"
 
-#include "la/la.h"
-#include "learners/moments.h"
+#include "core/la.h"
+#include "method/linear/moments.h"
 
 #include "data/mixtures.h"
 

@@ -2,10 +2,10 @@
  * The `mlp` baseline: gradient and training against PyTorch and finite differences, what a fit
  * promises, edge cases, 1 to 4 threads.
  */
-#include "baselines/mlp.h"
-#include "baselines/baselines.h"
+#include "fit/baselines/mlp.h"
+#include "fit/baselines/baselines.h"
 
-#include "la/la.h"
+#include "core/la.h"
 
 #include "data/baselines.h"
 #include "data/mlp.h"

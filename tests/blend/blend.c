@@ -2,9 +2,9 @@
  * Blend weights: against NumPy and SciPy, with optimality recomputed, at extreme losses, and with 1
  * to 4 threads.
  */
-#include "blend/blend.h"
+#include "method/blend/blend.h"
 
-#include "la/la.h"
+#include "core/la.h"
 
 #include "data/blend.h"
 

@@ -2,11 +2,11 @@
  * Exact binomial bounds, the binary KL and PAC-Bayes bounds: against SciPy and decimals of fifty
  * digits, exact coverage, and coverage by simulation in worlds whose true errors are known.
  */
-#include "bounds/pac_bayes.h"
-#include "bounds/posterior.h"
-#include "la/la.h"
-#include "metrics/binomial.h"
+#include "core/la.h"
+#include "fit/bounds/posterior.h"
 #include "repetitions.h"
+#include "stats/binomial.h"
+#include "stats/pac_bayes.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,9 +3,9 @@
  * calibration error is known, where the bootstrap's interval fails.
  */
 #include "bootstraps.h"
-#include "bounds/calibration_bound.h"
-#include "metrics/samples.h"
 #include "repetitions.h"
+#include "stats/calibration_bound.h"
+#include "stats/samples.h"
 
 #include <corestack/metrics.h>
 #include <math.h>

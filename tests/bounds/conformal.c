@@ -2,7 +2,7 @@
  * Conformal sets: against NumPy, coverage by simulation with and without ties, and the coverage of
  * one calibration split.
  */
-#include "bounds/conformal.h"
+#include "stats/conformal.h"
 #include "repetitions.h"
 
 #include <float.h>

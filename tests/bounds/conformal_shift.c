@@ -2,11 +2,11 @@
  * Weighted conformal quantiles: against NumPy, against the ordinary ones, and coverage in worlds
  * whose ratio is known.
  */
-#include "bounds/conformal_shift.h"
+#include "stats/conformal_shift.h"
 
-#include "bounds/conformal.h"
 #include "check.h"
 #include "data/conformal_shift.h"
+#include "stats/conformal.h"
 
 static void quantiles_agree_with_numpy(void **state) {
     for (int k = 0; k < CS_CASES; k++) {

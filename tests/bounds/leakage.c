@@ -3,7 +3,7 @@
  * against exact figures, how often either raises a false alarm and finds what is planted, and fits
  * of permuted labels, where scores of rows that the fit has seen are a leak.
  */
-#include "bounds/leakage.h"
+#include "fit/bounds/leakage.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -96,7 +96,7 @@ static void groups_in_several_folds_are_counted(void **state) {
 
 /* ---- error rates ---- */
 
-#define LEVEL 0.001 /* of an alarm, as in src/bounds/bound_leakage.c */
+#define LEVEL 0.001 /* of an alarm, as in src/fit/bounds/bound_leakage.c */
 
 static void error_rates_agree_with_exact_tails(void **state) {
     (void)state;

@@ -3,10 +3,10 @@
  * assumptions on random pools that meet them; and pools that meet the assumptions of the paper's
  * statements and break the statements.
  */
-#include "bounds/spectral.h"
-#include "blend/blend.h"
-#include "la/la.h"
-#include "redundancy/redundancy.h"
+#include "fit/bounds/spectral.h"
+#include "core/la.h"
+#include "method/blend/blend.h"
+#include "method/redundancy/redundancy.h"
 #include "repetitions.h"
 
 #include <math.h>

@@ -2,10 +2,10 @@
  * Calibration maps: each against SciPy and scikit-learn, optimality, bounds, edge cases, rows by
  * hand, and 1 to 4 threads.
  */
-#include "calibration/calibration.h"
+#include "method/calibration/calibration.h"
 
-#include "metrics/risk.h"
-#include "pool/view.h"
+#include "data/pool/view.h"
+#include "stats/risk.h"
 
 #include "data/baselines.h"
 #include "data/calibration.h"

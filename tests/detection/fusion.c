@@ -4,10 +4,10 @@
  */
 #include "io_files.h"
 
-#include "detection/ap.h"
-#include "detection/detection.h"
-#include "detection/suppression.h"
 #include "report/report.h"
+#include "tasks/detection/ap.h"
+#include "tasks/detection/detection.h"
+#include "tasks/detection/suppression.h"
 
 #include <corestack/detection.h>
 #include <jansson.h>

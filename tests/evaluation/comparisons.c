@@ -3,12 +3,12 @@
  * ablation's last row, sweeps, wrong requests.
  */
 #include "bootstraps.h"
-#include "classification/shift.h"
-#include "evaluation/ablate.h"
-#include "metrics/samples.h"
-#include "metrics/statistics.h"
-#include "pool/pool.h"
+#include "data/pool/pool.h"
+#include "fit/ablate.h"
 #include "report/report.h"
+#include "stats/samples.h"
+#include "stats/statistics.h"
+#include "tasks/classification/shift.h"
 
 #include <corestack/compare.h>
 #include <corestack/files.h>

@@ -13,8 +13,8 @@
  * have used, some of them interrupted by a failed allocation: each has to give the result that it
  * gives in a fresh context.
  */
-#include "base/context.h"
 #include "comma_locale.h"
+#include "core/context.h"
 #include "public_functions.h"
 #include "sweep.h"
 

@@ -2,7 +2,7 @@
  * What the calls of a sweep work on: small pools of every task, in memory and in files.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 #include "pool_from_values.h"
 #include "sweep.h"
 

@@ -2,7 +2,7 @@
  * Two tasks of a parallel loop write to one place without a lock. Built under ThreadSanitizer only,
  * where the test passes when the race is reported: it shows that a clean run means something.
  */
-#include "base/base.h"
+#include "core/base.h"
 
 static int ready; /* tasks that have started */
 static double place;

@@ -5,11 +5,11 @@
  */
 #include "io_files.h"
 
-#include "detection/splits.h"
-#include "io/coco.h"
-#include "io/row_file.h"
+#include "data/pool/pool.h"
+#include "data/readers/coco.h"
+#include "data/readers/row_file.h"
 #include "png_labels.h"
-#include "pool/pool.h"
+#include "tasks/detection/splits.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>

@@ -3,7 +3,7 @@
  */
 #include "io_files.h"
 
-#include "io/bytes.h"
+#include "data/files/bytes.h"
 
 #include <fcntl.h>
 #include <unistd.h>

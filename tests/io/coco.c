@@ -4,8 +4,8 @@
  */
 #include "io_files.h"
 
-#include "io/coco.h"
-#include "io/coco_scan.h"
+#include "data/readers/coco.h"
+#include "data/readers/coco_scan.h"
 
 #include <math.h>
 

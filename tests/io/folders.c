@@ -2,11 +2,11 @@
  * Folders with a file for each case, read and written, masks and reference errors: what is refused
  * and how, and failing memory at every allocation, after which nothing is left.
  */
+#include "data/files/output_folder.h"
+#include "data/readers/cases.h"
+#include "data/readers/png.h"
+#include "data/readers/reference_errors.h"
 #include "failing_memory.h"
-#include "io/cases.h"
-#include "io/output_folder.h"
-#include "io/png.h"
-#include "io/reference_errors.h"
 #include "temporary.h"
 
 #include <math.h>

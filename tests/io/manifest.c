@@ -4,7 +4,7 @@
  */
 #include "io_files.h"
 
-#include "io/manifest.h"
+#include "data/readers/manifest.h"
 
 #include <math.h>
 

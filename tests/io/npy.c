@@ -4,10 +4,10 @@
  */
 #include "io_files.h"
 
+#include "data/files/output.h"
 #include "data/io.h"
-#include "io/npy.h"
-#include "io/npy_header.h"
-#include "io/output.h"
+#include "data/readers/npy.h"
+#include "data/readers/npy_header.h"
 
 #include <corestack/files.h>
 #include <errno.h>

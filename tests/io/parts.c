@@ -2,9 +2,9 @@
  * Files whose rows follow one another: their order, arrays and tables in parts read as one, and
  * failing memory at every allocation, after which nothing is left.
  */
+#include "data/readers/npy_parts.h"
+#include "data/readers/row_file.h"
 #include "failing_memory.h"
-#include "io/npy_parts.h"
-#include "io/row_file.h"
 #include "temporary.h"
 
 #include <setjmp.h>
@@ -105,7 +105,7 @@ static cst_status read_all(fixture *f) {
     double block[ROWS * WIDTH];
     float raw[ROWS * WIDTH];
     cst_status status = cst_row_file_open_source(f->context, &rows, &source, NULL);
-    CST_TRY(cst_row_file_scan(f->context, rows, NULL, &ids));
+    CST_THEN(cst_row_file_scan(f->context, rows, NULL, &ids));
     for (int64_t first = 0; status == CST_OK && first < ROWS; first += 6) {
         int64_t count = ROWS - first < 6 ? ROWS - first : 6;
         status = cst_row_file_read(f->context, rows, count, block + first * WIDTH);

@@ -4,8 +4,8 @@
  */
 #include "io_files.h"
 
+#include "data/readers/safetensors.h"
 #include "failing_memory.h"
-#include "io/safetensors.h"
 #include "tensor_file.h"
 
 #include <corestack/safetensors.h>

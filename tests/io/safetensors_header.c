@@ -4,7 +4,7 @@
  */
 #include "io_files.h"
 
-#include "io/safetensors.h"
+#include "data/readers/safetensors.h"
 
 /* A file called F of this header, in which ' stands for ", and `data` zero bytes. */
 static cst_status open_header(fixture *f, cst_safetensors **file, const char *header, size_t length,

@@ -4,8 +4,8 @@
  */
 #include "io_files.h"
 
-#include "io/foreign.h"
-#include "io/row_file.h"
+#include "data/files/foreign.h"
+#include "data/readers/row_file.h"
 
 #include <zlib.h>
 

@@ -5,8 +5,8 @@
 #include "io_files.h"
 
 #include "comma_locale.h"
-#include "io/manifest.h"
-#include "io/row_file.h"
+#include "data/readers/manifest.h"
+#include "data/readers/row_file.h"
 
 #include <math.h>
 

@@ -5,9 +5,9 @@
 #define _GNU_SOURCE /* syscall, AT_EMPTY_PATH */
 #include "io_files.h"
 
-#include "io/csv.h"
-#include "io/npy.h"
-#include "io/output.h"
+#include "data/files/output.h"
+#include "data/readers/csv.h"
+#include "data/readers/npy.h"
 
 #include <corestack/files.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
  */
 #include "io_files.h"
 
-#include "io/npy.h"
-#include "la/wide.h"
+#include "core/wide.h"
+#include "data/readers/npy.h"
 #include "model/kernels.h"
 #include "random_case.h"
 

@@ -2,9 +2,9 @@
  * Exponentials and logarithms for wide registers, against the C library's in a wider type over the
  * whole range, and the same bytes with and without wide registers.
  */
-#include "la/wide.h"
+#include "core/wide.h"
 
-#include "base/base.h"
+#include "core/base.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,8 +3,8 @@
  * over all classes; fits on a sample of classes or rows, polished, against fits on everything and
  * against gradients written out once more; folds of a shared table; same bytes for any threads.
  */
-#include "la/la.h"
-#include "learners/loglinear_pass.h"
+#include "core/la.h"
+#include "method/loglinear/loglinear_pass.h"
 
 #include <math.h>
 #include <setjmp.h>

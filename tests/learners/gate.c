@@ -3,9 +3,9 @@
  * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "data/meta_gate.h"
-#include "learners/linear.h"
 #include "meta_check.h"
 #include "meta_rows.h"
+#include "method/linear/linear.h"
 
 static cst_gate_problem fixture(void) {
     return (cst_gate_problem){.rows = GATE_ROWS,

@@ -3,11 +3,11 @@
  * paths; scores. docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
 #define _XOPEN_SOURCE 700
-#include "learners/linear.h"
+#include "method/linear/linear.h"
 #include "data/meta_linear.h"
-#include "learners/penalty.h"
 #include "meta_check.h"
 #include "meta_rows.h"
+#include "method/linear/penalty.h"
 
 #include <time.h>
 

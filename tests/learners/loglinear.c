@@ -2,8 +2,8 @@
  * Log-linear pool: optimum, loss and curvature against SciPy; optimality recomputed; same bytes for
  * any number of threads; separable and degenerate data.
  */
-#include "learners/loglinear.h"
-#include "la/la.h"
+#include "method/loglinear/loglinear.h"
+#include "core/la.h"
 #include "loglinear_oracle.h"
 
 #include <math.h>

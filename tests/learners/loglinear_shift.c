@@ -4,12 +4,12 @@
  * against doubled rows, the bounded quadratic against all of its faces, paths of selection, and
  * what the options do to a fit.
  */
-#include "la/la.h"
-#include "learners/bounded.h"
-#include "learners/loglinear.h"
+#include "core/la.h"
+#include "fit/stages.h"
 #include "loglinear_oracle.h"
-#include "pipeline/stages.h"
-#include "select/path.h"
+#include "method/linear/bounded.h"
+#include "method/loglinear/loglinear.h"
+#include "method/select/path.h"
 #include "short_tests.h"
 
 #include <math.h>

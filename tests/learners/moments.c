@@ -3,9 +3,9 @@
  * columns, threads. docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "data/meta_design.h"
-#include "learners/linear.h"
 #include "meta_check.h"
 #include "meta_rows.h"
+#include "method/linear/linear.h"
 
 enum { PAIRS = DESIGN_ROWS * DESIGN_CLASSES, D = DESIGN_MEMBERS + 6 };
 

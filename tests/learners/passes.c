@@ -4,8 +4,8 @@
  * diffuse ones, which have many; weights of rows; logs that are held. How many classes of diffuse
  * rows are kept. Rough cross-validation against exact fits.
  */
-#include "la/la.h"
-#include "learners/loglinear_pass.h"
+#include "core/la.h"
+#include "method/loglinear/loglinear_pass.h"
 #include "short_tests.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * The spectrum, its noise edge and the four penalties, against NumPy and SciPy.
  * docs/method.md#s2-and-s3-gate-and-penalties.
  */
-#include "learners/penalty.h"
+#include "method/linear/penalty.h"
 #include "data/meta_linear.h"
 #include "meta_check.h"
 #include "meta_rows.h"

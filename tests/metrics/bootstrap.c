@@ -2,8 +2,8 @@
  * Bootstrap intervals: against resampled data scored one by one, against the normal approximation,
  * paired, and with 1 to 4 threads.
  */
-#include "base/base.h"
-#include "metrics/resample.h"
+#include "core/base.h"
+#include "stats/resample.h"
 
 #include <corestack/metrics.h>
 
@@ -19,7 +19,7 @@
 
 #include "bootstraps.h"
 #include "check.h"
-#include "metrics/samples.h"
+#include "stats/samples.h"
 
 enum { ROWS = smooth_rows, CLASSES = smooth_classes };
 

@@ -6,9 +6,9 @@
 #include <corestack/regression.h>
 
 #include "data/regression.h"
-#include "metrics/regression.h"
-#include "metrics/resample.h"
-#include "metrics/weighted.h"
+#include "stats/regression.h"
+#include "stats/resample.h"
+#include "stats/weighted.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,11 +2,11 @@
  * Scores of robustness against NumPy, SciPy and scikit-learn: separation with ties under both
  * conventions, disagreement and mutual information, corruption errors, ratios and their resamples.
  */
-#include "io/reference_errors.h"
-#include "metrics/corruption.h"
-#include "metrics/percentile.h"
-#include "metrics/ratios.h"
+#include "data/readers/reference_errors.h"
 #include "separation.h"
+#include "stats/corruption.h"
+#include "stats/percentile.h"
+#include "stats/ratios.h"
 
 #include <math.h>
 #include <setjmp.h>

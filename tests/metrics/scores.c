@@ -1,9 +1,9 @@
 /*
  * Scores: against scikit-learn, SciPy and NumPy, by hand at the edges, and with 1 to 4 threads.
  */
-#include "metrics/risk.h"
-#include "metrics/samples.h"
 #include "separation.h"
+#include "stats/risk.h"
+#include "stats/samples.h"
 
 #include <corestack/metrics.h>
 

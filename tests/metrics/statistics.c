@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "check.h"
-#include "metrics/statistics.h"
+#include "stats/statistics.h"
 
 /* Relative, also for the smallest p. */
 static void assert_relative_at(double got, double expected, const double *arguments) {

@@ -3,7 +3,7 @@
  * reader does with damaged, truncated and hostile ones, and when memory runs out.
  */
 #include "model/format.h"
-#include "base/utf8.h"
+#include "core/utf8.h"
 #include "model/crc32c.h"
 #include "model/values.h"
 #include "model_fixture.h"

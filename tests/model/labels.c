@@ -4,8 +4,8 @@
  */
 #include "model/labels.h"
 #include "check.h"
+#include "data/pool/pool.h"
 #include "failing_memory.h"
-#include "pool/pool.h"
 
 #include <corestack/corestack.h>
 #include <string.h>

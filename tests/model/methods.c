@@ -2,7 +2,7 @@
  * Models of any method: predictions are those of the same method in a comparison, files survive a
  * round trip, and damaged ones are refused.
  */
-#include "evaluation/method.h"
+#include "fit/method.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "check.h"
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 #include "predict_present.h"
 
 enum { ROWS = 90, CLASSES = 3, MEMBERS = 4, LARGEST = 64 * 1024 };

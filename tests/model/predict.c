@@ -3,8 +3,8 @@
  * the functions of the fit, and independence of threads, of blocks and of other callers.
  */
 #include "model/predict.h"
-#include "learners/linear.h"
-#include "learners/loglinear.h"
+#include "method/linear/linear.h"
+#include "method/loglinear/loglinear.h"
 #include "model/kernels.h"
 #include "model_fixture.h"
 #include "short_tests.h"

@@ -1,8 +1,8 @@
 /*
  * Prediction on a pool: members by name, classes compared, splits with conditions, failing memory.
  */
+#include "data/pool/pool.h"
 #include "model_fixture.h"
-#include "pool/pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

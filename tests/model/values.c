@@ -3,7 +3,7 @@
  * factors of intervals between the stored levels and beyond them. docs/regression.md.
  */
 #include "model/values.h"
-#include "metrics/statistics.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Cases compared with the cases of a fit: measures and levels against NumPy and SciPy, false alarms
  * by simulation, fits of few or equal cases, any number of threads.
  */
-#include "novelty/cases.h"
+#include "model/shift/cases.h"
 
 #include "check.h"
 #include "data/cases.h"

@@ -2,7 +2,7 @@
  * Levels of rows and the test of a batch: against NumPy bit for bit, and references, rows and
  * batches that hold little.
  */
-#include "novelty/novelty.h"
+#include "model/shift/novelty.h"
 
 #include "check.h"
 #include "data/guard.h"

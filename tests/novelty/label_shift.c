@@ -2,7 +2,7 @@
  * Class shares of a batch: against NumPy and SciPy, the tests' levels and the intervals by
  * simulation, and batches and references that hold little.
  */
-#include "novelty/label_shift.h"
+#include "model/shift/label_shift.h"
 
 #include "check.h"
 #include "data/label_shift.h"

@@ -2,7 +2,7 @@
  * How a batch leans on the average: what a fit stores, what batches tell, temperatures and mixtures
  * against NumPy, and batches and fits that hold little.
  */
-#include "novelty/lean.h"
+#include "model/shift/lean.h"
 
 #include "check.h"
 #include "data/lean.h"

@@ -1,5 +1,5 @@
 """Writes tests/data/calibration_bound.h: an interval of the calibration error by the inequalities of
-src/bounds/calibration_bound.h with SciPy's root finding, and certified bins with SciPy's beta quantiles."""
+src/stats/calibration_bound.h with SciPy's root finding, and certified bins with SciPy's beta quantiles."""
 
 import itertools
 import math

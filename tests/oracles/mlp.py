@@ -1,6 +1,6 @@
 """Writes tests/data/mlp.h: loss, gradient and training of a small network from PyTorch in float64.
 
-The network is that of src/baselines/mlp.h: standardised log-probabilities, two hidden layers of ReLU units, softmax. It is
+The network is that of src/fit/baselines/mlp.h: standardised log-probabilities, two hidden layers of ReLU units, softmax. It is
 trained with torch.optim.AdamW on all rows at once, weight decay on weights only.
 """
 import pathlib

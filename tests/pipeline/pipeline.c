@@ -2,12 +2,12 @@
  * The pipeline: held-out rows cannot reach what is predicted for them, a planted leak is seen,
  * stages agree with their parts, same bytes for any number of threads.
  */
-#include "la/la.h"
-#include "metrics/risk.h"
+#include "core/la.h"
+#include "fit/heldout.h"
+#include "fit/stages.h"
 #include "model/predict.h"
-#include "pipeline/heldout.h"
-#include "pipeline/stages.h"
 #include "short_tests.h"
+#include "stats/risk.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * to the other members at the same penalty; every way to predict gives the same bytes, a predictor
  * without memory.
  */
-#include "pipeline/refits.h"
+#include "fit/refits.h"
 
 #include "model_fixture.h"
 
@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "data/pool/pool.h"
 #include "meta_rows.h"
-#include "pool/pool.h"
 #include "predict_present.h"
 
 enum { ROWS = 240, CLASSES = 3, MEMBERS = 5, PRESENT = 3 };

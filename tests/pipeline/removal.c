@@ -3,10 +3,10 @@
  * the fit that is left is the one of those members from scratch; few rows and many members take
  * little longer than few members.
  */
-#include "pipeline/removal.h"
+#include "fit/removal.h"
 
-#include "la/la.h"
-#include "pipeline/stages.h"
+#include "core/la.h"
+#include "fit/stages.h"
 #include "short_tests.h"
 
 #include <math.h>

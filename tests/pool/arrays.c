@@ -2,8 +2,8 @@
  * Pools from arrays in memory: every layout and type gives the numbers of float32 in C order, large
  * arrays are read where they lie, and bad ones are refused by name and row.
  */
-#include "base/base.h"
-#include "pool/pool.h"
+#include "core/base.h"
+#include "data/pool/pool.h"
 
 #include <corestack/corestack.h>
 

@@ -4,7 +4,7 @@
  */
 #include "io_files.h"
 
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 
 #include <math.h>
 

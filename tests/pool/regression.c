@@ -4,7 +4,7 @@
  */
 #include "io_files.h"
 
-#include "pool/pool.h"
+#include "data/pool/pool.h"
 #include "pool_from_values.h"
 
 #include <corestack/corestack.h>

@@ -4,8 +4,8 @@
  */
 #include "io_files.h"
 
-#include "pool/pool.h"
-#include "pool/store.h"
+#include "data/pool/pool.h"
+#include "data/pool/store.h"
 
 #include "tensor_file.h"
 

@@ -5,11 +5,11 @@
  */
 #include "io_files.h"
 
-#include "base/context.h"
-#include "base/large.h"
-#include "pool/pool.h"
-#include "pool/state.h"
-#include "pool/store.h"
+#include "core/context.h"
+#include "core/large.h"
+#include "data/pool/pool.h"
+#include "data/pool/state.h"
+#include "data/pool/store.h"
 
 #include <corestack/fit.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
  * CKA: exact, Nystrom and probes against NumPy with N x N matrices, and what must hold on any data:
  * copies, independence, constant members, few rows, views with an index, any number of threads.
  */
+#include "core/la.h"
 #include "failing_memory.h"
-#include "la/la.h"
-#include "redundancy/hsic.h"
+#include "method/redundancy/hsic.h"
 
 #include <math.h>
 #include <setjmp.h>

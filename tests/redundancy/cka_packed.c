@@ -2,9 +2,9 @@
  * CKA over packed rows: single precision against double on members of every packing, samples of
  * rows against all of them, any number of threads.
  */
+#include "core/la.h"
 #include "failing_memory.h"
-#include "la/la.h"
-#include "redundancy/hsic.h"
+#include "method/redundancy/hsic.h"
 #include "short_tests.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * Pearson correlation and condition number against NumPy; clusters, thresholds and the projection
  * on matrices small enough to reason about.
  */
-#include "redundancy/redundancy.h"
+#include "method/redundancy/redundancy.h"
 
 #include <math.h>
 #include <setjmp.h>

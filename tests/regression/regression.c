@@ -4,13 +4,13 @@
  */
 #include <corestack/corestack.h>
 
+#include "core/la.h"
 #include "data/regression.h"
-#include "la/la.h"
-#include "metrics/weighted.h"
 #include "pool_from_values.h"
-#include "regression/document.h"
-#include "regression/linear_pool.h"
-#include "regression/methods.h"
+#include "stats/weighted.h"
+#include "tasks/regression/document.h"
+#include "tasks/regression/linear_pool.h"
+#include "tasks/regression/methods.h"
 #include "temporary.h"
 
 #include <math.h>

@@ -6,11 +6,11 @@
 #include "io_files.h"
 
 #include "confusion.h"
-#include "io/npy_stream.h"
-#include "pool/pool.h"
-#include "segmentation/decide.h"
-#include "segmentation/intervals.h"
-#include "segmentation/sample.h"
+#include "data/pool/pool.h"
+#include "data/readers/npy_stream.h"
+#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/intervals.h"
+#include "tasks/segmentation/sample.h"
 
 #include "check.h"
 #include "data/segmentation.h"

@@ -5,8 +5,8 @@
  */
 #include "io_files.h"
 
-#include "la/la.h"
-#include "segmentation/nested.h"
+#include "core/la.h"
+#include "tasks/segmentation/nested.h"
 
 enum { MEMBERS = 2, CLASSES = 3, SIDE = 8, SIDE_SMALL = 4 };
 

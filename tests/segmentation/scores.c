@@ -4,8 +4,8 @@
  */
 #include "confusion.h"
 #include "data/segmentation.h"
-#include "segmentation/boundary.h"
-#include "segmentation/tally.h"
+#include "tasks/segmentation/boundary.h"
+#include "tasks/segmentation/tally.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

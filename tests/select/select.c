@@ -2,10 +2,10 @@
  * Loss-aware selection: paths against brute force, the rules against their arithmetic, caps, same
  * bytes. The pool is that of the log-linear oracle, plus a copy and a noise member.
  */
-#include "select/select.h"
-#include "la/la.h"
+#include "method/select/select.h"
+#include "core/la.h"
 #include "loglinear_oracle.h"
-#include "select/path.h"
+#include "method/select/path.h"
 
 #include <math.h>
 #include <setjmp.h>

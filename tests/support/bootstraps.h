@@ -4,7 +4,7 @@
 #ifndef BOOTSTRAPS_H
 #define BOOTSTRAPS_H
 
-#include "metrics/weighted.h"
+#include "stats/weighted.h"
 
 static inline cst_status bootstrap_compare(cst_context *context, const float *const *probabilities,
                                            int32_t methods, int64_t rows, int32_t classes,

@@ -5,8 +5,8 @@
 #ifndef CST_TEST_CHECK_H
 #define CST_TEST_CHECK_H
 
-#include "base/base.h"
-#include "la/la.h"
+#include "core/base.h"
+#include "core/la.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 #include "tensor_file.h"
 #include "weights/checkpoints.h"
 
-#include "io/safetensors.h"
+#include "data/readers/safetensors.h"
 
 #include <corestack/safetensors.h>
 #include <corestack/weights.h>

@@ -4,7 +4,7 @@
 #ifndef CONFUSION_H
 #define CONFUSION_H
 
-#include "segmentation/tally.h"
+#include "tasks/segmentation/tally.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #define CST_TEST_IO_FILES_H
 
 #define _XOPEN_SOURCE 700
-#include "base/base.h"
+#include "core/base.h"
 #include "temporary.h"
 
 #include <setjmp.h>

@@ -5,8 +5,8 @@
 #ifndef CST_TEST_LOGLINEAR_ORACLE_H
 #define CST_TEST_LOGLINEAR_ORACLE_H
 
-#include "learners/compact.h"
-#include "learners/loglinear.h"
+#include "method/loglinear/compact.h"
+#include "method/loglinear/loglinear.h"
 
 #include <string.h>
 

@@ -4,9 +4,9 @@
 #ifndef META_CHECK_H
 #define META_CHECK_H
 
-#include "base/base.h"
-#include "la/la.h"
-#include "pool/view.h"
+#include "core/base.h"
+#include "core/la.h"
+#include "data/pool/view.h"
 
 #include "check.h"
 

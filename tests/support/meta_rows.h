@@ -5,9 +5,9 @@
 #ifndef META_ROWS_H
 #define META_ROWS_H
 
-#include "learners/design.h"
-#include "learners/linear.h"
-#include "learners/moments.h"
+#include "method/gate/design.h"
+#include "method/linear/linear.h"
+#include "method/linear/moments.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef CST_TEST_POOL_CASE_H
 #define CST_TEST_POOL_CASE_H
 
-#include "base/base.h"
+#include "core/base.h"
 #include "model/stack.h"
 
 #include <corestack/corestack.h>

@@ -4,7 +4,7 @@
 #ifndef PREDICT_PRESENT_H
 #define PREDICT_PRESENT_H
 
-#include "base/base.h"
+#include "core/base.h"
 
 #include <corestack/model.h>
 

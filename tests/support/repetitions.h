@@ -9,7 +9,7 @@
 
 #include "short_tests.h"
 
-#include "metrics/binomial.h"
+#include "stats/binomial.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef SEPARATION_H
 #define SEPARATION_H
 
-#include "metrics/ood.h"
+#include "stats/ood.h"
 
 static inline cst_status separation_of(cst_context *context, const double *in, int64_t in_samples,
                                        const double *out, int64_t out_samples,

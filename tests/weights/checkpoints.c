@@ -4,7 +4,7 @@
  */
 #include "checkpoints.h"
 
-#include "io/safetensors.h"
+#include "data/readers/safetensors.h"
 #include "weights/mix.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * predicts with; what a hook that fails leaves behind.
  */
 #include "data/soup.h"
-#include "base/base.h"
-#include "io/safetensors.h"
+#include "core/base.h"
+#include "data/readers/safetensors.h"
 #include "tensor_file.h"
 
 #include <corestack/corestack.h>

@@ -4,7 +4,7 @@
  * that are none. Paper: Related Work (weight-space fusion).
  */
 #include "checkpoints.h"
-#include "io/safetensors.h"
+#include "data/readers/safetensors.h"
 
 #include <corestack/report.h>
 #include <dirent.h>

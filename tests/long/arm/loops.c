@@ -2,7 +2,7 @@
  * Exponentials, logarithms and the loops of prediction on fixed numbers, as bytes on standard
  * output. arm.sh runs it on this processor and as 64-bit ARM.
  */
-#include "la/wide.h"
+#include "core/wide.h"
 #include "model/kernels.h"
 
 #include <math.h>

@@ -1,0 +1,85 @@
+/*
+ * What a context is. For the files of src/base that are the context: context.c, notices.c and
+ * memory.c; all others see cst_context from outside (base.h).
+ */
+#ifndef CST_BASE_CONTEXT_H
+#define CST_BASE_CONTEXT_H
+
+#include "core/base.h"
+#include "core/call_files.h"
+#include "core/calling.h"
+#include "core/large.h"
+#include "core/ranks.h"
+
+enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
+
+/* What belongs to one call: notices, and what the progress callback is told. A call from a callback
+ * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
+struct cst_run {
+    struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
+    struct cst_run *inner;       /* NULL until there is a call from a callback */
+    int depth;                   /* of the context when the call entered */
+    bool calling;                /* a callback of the caller's runs */
+    int muted;                   /* depth of parallel loops run here: their notices are not kept */
+    int stopped;                 /* the callback said so; read and written atomically */
+    double polled;               /* when the callback was last asked, seconds */
+    char stage[CST_STAGE_CHARS]; /* what the callback was last told */
+    int64_t done;                /* read and written atomically */
+    int64_t total;
+    bool named;                  /* the stage's progress is that of its outermost loop */
+    bool counting;               /* such a loop is running */
+    char about[CST_STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
+    char **notices;
+    size_t notice_count;
+    bool notice_lost; /* there was no memory for one since they were cleared */
+    cst_call_files files;
+};
+
+struct cst_context {
+    cst_realloc_fn realloc_fn;
+    void *realloc_user;
+    cst_log_fn log_fn;
+    void *log_user;
+    cst_progress_fn progress_fn;
+    void *progress_user;
+    int cores;      /* that the process may use; with ranks, its share of them */
+    size_t quarter; /* of the memory that it may use, likewise */
+    bool threads_given;
+    bool memory_given;
+    int threads;
+    bool keeps_formulas; /* in csv files */
+    size_t memory;       /* bytes a call may keep resident */
+    cst_context *root;   /* of a worker's context: the caller's; else NULL */
+    bool on_caller;      /* the worker runs on the caller's own thread */
+    cst_run outermost;
+    cst_run *run;  /* of the call that is at work */
+    cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
+    char error[CST_ERROR_CHARS];
+    cst_status error_status;    /* of the last message */
+    cst_large large;            /* of the root */
+    pthread_mutex_t files_lock; /* of the root: for the files of its runs */
+    int depth;                  /* public calls that are inside; more than 1 from callbacks */
+    cst_ranks ranks;            /* of the root; workers work alone */
+    int cancelling;             /* whether the caller's thread could be cancelled before the call */
+    struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
+};
+
+static inline cst_context *cst_context_root(cst_context *context) {
+    return context->root ? context->root : context;
+}
+
+/* Where the progress of this context's work is kept. */
+static inline cst_run *cst_context_told(cst_context *context) {
+    return context->told ? context->told : context->run;
+}
+
+/* Sets what the defaults of threads and memory are made of. */
+void cst_context_may_use(cst_context *context, int cores, size_t memory);
+
+/* Forgets the stage that a call before this one ended in. */
+void cst_stage_none(cst_context *context);
+
+/* The allocator of a context that was made without one. */
+void *cst_default_realloc(void *user, void *pointer, size_t bytes);
+
+#endif

@@ -1,0 +1,85 @@
+/* Scopes. Small arrays share chunks; large ones are allocated one by one. */
+#include "core/scope.h"
+
+#include "core/context.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 64, CHUNK = 8192, SMALL = 1024 };
+
+/* In front of an array of its own, or alone for an object. */
+typedef struct cst_scope_entry {
+    struct cst_scope_entry *next;
+    cst_release_fn release; /* NULL: only memory */
+    void *object;
+} cst_scope_entry;
+
+_Static_assert(sizeof(cst_scope_entry) <= ALIGNMENT, "an entry is in front of aligned memory");
+
+/* An entry with `bytes` zeroed bytes after it. */
+static cst_scope_entry *add_entry(cst_context *context, cst_scope *scope, size_t bytes) {
+    size_t padded = 0;
+    cst_scope_entry *entry =
+        cst_alloc(context, cst_size_add(bytes, ALIGNMENT, &padded) ? padded : SIZE_MAX, 1);
+    if (!entry)
+        return NULL;
+    entry->next = scope->last;
+    scope->last = entry;
+    scope->root = cst_context_root(context);
+    return entry;
+}
+
+void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size) {
+    size_t bytes = 0;
+    if (!cst_size_mul(count, size, &bytes))
+        return cst_alloc(context, count, size); /* records the error */
+    bool small = bytes <= SMALL;
+#ifdef __SANITIZE_ADDRESS__
+    small = false; /* so that an overflow is seen */
+#endif
+    if (!small) {
+        cst_scope_entry *entry = add_entry(context, scope, bytes);
+        return entry ? (char *)entry + ALIGNMENT : NULL;
+    }
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (bytes > scope->left) {
+        cst_scope_entry *entry = add_entry(context, scope, CHUNK);
+        if (!entry)
+            return NULL;
+        scope->room = (char *)entry + ALIGNMENT;
+        scope->left = CHUNK;
+    }
+    void *taken = scope->room;
+    scope->room += bytes;
+    scope->left -= bytes;
+    return taken;
+}
+
+char *cst_take_text(cst_context *context, cst_scope *scope, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *copy = cst_take(context, scope, bytes, 1);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn release,
+                         void *object) {
+    cst_scope_entry *entry = add_entry(context, scope, 0);
+    if (!entry) {
+        release(context, object);
+        return CST_ERROR_MEMORY;
+    }
+    entry->release = release;
+    entry->object = object;
+    return CST_OK;
+}
+
+void cst_scope_free(cst_scope *scope) {
+    while (scope->last) {
+        cst_scope_entry *entry = scope->last;
+        scope->last = entry->next;
+        if (entry->release)
+            entry->release(scope->root, entry->object);
+        cst_free(scope->root, entry);
+    }
+    *scope = (cst_scope){0};
+}

@@ -1,0 +1,42 @@
+/* Scopes: memory and objects that are freed together, at the end of a block or with an object. */
+#ifndef CST_SCOPE_H
+#define CST_SCOPE_H
+
+#include "core/base.h"
+
+/* Zero is an empty scope. One thread at a time. */
+typedef struct cst_scope {
+    cst_context *root; /* frees what was taken; set by the first of it */
+    struct cst_scope_entry *last;
+    char *room; /* the rest of a chunk for small arrays */
+    size_t left;
+} cst_scope;
+
+/* count * size zeroed bytes, 64-byte aligned, that live as long as the scope. NULL with the error
+ * recorded on failure. Large arrays count towards the memory budget as those of cst_alloc do. */
+void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size);
+
+char *cst_take_text(cst_context *context, cst_scope *scope, const char *text);
+
+/* release(root context, object) runs when the scope is freed, and at once if this fails. */
+typedef void (*cst_release_fn)(cst_context *context, void *object);
+cst_status cst_scope_own(cst_context *context, cst_scope *scope, cst_release_fn release,
+                         void *object);
+
+/* Frees everything, the last taken first, and leaves the scope empty. */
+void cst_scope_free(cst_scope *scope);
+
+/* Declares `scope`, the address of a scope that ends with the block. */
+#define CST_SCOPE(scope)                                                                           \
+    __attribute__((cleanup(cst_scope_free))) cst_scope scope##_here = {0};                         \
+    cst_scope *const scope = &scope##_here
+
+/* pointer = count zeroed elements, or returns CST_ERROR_MEMORY from the function. */
+#define CST_TAKE(context, scope, pointer, count)                                                   \
+    do {                                                                                           \
+        (pointer) = cst_take(context, scope, (size_t)(count), sizeof *(pointer));                  \
+        if (!(pointer))                                                                            \
+            return CST_ERROR_MEMORY;                                                               \
+    } while (0)
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Checks of a pool before anything is fitted on it: rows in another order, columns in another
+ * order, leaks, copies, folds that split groups, values on another scale. What they find is a
+ * notice, or an error where no honest fit is possible. docs/method.md#checks.
+ */
+#ifndef CST_CHECKS_CHECKS_H
+#define CST_CHECKS_CHECKS_H
+
+#include "data/checks/findings.h"
+
+/* Another order of the rows of a view that a member or the labels may be in. */
+typedef struct cst_check_order_of {
+    const char *words;     /* "transposed" */
+    const int32_t *labels; /* [rows of the view]: the label that belongs to the prediction of each
+                              then, or -1 */
+} cst_check_order_of;
+
+typedef struct cst_check_source {
+    const cst_pool *pool;
+    const char *split;
+    const cst_view *view;   /* with labels or targets */
+    const int32_t *members; /* [members of the view]: positions in the pool; NULL: all members */
+    const int64_t *rows;    /* [rows]: the row of the split that each is; NULL: the same */
+    const int32_t *folds;   /* [rows]; NULL: those of a pool without folds */
+    const int64_t *groups;  /* [rows], or NULL */
+    const cst_check_order_of *orders; /* NULL: those of a table (rows shifted, reversed) */
+    int32_t order_count;
+    bool shares; /* of scored rows: classes without a row are told too */
+    bool taught; /* cst_check_unknown was called */
+} cst_check_source;
+
+/* Looks at up to 20,000 evenly spread rows (fewer with many classes). Adds to findings; free them
+ * with cst_findings_free, also after a failure. */
+cst_status cst_check_run(cst_context *context, const cst_check_source *source,
+                         cst_findings *findings);
+/* The same of labelled rows that are scored and not fitted on: findings are notices, since scores
+ * of such rows are still scores. Labels that are no class count as not known. */
+cst_status cst_check_scored(cst_context *context, const cst_check_source *source);
+/* Tells findings as those notices. split: "oof", NULL: not named. */
+void cst_check_tell(cst_context *context, const char *split, const cst_findings *findings);
+
+/* Members whose model of a fold did not know a class that its rows have: a part of cst_check_run.
+ * lacks: [members][folds][classes], set to 1 there where some member knows the class; or NULL. */
+cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
+                             cst_findings *findings);
+
+#endif

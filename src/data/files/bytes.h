@@ -1,0 +1,114 @@
+/*
+ * A source: the bytes of one input, read by offset and never beyond a known size. It is a plain
+ * file or one member of a zip archive (npz). Every reader of predictions stands on it. Paper:
+ * none; it keeps hostile or broken files from costing more than an error message.
+ */
+#ifndef CST_IO_BYTES_H
+#define CST_IO_BYTES_H
+
+#include "core/base.h"
+
+#include <sys/stat.h>
+
+/* Largest uncompressed size of a zip member that is accepted when the caller gives 0. */
+#define CST_ZIP_LIMIT_DEFAULT ((uint64_t)64 << 30)
+
+/* Bytes read or inflated at most between two questions whether to stop. */
+#define CST_PIECE_BYTES ((size_t)1 << 22)
+
+typedef struct cst_bytes cst_bytes;
+
+/* Opens `path`. What ends in ".gz" is inflated. "a.npz#name" and "a.npz:name" choose a member of an
+ * archive ("name" finds "name.npy" as well); "a.npz" alone is its only member. Of
+ * "a.safetensors#name" the whole file is opened and keeps that name for messages; of "a.csv#column"
+ * the file. An empty file is a separate error. `zip_limit` caps the declared uncompressed size of a
+ * member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an archive without the member that is
+ * meant, and nothing else. A source serves one thread at a time. */
+cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
+                          uint64_t zip_limit);
+/* The same of a plain file, whatever it is called. */
+cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
+void cst_bytes_close(cst_context *context, cst_bytes *source);
+
+/* Bytes in all: the file's size, or what the archive declares for the member. */
+uint64_t cst_bytes_size(const cst_bytes *source);
+
+/* The status of the file, or of the archive of a member, when it was opened. Borrowed. */
+const struct stat *cst_bytes_info(const cst_bytes *source);
+/* The descriptor of the file or archive, which stays the source's; -1 if it has none. */
+int cst_bytes_descriptor(const cst_bytes *source);
+/* Makes a plain file that is open a source called `name`. fd: taken over, also after a failure. */
+cst_status cst_bytes_of_descriptor(cst_context *context, cst_bytes **out, const char *name, int fd,
+                                   const struct stat *info);
+
+/* Whether size and modification time are the same. */
+bool cst_file_unchanged(const struct stat *before, const struct stat *now);
+/* CST_ERROR_IO: the file was replaced or changed while it was being read. */
+cst_status cst_file_changed(cst_context *context, const char *path);
+
+/* The path for messages. Borrowed. */
+const char *cst_bytes_name(const cst_bytes *source);
+
+/* Reads exactly `bytes` bytes at `offset`; fewer is an error that says how many were found. For a
+ * zip member, going back inflates again from its beginning. Asks whether to stop on the way, unless
+ * all is in memory. */
+cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
+                          size_t bytes);
+
+/* Reads the rest into memory, for readers that jump about; *out is borrowed and holds
+ * cst_bytes_size bytes. */
+cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out);
+
+/* True where reading at any offset is cheap (a plain file, or slurped already). */
+bool cst_bytes_seekable(const cst_bytes *source);
+
+/* Maps a plain file until it is closed; *out is borrowed. Whoever looks at it must know that nobody
+ * shortens the file: a page that is gone ends the process. */
+cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned char **out);
+
+/* Splits "a.npz#name" and "a.safetensors#name" (or with ':'), and "a.csv#column": returns the
+ * position of the separator, or 0 where there is none. */
+size_t cst_path_member(const char *path);
+/* The same of "a.csv#column" alone (also .tsv and .txt, and any of these with .gz at the end). */
+size_t cst_path_column(const char *path);
+/* Whether the name of a file ends so, whatever the case. */
+bool cst_path_ends(const char *path, const char *extension);
+/* Whether it is the name of delimited text. */
+bool cst_path_is_text(const char *path);
+/* Whether the file that `path` names, or a tensor in it, is called .safetensors. */
+bool cst_path_is_safetensors(const char *path);
+
+/* Reads exactly `bytes` bytes at `offset` of an open file that had `size` bytes when it was opened.
+ * Asks on the way whether to stop. name: for messages. */
+cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
+                          uint64_t offset, void *out, size_t bytes);
+
+/* Opens a regular file that is not empty. *info: its status. */
+cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info);
+
+/* ---- zip members, in zip.c ---- */
+
+typedef struct cst_zip_member cst_zip_member;
+/* name: NULL for the only member. An archive is opened and its directory parsed once in a call. */
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+                        struct stat *info, const char *name, uint64_t limit);
+void cst_zip_close(cst_context *context, cst_zip_member *member);
+uint64_t cst_zip_size(const cst_zip_member *member);
+/* That of the archive, which stays the member's. */
+int cst_zip_descriptor(const cst_zip_member *member);
+cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
+                        size_t bytes);
+
+/* ---- gzip, in gz.c ---- */
+
+typedef struct cst_gz cst_gz;
+/* Reads the file to its end, which checks it, once in a call; more than `limit` bytes inflated are
+ * CST_ERROR_LIMIT. */
+cst_status cst_gz_open(cst_context *context, cst_gz **out, const char *path, struct stat *info,
+                       uint64_t limit);
+void cst_gz_close(cst_context *context, cst_gz *gz);
+uint64_t cst_gz_size(const cst_gz *gz);
+int cst_gz_descriptor(const cst_gz *gz);
+cst_status cst_gz_read(cst_context *context, cst_gz *gz, uint64_t offset, void *out, size_t bytes);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * The public readers and writers of single vectors and matrices.
+ * Around the pool: labels and groups in, folds and predictions out.
+ * Paper: the files that hold y, the partition and the stack's probabilities.
+ */
+#include "data/readers/row_file.h"
+
+#include <corestack/files.h>
+#include <inttypes.h>
+#include <math.h>
+
+static cst_status nothing_given(cst_context *context) {
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "reading a column: path, values and rows are required");
+}
+
+/* Whole numbers as they are; text numbered by first appearance. */
+static cst_status read_numbers(cst_context *context, const char *path, const char *const *wanted,
+                               int64_t **out, int64_t *rows) {
+    cst_column column = {0};
+    cst_status status = cst_column_read(context, &column, path, wanted, NULL, 0);
+    if (status != CST_OK)
+        return status;
+    int64_t *numbers = cst_alloc(context, (size_t)column.count, sizeof *numbers);
+    if (!numbers)
+        status = CST_ERROR_MEMORY;
+    else if (column.texts)
+        status = cst_strings_number(context, column.texts, numbers);
+    else
+        cst_copy(context, numbers, column.numbers, (size_t)column.count * sizeof *numbers);
+    if (status == CST_OK) {
+        *out = numbers;
+        *rows = column.count;
+    } else {
+        cst_free(context, numbers);
+    }
+    cst_column_clear(context, &column);
+    return status;
+}
+
+cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
+    static const char *const wanted[] = {"group", "groups", NULL};
+    if (out)
+        *out = NULL;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
+    if (!path || !out || !rows)
+        return nothing_given(context);
+    return cst_why(context, read_numbers(context, path, wanted, out, rows));
+}
+
+cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
+    static const char *const wanted[] = {"label", "labels", "y", "target", "class", NULL};
+    int64_t *values = NULL;
+    if (out)
+        *out = NULL;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
+    if (!path || !out || !rows)
+        return nothing_given(context);
+    cst_status status = read_numbers(context, path, wanted, &values, rows);
+    if (status != CST_OK)
+        return cst_why(context, status);
+    int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
+    if (!labels)
+        status = CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < *rows; i++) {
+        status = cst_poll_item(context, i);
+        if (status != CST_OK)
+            break;
+        if (values[i] < 0 || values[i] > INT32_MAX)
+            status =
+                cst_fail(context, CST_ERROR_INPUT,
+                         "%s: row %" PRId64 ": label %" PRId64 " is not a class number (0, 1, ...)",
+                         path, i, values[i]);
+        else
+            labels[i] = (int32_t)values[i];
+    }
+    cst_free(context, values);
+    if (status != CST_OK) {
+        cst_free(context, labels);
+        labels = NULL;
+        *rows = 0;
+    }
+    *out = labels;
+    return cst_why(context, status);
+}
+
+/* An open file's shape, as far as it is one of targets. */
+static cst_status check_targets(cst_context *context, const cst_row_file *file, const char *path) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    int dims = cst_row_file_dims(file);
+    if (file->npy && cst_npy_is_text(file->npy))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: contains text; regression targets are numbers", path);
+    if (dims < 1 || dims > 2 || file->width < 1 || file->width > INT32_MAX)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has shape %s; targets must be [rows] or [rows, outputs]", path,
+                        cst_row_file_shape_text(file, shape));
+    return CST_OK;
+}
+
+cst_status cst_read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
+                            int32_t *outputs) {
+    cst_row_file *file = NULL;
+    cst_strings *ids = NULL;
+    double *values = NULL;
+    size_t cells = 0;
+    if (out)
+        *out = NULL;
+    if (outputs)
+        *outputs = 0;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
+    if (!path || !out || !rows || !outputs)
+        return nothing_given(context);
+    cst_status status = cst_row_file_open(context, &file, path, 0);
+    CST_THEN(check_targets(context, file, path));
+    CST_THEN(cst_row_file_scan(context, file, NULL, &ids));
+    if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
+        status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
+    if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_row_file_read(context, file, file->row_count, values));
+    for (size_t e = 0; status == CST_OK && e < cells; e++)
+        if (!isfinite(values[e]))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 ": every target must be a finite number", path,
+                              (int64_t)e / file->width);
+    if (status == CST_OK) {
+        *out = values;
+        *rows = file->row_count;
+        *outputs = (int32_t)file->width;
+        values = NULL;
+    }
+    cst_free(context, values);
+    cst_strings_free(context, ids);
+    cst_row_file_close(context, file);
+    return cst_why(context, status);
+}
+
+cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
+                                 int64_t rows, int32_t classes) {
+    CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
+    if (!path || !probabilities || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "writing predictions: path, data and shape are required");
+    return cst_why(context, cst_npy_write_f32(context, path, probabilities, rows, classes));
+}
+
+cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
+                                            const float *probabilities, int32_t conditions,
+                                            int64_t rows, int32_t classes) {
+    CST_ENTER(context);
+    if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "writing predictions of conditions: path, data and shape are required");
+    CST_FITS(context, rows, conditions, sizeof(*probabilities) * (size_t)classes);
+    return cst_why(
+        context, cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes));
+}
+
+cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
+                           int64_t rows) {
+    CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*folds));
+    if (!path || !folds || rows < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "writing folds: path, data and length are required");
+    return cst_why(context, cst_npy_write_i32(context, path, folds, rows));
+}

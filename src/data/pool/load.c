@@ -1,0 +1,766 @@
+/*
+ * Loading the members of a split: headers compared first, then every member read, joined and
+ * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
+ */
+
+#include "core/ranks.h"
+#include "core/retry.h"
+#include "data/files/bytes.h"
+#include "data/pool/columns.h"
+#include "data/pool/parts.h"
+#include "data/pool/row_budget.h"
+#include "data/pool/row_diagnosis.h"
+#include "data/pool/spatial.h"
+#include "data/pool/stream.h"
+#include "data/readers/sheet.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Values converted at a time by one thread, about half a megabyte as float64. */
+enum { BLOCK_VALUES = 1 << 16 };
+
+/* One member's file as it is opened and joined. */
+typedef struct member_file {
+    const char *path;
+    cst_row_file *rows;
+    int64_t count;         /* rows of each condition in the file */
+    int64_t rows_of_split; /* of each condition */
+    int32_t width;         /* values of a row: classes, or 1 */
+    int64_t *places;       /* row of the split of each row in the file; NULL: the same */
+    int32_t *column_class; /* class of each column where a header names them; NULL: the same */
+} member_file;
+
+/* What a parallel task needs. */
+typedef struct load_job {
+    cst_pool *pool;
+    int32_t split;
+    const int32_t *members; /* positions in the pool of those to load */
+    bool stream;            /* they stay on disk */
+    cst_convert *looked;    /* [members]: counts of the rows that were checked in place */
+    bool divided;           /* each rank checks a part of the rows */
+    int64_t look_first;     /* rows to check in place */
+    int64_t look_end;
+    int64_t kept_first; /* rows of all of them that this rank keeps in memory */
+    int64_t kept_end;
+} load_job;
+
+static void close_member(cst_context *context, member_file *file) {
+    cst_row_file_close(context, file->rows);
+    cst_free(context, file->places);
+    cst_free(context, file->column_class);
+    *file = (member_file){0};
+}
+
+enum { HINT_CHARS = 512 };
+
+/* What a width counts. */
+static const char *noun(const cst_pool *pool, int64_t width) {
+    if (pool->task == CST_TASK_REGRESSION)
+        return width == 1 ? "output" : "outputs";
+    return width == 1 ? "class" : "classes";
+}
+
+static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
+    if (pool->task == CST_TASK_REGRESSION)
+        return conditions > 0 ? "[conditions, rows] or [conditions, rows, outputs]"
+                              : "[rows] or [rows, outputs]";
+    return conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]";
+}
+
+/* The column of a table that is most likely the ids, as the end of a message: whole numbers, all
+ * different, first or last. Empty where there is none. */
+static cst_status say_ids(cst_context *context, const cst_pool *pool, const char *path,
+                          char out[HINT_CHARS]) {
+    cst_sheet sheet = {0};
+    bool text = false;
+    char column[CST_COLUMN_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    if (cst_path_column(path) || pool->id_column || cst_manifest_parts(pool->manifest, path))
+        return CST_OK;
+    cst_status status = cst_is_text_file(context, path, pool->zip_limit, &text);
+    if (status == CST_OK && text)
+        status = cst_sheet_look(context, &sheet, path, pool->zip_limit);
+    int32_t places[] = {0, sheet.columns - 1};
+    bool known = sheet.columns == 0 || cst_sheet_ids(&sheet) >= 0;
+    for (int k = 0; status == CST_OK && !known && sheet.rows > 2 && k < 2 && !*out; k++)
+        if (cst_sheet_may_be_ids(&sheet, places[k])) {
+            const char *name = sheet.names ? cst_strings_at(sheet.names, places[k]) : "";
+            const char *shown = cst_sheet_column(&sheet, places[k], column);
+            (void)cst_snprintf(out, HINT_CHARS,
+                               *name ? "; %s of %s looks like sample ids (all different): name it "
+                                       "with --id-column \"%s\""
+                                     : "; %s of %s looks like sample ids (all different): remove "
+                                       "it, or give every file a column of ids",
+                               shown, path, cst_quote(quoted, name));
+        }
+    cst_sheet_clear(context, &sheet);
+    return status;
+}
+
+/* What class `c` is called: its name, or its number. */
+static const char *class_text(const cst_pool *pool, int32_t c, char number[16]) {
+    (void)cst_snprintf(number, 16, "%d", (int)c);
+    return pool->class_names ? cst_strings_at(pool->class_names, c) : number;
+}
+
+/* The first class without a column in a table of which every column is one of a class; -1: none. */
+static cst_status find_lacking(cst_context *context, const cst_pool *pool, const cst_table *table,
+                               int32_t *out) {
+    cst_strings *plain = NULL;
+    char number[16];
+    *out = -1;
+    if (!table || !table->value_names || pool->task != CST_TASK_CLASSIFICATION)
+        return CST_OK;
+    cst_status status = cst_column_plain_names(context, table->value_names, &plain);
+    const cst_strings *forms[] = {table->value_names, plain};
+    for (int f = 0; status == CST_OK && *out < 0 && f < 2; f++) {
+        int32_t lacking = -1;
+        int64_t found = 0;
+        for (int32_t c = 0; c < pool->classes; c++) {
+            bool there = false;
+            for (int64_t j = 0; !there && j < forms[f]->count; j++)
+                there = cst_column_same(cst_strings_at(forms[f], j), class_text(pool, c, number));
+            found += there;
+            lacking = there || lacking >= 0 ? lacking : c;
+        }
+        *out = found == forms[f]->count ? lacking : -1;
+    }
+    cst_strings_free(context, plain);
+    return status;
+}
+
+/* What to do about a file of `width` columns in a pool of others: the end of a message. */
+static cst_status width_hint(cst_context *context, const cst_pool *pool,
+                             const cst_pool_split *state, const char *path, int64_t width,
+                             int32_t lacking, char out[HINT_CHARS]) {
+    char quoted[CST_QUOTE_CHARS];
+    char number[16];
+    out[0] = '\0';
+    if (pool->task == CST_TASK_CLASSIFICATION && width == 1)
+        (void)cst_snprintf(out, HINT_CHARS,
+                           "; one column looks like predicted classes: save the probabilities of "
+                           "all classes (predict_proba)");
+    else if (width == pool->classes + 1)
+        return say_ids(context, pool, path, out);
+    cst_status status = CST_OK;
+    if (width == pool->classes - 1 && state->first_path)
+        status = say_ids(context, pool, state->first_path, out);
+    if (status == CST_OK && lacking >= 0 && !*out)
+        (void)cst_snprintf(out, HINT_CHARS,
+                           "; there is no column of class '%s': add it, with probability 0 where "
+                           "the member does not know the class",
+                           cst_quote(quoted, class_text(pool, lacking, number)));
+    return status;
+}
+
+/* The shape of a file as rows and values, or an error that names a file it does not go with. */
+static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_t split,
+                              member_file *file) {
+    const cst_pool_split *state = &pool->splits[split];
+    int32_t conditions = pool->manifest->splits[split].condition_count;
+    cst_row_file *rows = file->rows;
+    int dims = cst_row_file_dims(rows);
+    int lead = conditions > 0 ? 2 : 1; /* axes that count rows */
+    char shape[CST_NPY_SHAPE_CHARS];
+    (void)cst_row_file_shape_text(rows, shape);
+    if (dims != lead && dims != lead + 1)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s",
+                        file->path, shape, pool->manifest->splits[split].name,
+                        needed_shape(pool, conditions));
+    if (conditions > 0 && !rows->npy)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is a table, but split '%s' has conditions, which need an npy of "
+                        "[conditions, rows, classes]",
+                        file->path, pool->manifest->splits[split].name);
+    if (conditions > 0 && rows->npy->parts)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is in parts, but split '%s' has conditions, which need one npy of "
+                        "[conditions, rows, classes]",
+                        file->path, pool->manifest->splits[split].name);
+    if (conditions > 0 && rows->npy->shape[0] != conditions)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has shape %s; split '%s' has %d conditions, which must be the first "
+                        "length",
+                        file->path, shape, pool->manifest->splits[split].name, conditions);
+    if (rows->npy)
+        rows->npy->row_axes = lead;
+    int64_t width = rows->npy ? cst_npy_width(rows->npy) : rows->width;
+    rows->width = width;
+    bool binary = width == 1 && pool->classes == 2 && pool->task == CST_TASK_CLASSIFICATION;
+    if (width != pool->classes && !binary) {
+        char hint[HINT_CHARS];
+        int32_t lacking = -1;
+        cst_status status = find_lacking(context, pool, rows->table, &lacking);
+        CST_THEN(width_hint(context, pool, state, file->path, width, lacking, hint));
+        if (status != CST_OK)
+            return status;
+        if (state->first_path)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: shape %s does not match shape %s of %s: %" PRId64
+                            " %s instead of %d%s",
+                            file->path, shape, state->first_shape, state->first_path, width,
+                            noun(pool, width), pool->classes, hint);
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has shape %s, %" PRId64 " %s, but %s has %d %s%s", file->path, shape,
+                        width, noun(pool, width), pool->manifest->path, pool->classes,
+                        noun(pool, pool->classes), hint);
+    }
+    file->width = (int32_t)width;
+    file->count = !rows->npy ? rows->row_count : rows->npy->shape[lead - 1];
+    if (rows->npy)
+        rows->row_count = cst_npy_rows(rows->npy);
+    return CST_OK;
+}
+
+/* A file without ids must have the rows of the split; the message names another member where one
+ * was read, since its shape is what the user will compare; delimited text, whose rows are counted
+ * later, has no shape yet. */
+static cst_status check_count(cst_context *context, cst_pool_split *state,
+                              const member_file *file) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    (void)cst_row_file_shape_text(file->rows, shape);
+    bool shaped = state->first_shape && !strchr(state->first_shape, '?');
+    if (state->rows >= 0 && file->count != state->rows && shaped &&
+        strcmp(state->first_path, file->path) != 0)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: shape %s does not match shape %s of %s: %" PRId64
+                        " rows instead of %" PRId64 "; give sample ids if some are missing",
+                        file->path, shape, state->first_shape, state->first_path, file->count,
+                        state->rows);
+    if (state->rows >= 0 && file->count != state->rows)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: shape %s has %" PRId64 " rows, but %s has %" PRId64
+                        "; give sample ids if some are missing",
+                        file->path, shape, file->count, state->rows_source, state->rows);
+    return cst_pool_set_rows(context, state, file->count, file->path);
+}
+
+/* Opens a member's file and checks its shape. */
+static cst_status open_member(cst_context *context, const cst_pool *pool, int32_t split,
+                              int32_t member, member_file *file) {
+    const cst_manifest_member *spec = &pool->manifest->members[member];
+    *file = (member_file){.path = spec->paths[split]};
+    if (!file->path)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: member '%s' has no predictions for split '%s'; add its file or remove "
+                        "the member (predict works without it with --missing allow)",
+                        pool->manifest->path, spec->name, pool->manifest->splits[split].name);
+    cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
+    cst_table_ask ask;
+    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
+    cst_row_source source = cst_pool_source(pool, file->path);
+    CST_THEN(cst_row_file_open_source(context, &file->rows, &source, &ask));
+    if (status == CST_OK && file->rows->table && cst_pool_partial(pool))
+        cst_csv_accept_blank(file->rows->table->csv);
+    return status == CST_OK ? check_shape(context, pool, split, file) : status;
+}
+
+/* The member's own ids: an ids file, or the id column of delimited text; NULL where it has none.
+ * Counts the rows of delimited text. */
+static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t split,
+                           int32_t member, member_file *file, cst_strings **ids,
+                           const char **where) {
+    const char *path = pool->manifest->members[member].ids[split];
+    const cst_pool_split *state = &pool->splits[split];
+    cst_row_claim claim = {.rows = state->rows, .where = state->rows_source};
+    cst_status status = cst_row_file_scan(context, file->rows, &claim, ids);
+    *where = file->path;
+    if (status == CST_OK && file->rows->table)
+        file->count = file->rows->row_count;
+    if (status != CST_OK || !path)
+        return status;
+    cst_strings_free(context, *ids);
+    *ids = NULL;
+    *where = path;
+    status = cst_manifest_confine(context, pool->manifest, path);
+    cst_row_source source = cst_pool_source(pool, path);
+    CST_THEN(cst_ids_read_source(context, ids, &source, NULL,
+                                 &(cst_row_claim){file->count, file->path}));
+    if (status == CST_OK && (*ids)->count != file->count)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: has %" PRId64 " ids, but %s has %" PRId64 " rows", path,
+                          (*ids)->count, file->path, file->count);
+    return status;
+}
+
+/* Compares the headers of the members that are to be loaded, and settles the split's rows and order
+ * where labels and ids have not. */
+static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
+                         const int32_t *members, int32_t count) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_status status = CST_OK;
+    cst_file_notes notes = {0};
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+        member_file file;
+        cst_strings *ids = NULL;
+        const char *where = NULL;
+        int64_t *places = NULL;
+        status = open_member(context, pool, split, members[i], &file);
+        bool own_ids = status == CST_OK && (pool->manifest->members[members[i]].ids[split] ||
+                                            cst_row_file_has_ids(file.rows));
+        bool settle = own_ids ? !state->index : state->rows < 0;
+        if (status == CST_OK && settle)
+            status = read_ids(context, pool, split, members[i], &file, &ids, &where);
+        if (status == CST_OK && settle && own_ids)
+            status =
+                cst_pool_order_member(context, state, &ids, where, cst_pool_partial(pool), &places);
+        if (status == CST_OK && !own_ids && file.count >= 0)
+            status = check_count(context, state, &file);
+        if (status == CST_OK && !state->first_path) {
+            char shape[CST_NPY_SHAPE_CHARS];
+            state->first_path = cst_strdup(context, file.path);
+            state->first_shape = cst_strdup(context, cst_row_file_shape_text(file.rows, shape));
+            status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
+        }
+        CST_THEN(cst_pool_note_file(context, pool, file.rows, &notes));
+        cst_free(context, places);
+        cst_strings_free(context, ids);
+        close_member(context, &file);
+    }
+    cst_pool_say_notes(context, pool, state, &notes);
+    return status;
+}
+
+static cst_convert conversion(const cst_pool *pool, const member_file *file) {
+    return (cst_convert){.where = file->path,
+                         .rows = file->rows,
+                         .classes = pool->classes,
+                         .width = file->width,
+                         .values = pool->task == CST_TASK_REGRESSION,
+                         .logits = pool->logits,
+                         .missing = cst_pool_partial(pool),
+                         .column_class = file->column_class,
+                         .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
+}
+
+/* Values as they are in a file, some rows of them. */
+typedef struct raw_rows {
+    double *wide;   /* [block][width] */
+    double *sorted; /* [width] */
+    float *narrow;  /* [block][width], where the file's values are float32 exactly */
+} raw_rows;
+
+static cst_status read_raw(cst_context *context, member_file *file, int64_t first, int64_t count,
+                           const raw_rows *raw) {
+    if (!raw->narrow)
+        return cst_row_file_read(context, file->rows, count, raw->wide);
+    return cst_npy_read_rows_f32(context, file->rows->npy, first, count, raw->narrow);
+}
+
+/* Row i of the block that begins at `first`, converted. */
+static cst_status convert_row(cst_context *context, cst_convert *convert, const member_file *file,
+                              const raw_rows *raw, int64_t first, int64_t i, float *out) {
+    size_t width = (size_t)file->width;
+    double *row = raw->wide + (size_t)i * width;
+    if (raw->narrow)
+        return cst_convert_row_f32(context, convert, first, i, raw->narrow + (size_t)i * width, row,
+                                   out);
+    if (file->column_class) {
+        for (size_t j = 0; j < width; j++)
+            raw->sorted[file->column_class[j]] = row[j];
+        row = raw->sorted;
+    }
+    return cst_convert_row(context, convert, first, i, row, out);
+}
+
+/* The row of the split that row `row` of the file is. */
+static int64_t place_of(const member_file *file, int64_t row) {
+    return file->places ? row / file->count * file->rows_of_split + file->places[row % file->count]
+                        : row;
+}
+
+static cst_status write_copy(cst_context *context, const member_file *file,
+                             const cst_store_entry *entry, int64_t first, int64_t count,
+                             const float *rows, size_t classes) {
+    if (!file->places)
+        return cst_stream_write(context, entry, first, count, rows);
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        status = cst_stream_write(context, entry, place_of(file, first + i), 1,
+                                  rows + (size_t)i * classes);
+    return status;
+}
+
+/* Where the rows of a member go: `out` [conditions * rows][classes], `entry`, or only the
+ * normalisers of its logits [conditions * rows]. */
+typedef struct destination {
+    float *out;
+    const cst_store_entry *entry;
+    double *normalisers;
+    const cst_pool_split *split;
+    uint8_t *present; /* [conditions * rows]: 1 is put for rows that are there; or NULL */
+} destination;
+
+/* One row into its place. */
+static cst_status take_row(cst_context *context, cst_convert *convert, const member_file *file,
+                           const raw_rows *raw, int64_t first, int64_t i, const destination *to,
+                           float *out) {
+    int64_t at = place_of(file, first + i);
+    if (to->present && cst_pool_unfolded(to->split, at))
+        return CST_OK;
+    cst_status status = convert_row(context, convert, file, raw, first, i, out);
+    if (to->present)
+        to->present[at] = !convert->absent;
+    if (to->normalisers)
+        to->normalisers[at] = convert->normaliser;
+    return status;
+}
+
+/* Reads all blocks of a joined member. */
+static cst_status read_blocks(cst_context *context, const cst_pool *pool, member_file *file,
+                              const destination *to) {
+    float *out = to->out;
+    size_t classes = (size_t)pool->classes;
+    size_t width = (size_t)file->width;
+    int64_t total = file->rows->row_count;
+    int64_t block = BLOCK_VALUES / file->width > 0 ? BLOCK_VALUES / file->width : 1;
+    if (block > total)
+        block = total;
+    bool narrow = file->rows->npy && cst_npy_is_f32(file->rows->npy) && !file->column_class;
+    cst_convert convert = conversion(pool, file);
+    raw_rows raw = {.wide = cst_alloc(context, (size_t)block * width, sizeof *raw.wide),
+                    .sorted = cst_alloc(context, width, sizeof *raw.sorted)};
+    float *copy = cst_alloc(context, out ? 0 : (size_t)block * classes, sizeof *copy);
+    cst_status status = raw.wide && raw.sorted && copy ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && narrow) {
+        raw.narrow = cst_alloc(context, (size_t)block * width, sizeof *raw.narrow);
+        status = raw.narrow ? CST_OK : CST_ERROR_MEMORY;
+    }
+    for (int64_t first = 0; status == CST_OK && first < total; first += block) {
+        int64_t part = total - first < block ? total - first : block;
+        status = cst_poll(context);
+        CST_THEN(read_raw(context, file, first, part, &raw));
+        CST_THEN(cst_convert_block(context, &convert, first, part, raw.narrow ? NULL : raw.wide,
+                                   raw.narrow));
+        for (int64_t i = 0; status == CST_OK && i < part; i++) {
+            size_t at = (size_t)place_of(file, first + i);
+            status = take_row(context, &convert, file, &raw, first, i, to,
+                              out ? out + at * classes : copy + (size_t)i * classes);
+        }
+        if (status == CST_OK && !out && to->entry)
+            status = write_copy(context, file, to->entry, first, part, copy, classes);
+    }
+    cst_free(context, raw.wide);
+    cst_free(context, raw.sorted);
+    cst_free(context, raw.narrow);
+    cst_free(context, copy);
+    return status == CST_OK ? cst_convert_finish(context, &convert) : status;
+}
+
+/* How many conditions a file has rows of; 1 where it has no rows. */
+static int64_t conditions_of(const member_file *file) {
+    return file->count > 0 ? file->rows->row_count / file->count : 1;
+}
+
+/* Checks that need all rows of a file, after every rank has checked its part of them. */
+static cst_status finish_looking(cst_context *context, cst_status status, const load_job *job,
+                                 int32_t count) {
+    enum { NUMBERS = 4 };
+    double *seen = cst_alloc(context, (size_t)count, NUMBERS * sizeof *seen);
+    if (status == CST_OK && !seen)
+        status = CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
+        const cst_convert *c = &job->looked[i];
+        const double numbers[NUMBERS] = {(double)c->total, (double)c->like_probabilities,
+                                         (double)c->like_percentages,
+                                         cst_convert_saturated(c) ? 1 : 0};
+        memcpy(seen + (size_t)i * NUMBERS, numbers, sizeof numbers);
+    }
+    if (job->divided)
+        status = cst_ranks_add(context, status, seen, (size_t)count * NUMBERS);
+    for (int32_t i = 0; status == CST_OK && seen && i < count; i++) {
+        cst_convert all = job->looked[i];
+        const double *numbers = seen + (size_t)i * NUMBERS;
+        all.total = (int64_t)numbers[0];
+        all.like_probabilities = (int64_t)numbers[1];
+        all.like_percentages = (int64_t)numbers[2];
+        all.high = numbers[3] > 0 ? INFINITY : 0;
+        status = cst_convert_finish(context, &all);
+    }
+    cst_free(context, seen);
+    return status;
+}
+
+/* A member that stays on disk: its own file where that can be read at any place, else a copy. */
+static cst_status keep_on_disk(cst_context *worker, const load_job *job, int64_t task,
+                               member_file *file, uint8_t *present) {
+    int32_t member = job->members[task];
+    const cst_pool_split *split = &job->pool->splits[job->split];
+    cst_store_entry *entry = &split->store->entries[member];
+    bool direct = file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places &&
+                  !file->column_class && !present;
+    if (direct) {
+        cst_convert convert = conversion(job->pool, file);
+        cst_row_file *rows = file->rows;
+        file->rows = NULL;
+        return cst_stream_open(worker, rows, &convert, job->look_first,
+                               job->look_end - job->look_first, &job->looked[task], entry);
+    }
+    int64_t rows = conditions_of(file) * file->rows_of_split;
+    cst_status status = cst_stream_create(worker, file->path, rows, job->pool->classes, entry);
+    destination to = {.entry = entry, .split = split, .present = present};
+    return status == CST_OK ? read_blocks(worker, job->pool, file, &to) : status;
+}
+
+/* Opens a member and joins it with the split, whose reference exists by now, so that it is only
+ * read. Close the file also after a failure. */
+static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split, int32_t member,
+                              member_file *file) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_strings *ids = NULL;
+    const char *where = NULL;
+    cst_status status = open_member(worker, pool, split, member, file);
+    CST_THEN(read_ids(worker, pool, split, member, file, &ids, &where));
+    if (status == CST_OK && ids && !state->index && !state->labels_path)
+        status = cst_file_changed(worker, where); /* the survey found none in it */
+    if (status == CST_OK && ids)
+        status = cst_pool_order_member(worker, state, &ids, where, cst_pool_partial(pool),
+                                       &file->places);
+    if (status == CST_OK && !ids)
+        status = check_count(worker, state, file);
+    file->rows_of_split = state->rows;
+    CST_THEN(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
+                                    &file->column_class));
+    CST_THEN(cst_pool_check_truth(worker, pool, state, file->rows, file->places));
+    cst_strings_free(worker, ids);
+    return status;
+}
+
+/* Room for which rows a member predicted: none yet. */
+static cst_status start_present(cst_context *worker, cst_pool_split *split, int32_t member,
+                                size_t rows) {
+    cst_free(worker, split->present[member]);
+    split->present[member] = cst_alloc(worker, rows, 1);
+    return split->present[member] ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
+static cst_status load_member(cst_context *worker, void *user, int64_t task) {
+    const load_job *job = user;
+    cst_pool *pool = job->pool;
+    cst_pool_split *state = &pool->splits[job->split];
+    int32_t member = job->members[task];
+    member_file file;
+    float *out = NULL;
+    if (pool->task == CST_TASK_SEGMENTATION)
+        return cst_maps_load(worker, pool, job->split, member, job->stream);
+    size_t values = 0;
+    size_t rows = 0;
+    cst_status status = join_member(worker, pool, job->split, member, &file);
+    if (status == CST_OK) {
+        size_t conditions = (size_t)conditions_of(&file);
+        if (!cst_size_mul(conditions, (size_t)state->rows, &rows) ||
+            !cst_size_mul(rows, (size_t)pool->classes, &values))
+            status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
+    }
+    if (status == CST_OK && cst_pool_partial(pool))
+        status = start_present(worker, state, member, rows);
+    if (status == CST_OK && job->stream) {
+        status = keep_on_disk(worker, job, task, &file, state->present[member]);
+        CST_THEN(cst_store_keep(worker, state->store, member, job->kept_first, job->kept_end));
+    } else if (status == CST_OK) {
+        out = cst_alloc(worker, values, sizeof *out);
+        destination to = {.out = out, .split = state, .present = state->present[member]};
+        status = out ? read_blocks(worker, pool, &file, &to) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        cst_pool_settle_present(worker, state, member, rows);
+    close_member(worker, &file);
+    if (status != CST_OK) {
+        cst_free(worker, out);
+        return status;
+    }
+    state->data[member] = job->stream ? cst_store_place(state->store, member) : out;
+    return CST_OK;
+}
+
+/* The same of a part of a divided split, by its rows in the whole. */
+static cst_status part_normalisers(cst_context *context, const cst_division *division,
+                                   const cst_pool *pool, bool held, int32_t member, double *out) {
+    const char *split = pool->manifest->splits[division->split].name;
+    cst_pool whole = *division->whole;
+    double *all = cst_alloc(context, (size_t)cst_pool_rows(&whole, split), sizeof *all);
+    cst_status status =
+        all ? cst_pool_normalisers(context, &whole, split, member, all) : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < division->count[held]; i++)
+        out[i] = all[division->rows[held][i]];
+    cst_free(context, all);
+    return status;
+}
+
+cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
+                                int32_t member, double *out) {
+    const cst_division *division = pool->division;
+    int32_t index = cst_manifest_find_split(pool->manifest, split);
+    member_file file = {0};
+    if (index < 0 || !pool->logits || !pool->manifest->members[member].paths[index])
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "member '%.100s' has no file of logits for split '%.100s'",
+                        pool->manifest->members[member].name, split);
+    if (division && (index == division->split || index == division->held))
+        return part_normalisers(context, division, pool, index == division->held, member, out);
+    cst_status status = join_member(context, pool, index, member, &file);
+    CST_THEN(read_blocks(context, pool, &file, &(destination){.normalisers = out}));
+    close_member(context, &file);
+    return status;
+}
+
+/* A few bytes at the beginning and at the end of a file, and its size. */
+static uint64_t glance(cst_context *context, const char *path) {
+    unsigned char bytes[4096];
+    uint64_t sum = 14695981039346656037U;
+    struct stat info;
+    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC, 0);
+    (void)context;
+    if (fd < 0)
+        return 0;
+    off_t size = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
+    off_t places[] = {0, size > (off_t)sizeof bytes ? size - (off_t)sizeof bytes : 0};
+    for (int part = 0; size > 0 && part < 2; part++) {
+        ssize_t got = cst_pread(fd, bytes, sizeof bytes, places[part]);
+        for (ssize_t i = 0; i < got; i++)
+            sum = (sum ^ bytes[i]) * 1099511628211U;
+    }
+    (void)close(fd);
+    return (sum ^ (uint64_t)size) * 1099511628211U;
+}
+
+/* Sees that all ranks were given the same files: their names, sizes and a few bytes of each. */
+static cst_status check_same(cst_context *context, const cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count) {
+    if (!cst_ranks_share(context))
+        return CST_OK;
+    const cst_manifest_split *of = &pool->manifest->splits[split];
+    uint64_t sum = (uint64_t)pool->classes;
+    for (int32_t i = 0; i < count; i++) {
+        const char *path = pool->manifest->members[members[i]].paths[split];
+        const char *name = pool->manifest->members[members[i]].name;
+        for (; *name; name++)
+            sum = (sum ^ (unsigned char)*name) * 1099511628211U;
+        const cst_file_parts *parts = path ? cst_manifest_parts(pool->manifest, path) : NULL;
+        for (int64_t part = 0; part < (parts ? parts->count : 1); part++) {
+            const char *file = parts ? parts->paths[part] : path;
+            sum = (sum ^ (file ? glance(context, file) : 0)) * 1099511628211U;
+        }
+    }
+    char *text =
+        cst_format(context, "split %s, %lld rows, %d members, contents %016llx", of->name,
+                   (long long)pool->splits[split].rows, (int)count, (unsigned long long)sum);
+    cst_status status = text ? cst_context_same(context, "the pool's files", text)
+                             : cst_context_agree(context, CST_ERROR_MEMORY, NULL);
+    cst_free(context, text);
+    return status;
+}
+
+/* Reads labels, folds, ids and the like of a split, and compares the headers of the predictions. */
+static cst_status prepare(cst_context *context, cst_pool *pool, int32_t split,
+                          const int32_t *members, int32_t count) {
+    cst_status status = cst_pool_describe(context, pool, split, members, count);
+    CST_THEN(pool->task == CST_TASK_SEGMENTATION
+                 ? cst_maps_survey(context, pool, split, members, count)
+                 : survey(context, pool, split, members, count));
+    CST_THEN(cst_pool_settle_domains(context, pool, &pool->splits[split],
+                                     &pool->manifest->splits[split]));
+    return status;
+}
+
+static cst_status read_members(cst_context *context, load_job *job, int32_t count) {
+    const cst_pool_split *state = &job->pool->splits[job->split];
+    int32_t conditions = job->pool->manifest->splits[job->split].condition_count;
+    int64_t rows = state->rows * (conditions > 0 ? conditions : 1);
+    int64_t last = cst_block_count(rows);
+    if (job->divided)
+        cst_ranks_part(context, cst_block_count(rows), 1, &job->look_first, &last);
+    job->look_first *= CST_BLOCK_ROWS;
+    job->look_end = last * CST_BLOCK_ROWS < rows ? last * CST_BLOCK_ROWS : rows;
+    job->looked = cst_alloc(context, (size_t)count, sizeof *job->looked);
+    cst_status status =
+        job->looked ? cst_parallel_for(context, count, load_member, job) : CST_ERROR_MEMORY;
+    if (status == CST_OK || job->divided)
+        status = finish_looking(context, status, job, count);
+    cst_free(context, job->looked);
+    job->looked = NULL;
+    return status;
+}
+
+/* Loads `count` members that are not loaded yet. */
+static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
+                               const int32_t *members, int32_t count) {
+    cst_status status = prepare(context, pool, split, members, count);
+    CST_THEN(cst_pool_repeat_labels(context, &pool->splits[split],
+                                    pool->manifest->splits[split].condition_count));
+    int ranks = cst_ranks_share(context) ? cst_context_ranks(context) : 1;
+    bool stream =
+        status == CST_OK && (ranks > 1 || cst_pool_is_too_large(context, pool, split, count, 1));
+    cst_pool_split *state = &pool->splits[split];
+    if (stream && !state->store)
+        status =
+            cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
+    load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
+    CST_THEN(check_same(context, pool, split, members, count));
+    job.divided = ranks > 1;
+    if (status == CST_OK && ranks > 1 && !cst_pool_is_too_large(context, pool, split, count, ranks))
+        cst_pool_kept_rows(context, pool, split, count, &job.kept_first, &job.kept_end);
+    CST_THEN(cst_stage(context, "read"));
+    CST_THEN(read_members(context, &job, count));
+    if (status == CST_OK && cst_pool_partial(pool))
+        status = cst_pool_fill(context, pool, split);
+    return status == CST_OK ? cst_progress(context, "read", count, count) : status;
+}
+
+cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count) {
+    int32_t index = cst_manifest_find_split(pool->manifest, split);
+    if (index < 0)
+        return cst_fail_split(context, CST_ERROR_ARGUMENT, pool, split);
+    if (pool->task == CST_TASK_DETECTION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: predictions for task '%s' are not rows of probabilities",
+                        pool->manifest->path, cst_task_name(pool->task));
+    cst_pool_split *state = &pool->splits[index];
+    int32_t all = pool->manifest->member_count;
+    int32_t *missing = cst_alloc(context, (size_t)all, sizeof *missing);
+    bool *asked = cst_alloc(context, (size_t)all, sizeof *asked);
+    cst_status status = missing && asked ? CST_OK : CST_ERROR_MEMORY;
+    int32_t missing_count = 0;
+    int32_t loaded = 0;
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
+        asked[members[i]] = true;
+    for (int32_t k = 0; status == CST_OK && k < all; k++) {
+        loaded += state->data[k] != NULL;
+        bool there = !pool->missing || pool->manifest->members[k].paths[index];
+        if (asked[k] && !state->data[k] && there)
+            missing[missing_count++] = k;
+    }
+    if (status == CST_OK && missing_count > 0) {
+        status = load_missing(context, pool, index, missing, missing_count);
+        for (int32_t i = 0; status != CST_OK && i < missing_count; i++) {
+            cst_pool_drop_member(context, state, missing[i]);
+        }
+        if (status != CST_OK && loaded == 0)
+            cst_pool_split_clear(context, pool, state);
+    }
+    cst_free(context, missing);
+    cst_free(context, asked);
+    return status;
+}
+
+cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
+    CST_ENTER(context);
+    if (!pool || !split)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_load: pool and split are required");
+    int32_t count = pool->manifest->member_count;
+    int32_t *members = cst_alloc(context, (size_t)count, sizeof *members);
+    if (!members)
+        return cst_why(context, CST_ERROR_MEMORY);
+    for (int32_t k = 0; k < count; k++)
+        members[k] = k;
+    cst_status status = cst_pool_load_members(context, pool, split, members, count);
+    cst_free(context, members);
+    return cst_why(context, status);
+}

@@ -1,0 +1,579 @@
+/*
+ * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
+ * statistic. Paper: P_oof and y.
+ */
+#include "data/pool/spatial.h"
+#include "data/pool/state.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Names of the classes, or of the outputs of a regression; NULL where they have none. */
+static char *const *names_of(const cst_pool *pool) {
+    return pool->task == CST_TASK_REGRESSION ? pool->manifest->output_names
+                                             : pool->manifest->class_names;
+}
+
+/* What the caller says goes before the manifest's word. A manifest was read for the caller's task
+ * already: its keys belong to it. */
+static cst_status apply_config(cst_context *context, cst_pool *pool,
+                               const cst_pool_config *config) {
+    const cst_manifest *m = pool->manifest;
+    if (config->task_given)
+        pool->task = config->task;
+    if (config->classes > 0 && pool->classes > 0 && config->classes != pool->classes)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, but %d were requested",
+                        m->path, pool->classes, config->classes);
+    if (config->classes == 1 &&
+        (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_SEGMENTATION))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: 1 class was requested, but a %s has at least 2", m->path,
+                        cst_task_name(pool->task));
+    if (config->classes > 0)
+        pool->classes = config->classes;
+    if (config->output_given && pool->task == CST_TASK_REGRESSION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: probability and logit are for classification, and the task is "
+                        "regression, whose values are read unchanged: remove --values",
+                        m->path);
+    if (config->output_given)
+        pool->logits = config->output == CST_OUTPUT_LOGIT;
+    if (config->layout != CST_LAYOUT_AUTO)
+        pool->layout = config->layout;
+    if (config->ignore_given)
+        pool->ignore = config->ignore;
+    pool->missing = config->missing != 0;
+    pool->unlabelled = config->unlabelled == 1;
+    pool->needless = config->unlabelled == 2;
+    pool->zip_limit = config->zip_limit;
+    if (config->id_column && !(pool->id_column = cst_strdup(context, config->id_column)))
+        return CST_ERROR_MEMORY;
+    if (config->label_column && !(pool->label_column = cst_strdup(context, config->label_column)))
+        return CST_ERROR_MEMORY;
+    return CST_OK;
+}
+
+/* Row weights are of tasks whose samples are rows, domains of a classification. */
+static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
+    const cst_manifest *manifest = pool->manifest;
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        if (manifest->splits[s].domains && pool->task != CST_TASK_CLASSIFICATION)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "%s: domains are for classification, and the task is %s; remove the "
+                            "domains",
+                            manifest->splits[s].domains, cst_task_name(pool->task));
+    if (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION)
+        return CST_OK;
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        if (manifest->splits[s].weights)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "%s: row weights are for classification and regression, and the task "
+                            "is %s; remove the weights",
+                            manifest->splits[s].weights, cst_task_name(pool->task));
+    return CST_OK;
+}
+
+enum { SPLIT_PATHS = 7 };
+
+/* The path in place `place` of all there may be; NULL where none is given. */
+static const char *path_at(const cst_manifest *m, size_t place) {
+    size_t splits = (size_t)m->split_count;
+    if (place < SPLIT_PATHS * splits) {
+        const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
+        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
+                                                split->folds,  split->groups,      split->weights,
+                                                split->domains};
+        return paths[place % SPLIT_PATHS];
+    }
+    place -= SPLIT_PATHS * splits;
+    const cst_manifest_member *member = &m->members[place / (2 * splits)];
+    place %= 2 * splits;
+    return place < splits ? member->paths[place] : member->ids[place - splits];
+}
+
+/* The files that a path (NULL: none) stands for, and how many they are; out may be NULL. */
+static size_t files_of(const cst_manifest *m, const char *path, const char **out) {
+    const cst_file_parts *parts = path ? cst_manifest_parts(m, path) : NULL;
+    size_t count = parts ? (size_t)parts->count : path != NULL;
+    for (size_t k = 0; out && k < count; k++)
+        out[k] = parts ? parts->paths[k] : path;
+    return count;
+}
+
+/* The paths that there are, once for all: a caller asks for one after another. */
+static cst_status list_files(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    size_t places = (size_t)m->split_count * (SPLIT_PATHS + 2 * (size_t)m->member_count);
+    size_t count = m->training_counts_file ? 1 : 0;
+    for (size_t place = 0; place < places; place++)
+        count += files_of(m, path_at(m, place), NULL);
+    pool->files = cst_alloc(context, count, sizeof *pool->files);
+    if (!pool->files)
+        return CST_ERROR_MEMORY;
+    for (size_t place = 0; place < places; place++) {
+        pool->file_count += files_of(m, path_at(m, place), pool->files + pool->file_count);
+    }
+    if (m->training_counts_file)
+        pool->files[pool->file_count++] = m->training_counts_file;
+    return CST_OK;
+}
+
+static cst_status make_splits(cst_context *context, const cst_manifest *manifest,
+                              cst_pool_split **out) {
+    size_t members = (size_t)manifest->member_count;
+    cst_pool_split *splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *splits);
+    *out = splits;
+    for (int32_t s = 0; splits && s < manifest->split_count; s++) {
+        cst_pool_split *split = &splits[s];
+        split->rows = -1;
+        split->claim.rows = -1;
+        split->data = cst_alloc(context, members, sizeof(float *));
+        split->present = cst_alloc(context, members, sizeof(uint8_t *));
+        if (!split->data || !split->present)
+            return CST_ERROR_MEMORY;
+        split->presence = (cst_presence){
+            .count = manifest->member_count, .data = split->data, .present = split->present};
+    }
+    return splits ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
+                           const cst_pool_config *config) {
+    *out = NULL;
+    cst_pool *pool = cst_alloc(context, 1, sizeof *pool);
+    if (!pool) {
+        cst_manifest_free(context, manifest);
+        return CST_ERROR_MEMORY;
+    }
+    pool->manifest = manifest;
+    pool->task = manifest->task;
+    pool->classes = pool->task == CST_TASK_REGRESSION ? manifest->outputs : manifest->classes;
+    pool->logits = manifest->output_given && manifest->logits;
+    pool->layout = manifest->layout;
+    pool->ignore = manifest->ignore_given ? manifest->ignore : CST_IGNORE_LABEL;
+    cst_status status = config ? apply_config(context, pool, config) : CST_OK;
+    CST_THEN(check_weighted(context, pool));
+    CST_THEN(list_files(context, pool));
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    status = make_splits(context, manifest, &pool->splits);
+    CST_THEN(cst_pool_index_classes(context, pool));
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    *out = pool;
+    return CST_OK;
+}
+
+void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t member) {
+    if (split->store)
+        cst_store_close(context, split->store, member);
+    if (cst_store_find(split->store, split->data[member]) < 0)
+        cst_free(context, (void *)(uintptr_t)split->data[member]);
+    split->data[member] = NULL;
+    cst_free(context, split->present[member]);
+    split->present[member] = NULL;
+}
+
+void cst_pool_settle_present(cst_context *context, cst_pool_split *split, int32_t member,
+                             size_t rows) {
+    uint8_t *present = split->present[member];
+    if (!present || memchr(present, 0, rows))
+        return;
+    cst_free(context, present);
+    split->present[member] = NULL;
+}
+
+size_t cst_pool_resident(const cst_pool *pool) {
+    size_t bytes = 0;
+    for (int32_t s = 0; s < pool->manifest->split_count; s++) {
+        const cst_pool_split *split = &pool->splits[s];
+        int32_t conditions = pool->manifest->splits[s].condition_count;
+        size_t each = (size_t)(split->rows > 0 ? split->rows : 0) * (size_t)pool->classes *
+                      (conditions > 0 ? (size_t)conditions : 1) * sizeof(float);
+        for (int32_t k = 0; k < pool->manifest->member_count; k++)
+            if (split->data[k] && cst_store_find(split->store, split->data[k]) < 0)
+                bytes += each;
+    }
+    return bytes;
+}
+
+/* Back to not loaded; the array of member pointers stays. */
+void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
+    const float **data = split->data;
+    uint8_t **present = split->present;
+    cst_presence presence = split->presence;
+    for (int32_t k = 0; data && present && k < pool->manifest->member_count; k++)
+        cst_pool_drop_member(context, split, k);
+    cst_store_free(context, split->store);
+    cst_free(context, split->rows_source);
+    cst_free(context, split->labels);
+    cst_free(context, split->targets);
+    cst_free(context, split->repeated);
+    cst_free(context, split->folds);
+    cst_free(context, split->groups);
+    cst_free(context, split->weights);
+    cst_domains_free(context, split->domains);
+    cst_id_index_free(context, split->index);
+    cst_strings_free(context, split->ids);
+    cst_free(context, split->ids_where);
+    cst_cases_free(context, split->cases);
+    cst_free(context, split->first_path);
+    cst_free(context, split->first_shape);
+    *split = (cst_pool_split){
+        .rows = -1, .claim.rows = -1, .data = data, .present = present, .presence = presence};
+}
+
+void cst_pool_free(cst_context *context, cst_pool *pool) {
+    if (!pool)
+        return;
+    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
+        cst_pool_split_clear(context, pool, &pool->splits[s]);
+        cst_free(context, pool->splits[s].data);
+        cst_free(context, pool->splits[s].present);
+    }
+    cst_free(context, pool->splits);
+    cst_free(context, (void *)pool->files);
+    cst_id_index_free(context, pool->class_index);
+    cst_strings_free(context, pool->class_names);
+    cst_free(context, pool->said);
+    cst_free(context, pool->id_column);
+    cst_free(context, pool->label_column);
+    cst_manifest_free(context, pool->manifest);
+    cst_free(context, pool);
+}
+
+/* ---- answers ---- */
+
+static int32_t find_split(const cst_pool *pool, const char *name) {
+    return pool && name ? cst_manifest_find_split(pool->manifest, name) : -1;
+}
+
+/* The state of a loaded split, or NULL. */
+static const cst_pool_split *find_loaded(const cst_pool *pool, const char *name) {
+    int32_t s = find_split(pool, name);
+    return s >= 0 && pool->splits[s].described && pool->splits[s].rows >= 0 ? &pool->splits[s]
+                                                                            : NULL;
+}
+
+static const cst_manifest_member *find_member(const cst_pool *pool, int32_t member) {
+    return pool && member >= 0 && member < pool->manifest->member_count
+               ? &pool->manifest->members[member]
+               : NULL;
+}
+
+static const cst_manifest_condition *find_condition(const cst_pool *pool, const char *split,
+                                                    int32_t condition) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 && condition >= 0 && condition < pool->manifest->splits[s].condition_count
+               ? &pool->manifest->splits[s].conditions[condition]
+               : NULL;
+}
+
+const char *cst_pool_file(const cst_pool *pool, size_t index) {
+    return pool && index < pool->file_count ? pool->files[index] : NULL;
+}
+
+cst_task cst_pool_task(const cst_pool *pool) {
+    return pool ? pool->task : CST_TASK_CLASSIFICATION;
+}
+
+int32_t cst_pool_members(const cst_pool *pool) {
+    return pool ? pool->manifest->member_count : 0;
+}
+
+int32_t cst_pool_member_index(const cst_pool *pool, const char *name) {
+    return pool && name ? cst_manifest_find_member(pool->manifest, name) : -1;
+}
+
+int32_t cst_pool_classes(const cst_pool *pool) {
+    return pool ? pool->classes : 0;
+}
+
+const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
+    char *const *names = pool ? names_of(pool) : NULL;
+    return names && c >= 0 && c < pool->classes ? names[c] : NULL;
+}
+
+const char *cst_pool_member_name(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->name : NULL;
+}
+
+const char *cst_pool_member_family(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->family : NULL;
+}
+
+double cst_pool_member_flops(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->flops : NAN;
+}
+
+double cst_pool_member_params(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->params : NAN;
+}
+
+double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->latency_ms : NAN;
+}
+
+double cst_pool_member_memory_bytes(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->memory_bytes : NAN;
+}
+
+cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    if (!m || m->ensemble == 0)
+        return (cst_member_ensemble){.passes = 1};
+    return (cst_member_ensemble){
+        .kind = (cst_ensemble_kind)m->ensemble, .of = m->ensemble_of, .passes = m->ensemble_passes};
+}
+
+int32_t cst_pool_splits(const cst_pool *pool) {
+    return pool ? pool->manifest->split_count : 0;
+}
+
+const char *cst_pool_split_name(const cst_pool *pool, int32_t index) {
+    return index >= 0 && index < cst_pool_splits(pool) ? pool->manifest->splits[index].name : NULL;
+}
+
+int cst_pool_has_split(const cst_pool *pool, const char *split) {
+    return find_split(pool, split) >= 0;
+}
+
+int cst_pool_is_ood(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 && pool->manifest->splits[s].ood;
+}
+
+int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *split) {
+    const cst_manifest_member *m = find_member(pool, member);
+    int32_t s = find_split(pool, split);
+    return m && s >= 0 && (m->paths[s] || pool->splits[s].data[member]);
+}
+
+int32_t cst_pool_conditions(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
+}
+
+const char *cst_pool_condition_shift(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->shift : NULL;
+}
+
+const char *cst_pool_condition_kind(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->kind : NULL;
+}
+
+double cst_pool_condition_severity(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->severity : NAN;
+}
+
+const char *cst_pool_clean_split(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].clean : NULL;
+}
+
+const char *cst_pool_domain(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].domain : NULL;
+}
+
+const int64_t *cst_pool_training_counts(const cst_pool *pool) {
+    return pool ? pool->manifest->training_counts : NULL;
+}
+
+const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool) {
+    return pool->manifest->reference_errors.count > 0 ? &pool->manifest->reference_errors : NULL;
+}
+
+bool cst_pool_has_logits(const cst_pool *pool) {
+    return pool->logits;
+}
+
+int64_t cst_pool_rows(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->rows : -1;
+}
+
+const int32_t *cst_pool_labels(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->labels : NULL;
+}
+
+const double *cst_pool_targets(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->targets : NULL;
+}
+
+const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->folds : NULL;
+}
+
+const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->groups : NULL;
+}
+
+const double *cst_pool_weights(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->weights : NULL;
+}
+
+const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s && s->ids && row >= 0 && row < s->ids->count ? cst_strings_at(s->ids, row) : NULL;
+}
+
+const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    if (!s || !find_member(pool, member) || cst_store_find(s->store, s->data[member]) >= 0)
+        return NULL;
+    return s->data[member];
+}
+
+/* ---- views ---- */
+
+/* The loaded split, or an error that says what to do. */
+static cst_status need_loaded(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_pool_split **out) {
+    *out = find_loaded(pool, split);
+    if (*out)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT, "split '%s' is not loaded; call cst_pool_load",
+                    split ? split : "(none)");
+}
+
+static bool has_no_file(const cst_pool *pool, const char *split, int32_t member) {
+    return pool->missing && (member < 0 || !cst_pool_member_has_split(pool, member, split));
+}
+
+static cst_status need_member(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_pool_split *state, int32_t member) {
+    if (find_member(pool, member) && state->data[member])
+        return CST_OK;
+    const char *name = cst_pool_member_name(pool, member);
+    if (has_no_file(pool, split, member))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "member '%s' has no predictions for split '%s'; add its file or remove the "
+                        "member (predict and evaluate with a model work without it)",
+                        name ? name : "(none)", split);
+    return cst_fail(context, CST_ERROR_ARGUMENT, "member '%s' of split '%s' is not loaded",
+                    name ? name : "(none)", split);
+}
+
+static bool any_absent(const cst_pool *pool, const cst_pool_split *state) {
+    for (int32_t k = 0; k < pool->manifest->member_count; k++)
+        if (state->present[k])
+            return true;
+    return false;
+}
+
+/* A view of all rows, those of every condition one after another. */
+static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
+    int32_t conditions = cst_pool_conditions(pool, split);
+    return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
+                      .classes = pool->classes,
+                      .labels = conditions > 0 ? state->repeated : state->labels,
+                      .targets = state->targets,
+                      .domains = state->domains,
+                      .presence = any_absent(pool, state) ? &state->presence : NULL,
+                      .store = state->store};
+}
+
+cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char *split,
+                         cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < cst_pool_members(pool); k++)
+        status = need_member(context, pool, split, state, k);
+    if (status != CST_OK)
+        return status;
+    *out = whole_view(pool, split, state);
+    out->members = cst_pool_members(pool);
+    out->data = state->data;
+    return CST_OK;
+}
+
+cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count, const float **pointers,
+                                 cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < count; k++)
+        status = need_member(context, pool, split, state, members[k]);
+    return status == CST_OK
+               ? cst_pool_view_there(context, pool, split, members, count, pointers, out)
+               : status;
+}
+
+cst_status cst_pool_view_there(cst_context *context, const cst_pool *pool, const char *split,
+                               const int32_t *members, int32_t count, const float **pointers,
+                               cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < count; k++) {
+        bool absent = has_no_file(pool, split, members[k]);
+        if (!absent)
+            status = need_member(context, pool, split, state, members[k]);
+        if (status == CST_OK)
+            pointers[k] = absent ? NULL : state->data[members[k]];
+    }
+    if (status != CST_OK)
+        return status;
+    *out = whole_view(pool, split, state);
+    out->members = count;
+    out->data = pointers;
+    return CST_OK;
+}
+
+bool cst_pool_misses(const cst_pool *pool) {
+    return pool->missing;
+}
+
+cst_status cst_pool_need_all(cst_context *context, const cst_pool *pool, const char *split) {
+    const cst_pool_split *state = find_loaded(pool, split);
+    for (int32_t k = 0; state && k < pool->manifest->member_count; k++) {
+        int32_t conditions = cst_pool_conditions(pool, split);
+        size_t rows = (size_t)state->rows * (conditions > 0 ? (size_t)conditions : 1);
+        bool none = !state->data[k] || (state->present[k] && !memchr(state->present[k], 1, rows));
+        if (none)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "member '%s' predicted no row of split '%s', so nothing can be fitted "
+                            "to it; remove the member",
+                            pool->manifest->members[k].name, split);
+    }
+    return CST_OK;
+}
+
+cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
+                         int32_t member, int64_t first, int64_t count, float *out) {
+    const float *pointer = NULL;
+    const float *rows = NULL;
+    cst_view view = {0};
+    CST_ENTER(context);
+    if (!pool || !split || (count > 0 && !out))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_read: pool, split and rows are required");
+    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
+    if (status == CST_OK &&
+        (first < 0 || count < 0 || count > view.rows || first > view.rows - count))
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "%lld rows starting at row %lld do not exist: the split has %lld",
+                          (long long)count, (long long)first, (long long)view.rows);
+    CST_THEN(cst_view_rows(context, &view, 0, first, count, out, &rows));
+    if (status == CST_OK && rows != out && count > 0)
+        memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
+    return cst_why(context, status);
+}

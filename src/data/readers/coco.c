@@ -1,0 +1,341 @@
+/*
+ * The reader of COCO annotation files: images, categories, true boxes.
+ * Between the files of a detection pool and src/detection. docs/detection.md.
+ */
+#include "data/readers/coco.h"
+
+#include "data/readers/coco_order.h"
+#include "data/readers/coco_scan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIT(field) (1U << (field))
+
+typedef struct image_entry {
+    int64_t id;
+    double width, height;
+    cst_coco_record record; /* for messages */
+} image_entry;
+
+typedef struct category_entry {
+    int64_t id;
+    char *name;
+    cst_coco_record record;
+} category_entry;
+
+/* An annotation before the ids of images and categories are all known. */
+typedef struct annotation {
+    int64_t id, image_id, category_id, index;
+    uint64_t offset;
+    double bbox[4], area;
+    bool crowd, has_id;
+} annotation;
+
+typedef struct gather {
+    const char *path;
+    image_entry *images;
+    category_entry *categories;
+    annotation *annotations;
+    int64_t image_count, category_count, annotation_count;
+    int64_t image_room, category_room, annotation_room;
+} gather;
+
+/* Room for one more element; the array may move. */
+static void *room(cst_context *context, void *array, int64_t count, int64_t *capacity,
+                  size_t size) {
+    enum { FIRST = 64 };
+    if (array && count < *capacity)
+        return array;
+    int64_t more = *capacity < FIRST ? FIRST : *capacity + *capacity / 2;
+    void *grown = array ? cst_grow(context, array, (size_t)count, (size_t)more, size)
+                        : cst_alloc(context, (size_t)more, size);
+    if (grown)
+        *capacity = more;
+    return grown;
+}
+
+static cst_status take_image(cst_context *context, gather *g, const cst_coco_record *r) {
+    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
+    if (status != CST_OK)
+        return status;
+    bool width = r->seen & BIT(CST_COCO_WIDTH);
+    bool height = r->seen & BIT(CST_COCO_HEIGHT);
+    if ((width && !(r->width > 0 && isfinite(r->width))) ||
+        (height && !(r->height > 0 && isfinite(r->height))))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has size %g x %g; both must be greater than 0", r->width,
+                               r->height);
+    if ((width && r->width > CST_COCO_PIXELS_MAX) || (height && r->height > CST_COCO_PIXELS_MAX))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has a side of %g pixels; the limit is %.0f pixels",
+                               width && r->width > CST_COCO_PIXELS_MAX ? r->width : r->height,
+                               CST_COCO_PIXELS_MAX);
+    image_entry *grown = room(context, g->images, g->image_count, &g->image_room, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    g->images = grown;
+    grown[g->image_count++] =
+        (image_entry){r->id, width ? r->width : NAN, height ? r->height : NAN, *r};
+    return CST_OK;
+}
+
+static cst_status take_category(cst_context *context, gather *g, const cst_coco_record *r) {
+    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
+    if (status != CST_OK)
+        return status;
+    category_entry *grown =
+        room(context, g->categories, g->category_count, &g->category_room, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    g->categories = grown;
+    char *name = r->name ? cst_strdup(context, r->name) : NULL;
+    if (r->name && !name)
+        return CST_ERROR_MEMORY;
+    grown[g->category_count++] = (category_entry){r->id, name, *r};
+    return CST_OK;
+}
+
+static cst_status take_annotation(cst_context *context, gather *g, const cst_coco_record *r) {
+    cst_status status =
+        cst_coco_need(context, g->path, r,
+                      BIT(CST_COCO_IMAGE_ID) | BIT(CST_COCO_CATEGORY_ID) | BIT(CST_COCO_BBOX));
+    if (status != CST_OK)
+        return status;
+    bool area = r->seen & BIT(CST_COCO_AREA);
+    if (area && !(r->area >= 0 && isfinite(r->area)))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r, "has area %g", r->area);
+    annotation *grown =
+        room(context, g->annotations, g->annotation_count, &g->annotation_room, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    g->annotations = grown;
+    annotation *a = &grown[g->annotation_count++];
+    *a = (annotation){.id = r->id,
+                      .image_id = r->image_id,
+                      .category_id = r->category_id,
+                      .index = r->index,
+                      .offset = r->offset,
+                      .area = area ? r->area : r->bbox[2] * r->bbox[3],
+                      .crowd = r->crowd,
+                      .has_id = r->seen & BIT(CST_COCO_ID)};
+    memcpy(a->bbox, r->bbox, sizeof a->bbox);
+    return CST_OK;
+}
+
+static cst_status take(cst_context *context, void *user, const cst_coco_record *record,
+                       double share) {
+    (void)share;
+    return record->list == CST_COCO_IMAGES       ? take_image(context, user, record)
+           : record->list == CST_COCO_CATEGORIES ? take_category(context, user, record)
+                                                 : take_annotation(context, user, record);
+}
+
+/* Each of the structs sorted below begins with its id; equal ids keep their order in the file where
+ * it matters (only one of them is named). */
+static int by_id(const void *a, const void *b) {
+    int64_t x = 0;
+    int64_t y = 0;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
+    if (g->image_count > INT32_MAX - 1)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d images", g->path, INT32_MAX);
+    size_t count = (size_t)g->image_count;
+    out->image_id = cst_alloc(context, count, sizeof *out->image_id);
+    out->width = cst_alloc(context, count, sizeof *out->width);
+    out->height = cst_alloc(context, count, sizeof *out->height);
+    if (!out->image_id || !out->width || !out->height)
+        return CST_ERROR_MEMORY;
+    if (count > 1)
+        qsort(g->images, count, sizeof *g->images, by_id);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && g->images[i].id == g->images[i - 1].id)
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->images[i].record,
+                                   "has id %" PRId64 ", which is also the id of another image",
+                                   g->images[i].id);
+        out->image_id[i] = g->images[i].id;
+        out->width[i] = g->images[i].width;
+        out->height[i] = g->images[i].height;
+    }
+    out->images = (int32_t)count;
+    return CST_OK;
+}
+
+static cst_status put_categories(cst_context *context, gather *g, cst_coco *out) {
+    if (g->category_count > INT32_MAX - 1)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than %d categories", g->path,
+                        INT32_MAX);
+    size_t count = (size_t)g->category_count;
+    out->category_id = cst_alloc(context, count, sizeof *out->category_id);
+    out->category_name = cst_alloc(context, count, sizeof *out->category_name);
+    if (!out->category_id || !out->category_name)
+        return CST_ERROR_MEMORY;
+    if (count > 1)
+        qsort(g->categories, count, sizeof *g->categories, by_id);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && g->categories[i].id == g->categories[i - 1].id)
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->categories[i].record,
+                                   "has id %" PRId64 ", which is also the id of another category",
+                                   g->categories[i].id);
+        out->category_id[i] = g->categories[i].id;
+        out->category_name[i] = g->categories[i].name;
+        g->categories[i].name = NULL;
+        out->categories = (int32_t)i + 1;
+    }
+    return CST_OK;
+}
+
+static cst_status put_box(cst_context *context, const gather *g, const annotation *a,
+                          const cst_coco *coco, cst_coco_true *out) {
+    cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
+    memcpy(r.bbox, a->bbox, sizeof r.bbox);
+    int32_t image = cst_coco_image(coco, a->image_id);
+    int32_t category = cst_coco_category(coco, a->category_id);
+    if (image < 0)
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
+                               "has image_id %" PRId64 ", but the file has no such image",
+                               a->image_id);
+    if (category < 0)
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
+                               "has category_id %" PRId64 ", but the file has no such category",
+                               a->category_id);
+    cst_status status =
+        cst_coco_check_box(context, g->path, &r, coco->width[image], coco->height[image]);
+    *out = (cst_coco_true){.x = a->bbox[0],
+                           .y = a->bbox[1],
+                           .w = a->bbox[2],
+                           .h = a->bbox[3],
+                           .area = a->area,
+                           .image = image,
+                           .category = category,
+                           .crowd = a->crowd};
+    return status;
+}
+
+static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
+    size_t count = (size_t)g->annotation_count;
+    cst_status status = CST_OK;
+    out->box = cst_alloc(context, count, sizeof *out->box);
+    if (!out->box)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        status = put_box(context, g, &g->annotations[i], out, &out->box[i]);
+    out->count = g->annotation_count;
+    CST_THEN(cst_coco_order(context, out->box, out->count, sizeof *out->box,
+                            offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                            out->images, out->categories, &out->first));
+    if (status == CST_OK && count > 1)
+        qsort(g->annotations, count, sizeof *g->annotations, by_id);
+    for (size_t i = 1; status == CST_OK && i < count; i++) {
+        const annotation *a = &g->annotations[i];
+        cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
+        if (a->has_id && a[-1].has_id && a->id == a[-1].id)
+            status = cst_coco_refuse(
+                context, g->path, CST_ERROR_INPUT, &r,
+                "has id %" PRId64 ", which is also the id of another annotation", a->id);
+    }
+    return status;
+}
+
+static cst_status read_file(cst_context *context, cst_coco **out, const char *path,
+                            uint64_t zip_limit, cst_coco_kind kind) {
+    gather g = {.path = path};
+    *out = NULL;
+    cst_coco *coco = cst_alloc(context, 1, sizeof *coco);
+    if (!coco)
+        return CST_ERROR_MEMORY;
+    coco->path = cst_strdup(context, path);
+    cst_status status = coco->path ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_coco_scan(context, path, zip_limit, kind, take, &g));
+    CST_THEN(put_images(context, &g, coco));
+    CST_THEN(put_categories(context, &g, coco));
+    CST_THEN(put_boxes(context, &g, coco));
+    for (int64_t i = 0; i < g.category_count; i++)
+        cst_free(context, g.categories[i].name);
+    cst_free(context, g.images);
+    cst_free(context, g.categories);
+    cst_free(context, g.annotations);
+    if (status == CST_OK)
+        *out = coco;
+    else
+        cst_coco_free(context, coco);
+    return status;
+}
+
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
+                         uint64_t zip_limit) {
+    return read_file(context, out, path, zip_limit, CST_COCO_KIND_ANNOTATIONS);
+}
+
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
+                                uint64_t zip_limit) {
+    return read_file(context, out, path, zip_limit, CST_COCO_KIND_IMAGES);
+}
+
+void cst_coco_free(cst_context *context, cst_coco *coco) {
+    if (!coco)
+        return;
+    for (int32_t c = 0; coco->category_name && c < coco->categories; c++)
+        cst_free(context, coco->category_name[c]);
+    cst_free(context, coco->category_name);
+    cst_free(context, coco->category_id);
+    cst_free(context, coco->image_id);
+    cst_free(context, coco->width);
+    cst_free(context, coco->height);
+    cst_free(context, coco->box);
+    cst_free(context, coco->first);
+    cst_free(context, coco->path);
+    cst_free(context, coco);
+}
+
+static int32_t find(const int64_t *ids, int32_t count, int64_t id) {
+    int32_t low = 0;
+    int32_t high = count;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (ids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && ids[low] == id ? low : -1;
+}
+
+int32_t cst_coco_image(const cst_coco *coco, int64_t id) {
+    return find(coco->image_id, coco->images, id);
+}
+
+int32_t cst_coco_category(const cst_coco *coco, int64_t id) {
+    return find(coco->category_id, coco->categories, id);
+}
+
+cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, const cst_coco *b) {
+    int32_t least = a->categories < b->categories ? a->categories : b->categories;
+    for (int32_t c = 0; c < least; c++) {
+        const char *x = a->category_name[c];
+        const char *y = b->category_name[c];
+        if (a->category_id[c] != b->category_id[c])
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s has category id %" PRId64 " where %s has %" PRId64
+                            "; both files need the same categories",
+                            b->path, b->category_id[c], a->path, a->category_id[c]);
+        if (x && y && strcmp(x, y) != 0)
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s calls category %" PRId64
+                " '%.60s', but %s calls it '%.60s'; both files need the same categories",
+                b->path, b->category_id[c], y, a->path, x);
+    }
+    if (a->categories != b->categories)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s has %" PRId32 " categories, but %s has %" PRId32
+                        "; both files need the same categories",
+                        b->path, b->categories, a->path, a->categories);
+    return CST_OK;
+}

@@ -1,0 +1,89 @@
+/*
+ * COCO detection files: annotations (images, categories, true boxes) and results (scored boxes).
+ * Read as a stream, so that a file of any size costs what its boxes cost; between the files of a
+ * detection pool and src/detection. docs/detection.md.
+ */
+#ifndef CST_IO_COCO_H
+#define CST_IO_COCO_H
+
+#include "core/base.h"
+
+/* A true box: left, top, width, height and area in pixels. */
+typedef struct cst_coco_true {
+    double x, y, w, h;
+    double area;      /* as the file says (of the object's outline), else w * h */
+    int32_t image;    /* positions in cst_coco, not ids */
+    int32_t category; /* position */
+    bool crowd;       /* a region of many objects: what lies in it is neither right nor wrong */
+} cst_coco_true;
+
+/* An annotation file. Images and categories are ordered by id, as the reference evaluator does. */
+typedef struct cst_coco {
+    char *path;
+    int32_t images;
+    int64_t *image_id; /* [images], ascending */
+    double *width;     /* [images] in pixels; NaN where the file does not say */
+    double *height;
+    int32_t categories;
+    int64_t *category_id; /* [categories], ascending */
+    char **category_name; /* [categories]; NULL where the file does not say */
+    int64_t count;
+    cst_coco_true *box; /* [count] by image, then category, then order in the file */
+    int64_t *first;     /* [images + 1]: where each image's boxes begin */
+} cst_coco;
+
+/* A scored box. */
+typedef struct cst_coco_box {
+    double x, y, w, h;
+    double score;
+    int32_t image; /* positions in the cst_coco they were read for */
+    int32_t category;
+} cst_coco_box;
+
+/* Scored boxes of one member or method. */
+typedef struct cst_coco_boxes {
+    int64_t count;
+    cst_coco_box *box; /* [count] by image, then category, then order in the file */
+    int64_t *first;    /* [images + 1] */
+} cst_coco_boxes;
+
+/* Reads an annotation file. Unknown keys are skipped, polygons and masks as well. An error names
+ * file and byte: what is not JSON, ids that stand twice or that no image or category has, sizes
+ * that are negative, not finite or above ten million pixels, boxes wholly outside their image. Path
+ * and zip_limit as of cst_bytes_open. */
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
+                         uint64_t zip_limit);
+/* The same of a file that need not have a list of annotations (image_info_test of COCO). */
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
+                                uint64_t zip_limit);
+void cst_coco_free(cst_context *context, cst_coco *coco);
+
+/* Positions by id, or -1. */
+int32_t cst_coco_image(const cst_coco *coco, int64_t id);
+int32_t cst_coco_category(const cst_coco *coco, int64_t id);
+
+/* Whether two annotation files have the same categories (ids, and names where both give them); if
+ * not, an error that names the first difference. */
+cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, const cst_coco *b);
+
+/* Reads a results file, a list of {image_id, category_id, bbox, score}, for the images and
+ * categories of `coco`. Memory: 48 bytes for each box, and 8 more while they are put in order.
+ * probabilities: a score outside [0, 1] is an error; otherwise it need only be finite. */
+cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
+                               uint64_t zip_limit, const cst_coco *coco, bool probabilities);
+/* Boxes made in memory ([count], any order), taken on success. */
+cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
+                               int64_t count, int32_t images, int32_t categories);
+void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);
+
+/* Writes a results file, box by box, with digits enough that what is read back is the same. */
+typedef struct cst_coco_writer cst_coco_writer;
+cst_status cst_coco_writer_open(cst_context *context, cst_coco_writer **out, const char *path,
+                                const cst_coco *coco);
+cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const cst_coco_box *boxes,
+                          int64_t count);
+/* Finishes and frees the writer; on failure the file's name is untouched. */
+cst_status cst_coco_writer_commit(cst_context *context, cst_coco_writer *writer);
+void cst_coco_writer_abort(cst_context *context, cst_coco_writer *writer);
+
+#endif

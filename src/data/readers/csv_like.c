@@ -1,0 +1,512 @@
+/*
+ * Predictions in the form of a sample submission: its ids in their order, its columns by their
+ * names. The last step of predict.
+ */
+#include "core/buffer.h"
+#include "data/readers/csv.h"
+#include "data/readers/csv_write.h"
+
+#include <corestack/files.h>
+
+#include <string.h>
+#include <strings.h>
+
+enum { LISTED = 12, NO_CLASS = -1, OF_ID = -2, COPIED = -3, LABEL = -4 };
+
+/* What the cells of a column are, over all rows. */
+typedef struct facts {
+    int64_t texts;
+    int64_t fractions; /* numbers that are not whole */
+    bool zero;
+    bool one;
+    bool other; /* another whole number */
+} facts;
+
+typedef struct form {
+    cst_context *context;
+    const char *sample;
+    const char *column; /* to be filled; NULL: all */
+    bool values;
+    const float *predictions;
+    int64_t rows;
+    int32_t classes;
+    const char *const *ids;
+    const char *const *class_names;
+    cst_csv *csv;
+    cst_strings *names; /* of the columns */
+    facts *facts;
+    int32_t columns;
+    int32_t id;
+    int32_t *fill;       /* [columns]: a class, or one of the above */
+    int64_t *places;     /* [rows of the sample] */
+    int64_t sample_rows; /* without the header */
+    bool named_labels;   /* labels are written by name and not by number */
+    cst_buffer said;
+} form;
+
+static void say(form *f, const char *format, const char *text) {
+    char *part = cst_format(f->context, format, text);
+    if (part)
+        cst_buffer_add_text(&f->said, part);
+    else
+        f->said.status = CST_ERROR_MEMORY;
+    cst_free(f->context, part);
+}
+
+static const char *class_name(const form *f, int32_t c, char buffer[16]) {
+    if (f->class_names)
+        return f->class_names[c];
+    (void)cst_snprintf(buffer, 16, "%d", (int)c);
+    return buffer;
+}
+
+/* "a, b, c, ..." of at most LISTED names, for messages. */
+static void list(char *out, size_t room, const form *f, bool classes) {
+    size_t used = 0;
+    int32_t count = classes ? f->classes : f->columns;
+    *out = '\0';
+    for (int32_t i = 0; i < count && i < LISTED && used + 80 < room; i++) {
+        char buffer[16];
+        char quoted[CST_QUOTE_CHARS];
+        const char *name = classes ? class_name(f, i, buffer) : cst_strings_at(f->names, i);
+        used += (size_t)cst_snprintf(out + used, room - used, "%s%.60s", i ? ", " : "",
+                                     cst_quote(quoted, name));
+    }
+    if (count > LISTED)
+        (void)cst_snprintf(out + used, room - used, ", ...");
+}
+
+/* ---- the sample ---- */
+
+static void look(facts *f, const char *cell) {
+    if (!*cell)
+        return;
+    if (!cst_csv_is_number(cell)) {
+        f->texts++;
+        return;
+    }
+    double value = cst_strtod(cell, NULL);
+    bool whole = value >= -1e15 && value <= 1e15 && value == (double)(int64_t)value;
+    f->fractions += !whole;
+    f->zero = f->zero || value == 0;
+    f->one = f->one || value == 1;
+    f->other = f->other || (whole && value != 0 && value != 1);
+}
+
+static cst_status read_names(form *f) {
+    bool end = false;
+    cst_status status = cst_csv_next(f->context, f->csv, &end);
+    if (status == CST_OK && end)
+        status = cst_fail(f->context, CST_ERROR_FORMAT, "%s: the file is empty", f->sample);
+    CST_THEN(cst_strings_create(f->context, &f->names));
+    f->columns = status == CST_OK ? cst_csv_cells(f->csv) : 0;
+    for (int32_t j = 0; status == CST_OK && j < f->columns; j++) {
+        const char *cell = cst_csv_cell(f->csv, j);
+        status = cst_strings_add(f->context, f->names, cell, strlen(cell));
+    }
+    return status;
+}
+
+static bool is_id_name(const char *name) {
+    static const char *const names[] = {"id",          "sample_id", "image_id", "row_id", "index",
+                                        "passengerid", "imageid",   "rowid",    "key"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    size_t length = strlen(name);
+    return length > 3 && strcasecmp(name + length - 3, "_id") == 0;
+}
+
+/* The column whose first cell is one of our ids, else the one that is called so, else the first. */
+static int32_t find_ids(const form *f, const cst_id_index *index) {
+    for (int32_t j = 0; index && j < f->columns; j++)
+        if (cst_id_index_find(index, cst_csv_cell(f->csv, j)) >= 0)
+            return j;
+    for (int32_t j = 0; j < f->columns; j++)
+        if (is_id_name(cst_strings_at(f->names, j)))
+            return j;
+    return 0;
+}
+
+/* Whether the names are a row of data. */
+static bool lacks_header(const form *f, const cst_id_index *index) {
+    for (int32_t j = 0; index && j < f->columns; j++)
+        if (cst_id_index_find(index, cst_strings_at(f->names, j)) >= 0 &&
+            !is_id_name(cst_strings_at(f->names, j)))
+            for (int32_t other = 0; other < f->columns; other++)
+                if (other != j && cst_csv_is_number(cst_strings_at(f->names, other)))
+                    return true;
+    return false;
+}
+
+static cst_status read_rows(form *f, const cst_id_index *index, cst_strings *ids) {
+    bool end = false;
+    cst_status status = CST_OK;
+    for (f->sample_rows = 0; status == CST_OK; f->sample_rows++) {
+        status = cst_csv_next(f->context, f->csv, &end);
+        if (status != CST_OK || end)
+            break;
+        if (f->sample_rows == 0)
+            f->id = find_ids(f, index);
+        const char *id = cst_csv_cell(f->csv, f->id);
+        status = cst_strings_add(f->context, ids, id, strlen(id));
+        for (int32_t j = 0; status == CST_OK && j < f->columns; j++)
+            look(&f->facts[j], cst_csv_cell(f->csv, j));
+        CST_THEN(cst_poll_item(f->context, f->sample_rows));
+    }
+    return status;
+}
+
+static cst_status by_position(form *f) {
+    if (f->sample_rows != f->rows)
+        return cst_fail(
+            f->context, CST_ERROR_MISMATCH,
+            "%s has %lld rows, but %lld were predicted, without ids; use the sample of the "
+            "rows that are predicted",
+            f->sample, (long long)f->sample_rows, (long long)f->rows);
+    for (int64_t i = 0; i < f->rows; i++)
+        f->places[i] = i;
+    say(f, "%s", "rows in the order of the predictions, which have no ids; ");
+    return CST_OK;
+}
+
+/* The same ids on both sides, each once. Rows are counted from 1, without the header. */
+static cst_status by_id(form *f, const cst_id_index *index, const cst_strings *ids) {
+    char quoted[CST_QUOTE_CHARS];
+    bool *taken = cst_alloc(f->context, (size_t)f->rows, sizeof *taken);
+    cst_status status = taken ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < f->sample_rows; i++) {
+        const char *id = cst_strings_at(ids, i);
+        int64_t place = cst_id_index_find(index, id);
+        f->places[i] = place;
+        if (place < 0)
+            status =
+                cst_fail(f->context, CST_ERROR_MISMATCH,
+                         "%s: row %lld: id '%s' is not among the %lld predicted rows; is the "
+                         "sample of another split?",
+                         f->sample, (long long)i + 1, cst_quote(quoted, id), (long long)f->rows);
+        else if (taken[place])
+            status = cst_fail(f->context, CST_ERROR_MISMATCH, "%s: row %lld: id '%s' occurs twice",
+                              f->sample, (long long)i + 1, cst_quote(quoted, id));
+        else
+            taken[place] = true;
+    }
+    for (int64_t i = 0; status == CST_OK && i < f->rows; i++)
+        if (!taken[i])
+            status = cst_fail(f->context, CST_ERROR_MISMATCH,
+                              "%s has no row of id '%s', which is predicted; is the sample of "
+                              "another split, or cut off?",
+                              f->sample, cst_quote(quoted, f->ids[i]));
+    cst_free(f->context, taken);
+    return status;
+}
+
+/* Where each row of the sample is predicted. */
+static cst_status join(form *f, const cst_id_index *index, const cst_strings *ids) {
+    f->places = cst_alloc(f->context, (size_t)f->sample_rows, sizeof *f->places);
+    if (!f->places)
+        return CST_ERROR_MEMORY;
+    return index ? by_id(f, index, ids) : by_position(f);
+}
+
+static cst_status read_sample(form *f) {
+    cst_context *context = f->context;
+    cst_strings *own = NULL;
+    cst_strings *ids = NULL;
+    cst_id_index *index = NULL;
+    cst_status status = cst_csv_open(context, &f->csv, f->sample, 0);
+    CST_THEN(read_names(f));
+    if (f->ids)
+        CST_THEN(cst_strings_create(context, &own));
+    for (int64_t i = 0; status == CST_OK && f->ids && i < f->rows; i++)
+        status = cst_strings_add(context, own, f->ids[i], strlen(f->ids[i]));
+    if (f->ids)
+        CST_THEN(cst_id_index_create(context, &index, own, "the predicted rows"));
+    if (status == CST_OK && lacks_header(f, index))
+        status = cst_fail(context, CST_ERROR_FORMAT,
+                          "%s: line 1 is a row of data; the first line must name the columns",
+                          f->sample);
+    if (status == CST_OK) {
+        f->facts = cst_alloc(context, (size_t)f->columns, sizeof *f->facts);
+        f->fill = cst_alloc(context, (size_t)f->columns, sizeof *f->fill);
+        status = f->facts && f->fill ? CST_OK : CST_ERROR_MEMORY;
+    }
+    CST_THEN(cst_strings_create(context, &ids));
+    CST_THEN(read_rows(f, index, ids));
+    CST_THEN(join(f, index, ids));
+    cst_id_index_free(context, index);
+    cst_strings_free(context, own);
+    cst_strings_free(context, ids);
+    return status;
+}
+
+/* ---- which column is which class ---- */
+
+/* A class by its name, or by its number where classes have none. */
+static int32_t find_class(const form *f, const char *text, size_t length, bool exact) {
+    for (int32_t c = 0; c < f->classes; c++) {
+        char buffer[16];
+        const char *name = class_name(f, c, buffer);
+        if (strlen(name) == length && (exact ? strncmp : strncasecmp)(name, text, length) == 0)
+            return c;
+    }
+    return NO_CLASS;
+}
+
+/* Bytes at the start, or at the end, that the names of all columns to fill have in common. */
+static size_t common(const form *f, bool at_end) {
+    const char *first = NULL;
+    size_t shared = 0;
+    for (int32_t j = 0; j < f->columns; j++) {
+        const char *name = cst_strings_at(f->names, j);
+        size_t length = strlen(name);
+        if (f->fill[j] != NO_CLASS)
+            continue;
+        if (!first) {
+            first = name;
+            shared = length;
+            continue;
+        }
+        size_t whole = strlen(first);
+        size_t same = 0;
+        while (same < shared && same < length &&
+               (at_end ? name[length - 1 - same] == first[whole - 1 - same]
+                       : name[same] == first[same]))
+            same++;
+        shared = same;
+    }
+    return shared;
+}
+
+/* Fills `fill` of the columns that are not spoken for; false where a name is no class, and without
+ * memory, which the status of `said` then tells. */
+static bool match(form *f, size_t before, size_t after, bool exact) {
+    bool *taken = cst_alloc(f->context, (size_t)f->classes, sizeof *taken);
+    int32_t *found = cst_alloc(f->context, (size_t)f->columns, sizeof *found);
+    bool good = taken && found;
+    if (!good)
+        f->said.status = CST_ERROR_MEMORY;
+    for (int32_t j = 0; good && j < f->columns; j++) {
+        const char *name = cst_strings_at(f->names, j);
+        size_t length = strlen(name);
+        if (f->fill[j] != NO_CLASS)
+            continue;
+        if (length <= before + after) {
+            good = false;
+            break;
+        }
+        found[j] = find_class(f, name + before, length - before - after, exact);
+        good = found[j] >= 0 && !taken[found[j]];
+        if (good)
+            taken[found[j]] = true;
+    }
+    for (int32_t j = 0; good && j < f->columns; j++)
+        if (f->fill[j] == NO_CLASS)
+            f->fill[j] = found[j];
+    cst_free(f->context, taken);
+    cst_free(f->context, found);
+    return good;
+}
+
+static cst_status fail_column(form *f, const char *name) {
+    char classes[512];
+    char quoted[CST_QUOTE_CHARS];
+    list(classes, sizeof classes, f, true);
+    return cst_fail(f->context, CST_ERROR_MISMATCH,
+                    "%s: column '%s' is none of the %s (%s)%s; name the one column to fill with "
+                    "--column",
+                    f->sample, cst_quote(quoted, name), f->values ? "outputs" : "classes", classes,
+                    f->class_names ? "" : ", which have no names: --class-names gives them");
+}
+
+static cst_status match_columns(form *f) {
+    size_t before = common(f, false);
+    size_t after = common(f, true);
+    if (match(f, 0, 0, true) || match(f, 0, 0, false) || match(f, before, 0, false) ||
+        match(f, 0, after, false) || match(f, before, after, false)) {
+        say(f, "%s", f->values ? "one output a column" : "one class a column, by name");
+        return CST_OK;
+    }
+    if (f->said.status != CST_OK)
+        return f->said.status;
+    for (int32_t j = 0; j < f->columns; j++) {
+        const char *name = cst_strings_at(f->names, j);
+        if (f->fill[j] == NO_CLASS && find_class(f, name, strlen(name), false) < 0)
+            return fail_column(f, name);
+    }
+    return cst_fail(f->context, CST_ERROR_MISMATCH, "%s: two columns name the same class",
+                    f->sample);
+}
+
+/* Labels by name where the sample has names, or where names are numbers. */
+static cst_status choose_label(form *f, int32_t column) {
+    const facts *seen = &f->facts[column];
+    bool numbers = f->class_names != NULL;
+    for (int32_t c = 0; numbers && c < f->classes; c++)
+        numbers = cst_csv_is_number(f->class_names[c]);
+    f->named_labels = f->class_names && (numbers || seen->texts > 0);
+    if (seen->texts > 0 && !f->class_names)
+        return cst_fail(f->context, CST_ERROR_MISMATCH,
+                        "%s: column '%.60s' holds names of classes, but the classes have no names; "
+                        "give them with --class-names",
+                        f->sample, cst_strings_at(f->names, column));
+    f->fill[column] = LABEL;
+    say(f, "column '%.100s': the most probable class", cst_strings_at(f->names, column));
+    if (!f->named_labels)
+        say(f, "%s", ", by number from 0");
+    return CST_OK;
+}
+
+/* One column for all classes. */
+static cst_status choose_one(form *f, int32_t column) {
+    const facts *seen = &f->facts[column];
+    const char *name = cst_strings_at(f->names, column);
+    char buffer[16];
+    int32_t c = f->class_names ? find_class(f, name, strlen(name), true) : NO_CLASS;
+    if (f->values) {
+        c = find_class(f, name, strlen(name), false);
+        if (c < 0 && f->classes > 1)
+            return fail_column(f, name);
+        f->fill[column] = c < 0 ? 0 : c;
+        say(f, "column '%.100s': the predicted value", name);
+        return CST_OK;
+    }
+    bool labels = seen->texts > 0 || (seen->fractions == 0 && f->classes > 2) ||
+                  (seen->fractions == 0 && seen->zero && seen->one);
+    if (c < 0 && labels)
+        return choose_label(f, column);
+    if (c < 0 && f->classes > 2)
+        return fail_column(f, name);
+    f->fill[column] = c < 0 ? 1 : c;
+    say(f, "column '%.100s': ", name);
+    say(f, "probability of class '%.100s'", class_name(f, f->fill[column], buffer));
+    return CST_OK;
+}
+
+static cst_status choose(form *f) {
+    int32_t wanted = -1;
+    int32_t count = 0;
+    for (int32_t j = 0; j < f->columns; j++) {
+        bool named = f->column && strcmp(f->column, cst_strings_at(f->names, j)) == 0;
+        f->fill[j] = j == f->id ? OF_ID : f->column && !named ? COPIED : NO_CLASS;
+        if (f->fill[j] == NO_CLASS) {
+            wanted = j;
+            count++;
+        }
+    }
+    if (count == 0) {
+        char columns[512];
+        list(columns, sizeof columns, f, false);
+        return f->column ? cst_fail(f->context, CST_ERROR_ARGUMENT,
+                                    "%s has no column '%.60s' to fill; its columns are %s",
+                                    f->sample, f->column, columns)
+                         : cst_fail(f->context, CST_ERROR_INPUT,
+                                    "%s has no column besides the ids; its columns are %s",
+                                    f->sample, columns);
+    }
+    return count == 1 ? choose_one(f, wanted) : match_columns(f);
+}
+
+/* ---- writing ---- */
+
+static int32_t most_probable(const float *row, int32_t classes) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        if (row[c] > row[best])
+            best = c;
+    return best;
+}
+
+static cst_status put_label(form *f, cst_output_file *output, const float *row) {
+    int32_t c = most_probable(row, f->classes);
+    char number[16];
+    (void)cst_snprintf(number, sizeof number, "%d", (int)c);
+    return cst_csv_put_cell(f->context, output, "", f->named_labels ? f->class_names[c] : number);
+}
+
+/* A cell of the sample, byte for byte; in quotes where it has a comma that was no delimiter. */
+static cst_status put_copy(form *f, cst_output_file *output, const char *cell) {
+    bool quoted = cell[strspn(cell, " \t")] == '"';
+    if (quoted || cst_csv_delimiter(f->csv) == ',' || !strchr(cell, ','))
+        return cst_csv_put_text(f->context, output, cell);
+    return cst_csv_put_cell(f->context, output, "", cell);
+}
+
+static cst_status put_rows(form *f, cst_output_file *output) {
+    bool end = false;
+    cst_status status = cst_csv_rewind(f->context, f->csv);
+    cst_csv_keep_raw(f->csv);
+    for (int64_t i = -1; status == CST_OK && i < f->sample_rows; i++) {
+        status = cst_csv_next(f->context, f->csv, &end);
+        if (status == CST_OK && end)
+            status = cst_fail(f->context, CST_ERROR_IO, "%s has become shorter", f->sample);
+        const float *row = i < 0 ? NULL : f->predictions + f->places[i] * f->classes;
+        for (int32_t j = 0; status == CST_OK && j < f->columns; j++) {
+            CST_THEN(cst_csv_put_text(f->context, output, j ? "," : ""));
+            if (i < 0 || f->fill[j] == OF_ID || f->fill[j] == COPIED)
+                CST_THEN(put_copy(f, output, cst_csv_cell(f->csv, j)));
+            else if (f->fill[j] == LABEL)
+                CST_THEN(put_label(f, output, row));
+            else
+                CST_THEN(cst_csv_put_number(f->context, output, row[f->fill[j]]));
+        }
+        CST_THEN(cst_csv_put_text(f->context, output, "\n"));
+    }
+    return status;
+}
+
+static cst_status write_form(form *f, const char *path) {
+    cst_output_file *output = NULL;
+    cst_status status = read_sample(f);
+    CST_THEN(choose(f));
+    CST_THEN(f->said.status);
+    CST_THEN(cst_output_open(f->context, &output, path));
+    CST_THEN(put_rows(f, output));
+    if (status == CST_OK)
+        return cst_output_commit(f->context, output);
+    cst_output_abort(f->context, output);
+    return status;
+}
+
+cst_status cst_write_predictions_like(cst_context *context, const char *path, const char *sample,
+                                      const char *column, int values, const float *predictions,
+                                      int64_t rows, int32_t classes, const char *const *ids,
+                                      const char *const *class_names, char **said) {
+    if (said)
+        *said = NULL;
+    CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*predictions));
+    if (!path || !sample || (!predictions && rows > 0) || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_write_predictions_like: path, sample, data and shape are required");
+    for (int64_t i = 0; ids && i < rows; i++)
+        if (!ids[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_like: the id of row %lld is missing",
+                            (long long)i);
+    for (int32_t c = 0; class_names && c < classes; c++)
+        if (!class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_like: the name of class %d is missing", (int)c);
+    form f = {.context = context,
+              .sample = sample,
+              .column = column,
+              .values = values != 0,
+              .predictions = predictions,
+              .rows = rows,
+              .classes = classes,
+              .ids = ids,
+              .class_names = class_names,
+              .said = {.context = context}};
+    cst_status status = write_form(&f, path);
+    cst_csv_close(context, f.csv);
+    cst_strings_free(context, f.names);
+    cst_free(context, f.facts);
+    cst_free(context, f.fill);
+    cst_free(context, f.places);
+    if (status == CST_OK && said)
+        *said = f.said.bytes;
+    else
+        cst_free(context, f.said.bytes);
+    return cst_why(context, status);
+}

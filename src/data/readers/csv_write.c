@@ -1,0 +1,130 @@
+/*
+ * Probabilities as CSV that this library, a spreadsheet and a data frame read back: a header, the
+ * sample ids where there are any, nine digits (enough for every float32). The last step of predict.
+ */
+#include "data/readers/csv_write.h"
+#include "data/readers/csv.h"
+
+#include <corestack/files.h>
+#include <string.h>
+
+cst_status cst_csv_put_text(cst_context *context, cst_output_file *output, const char *text) {
+    return cst_output_write(context, output, text, strlen(text));
+}
+
+/* Quotes are doubled inside. */
+cst_status cst_csv_put_cell(cst_context *context, cst_output_file *output, const char *mark,
+                            const char *text) {
+    bool bare = cst_csv_is_bare(text);
+    cst_status status = cst_csv_put_text(context, output, bare ? mark : "\"");
+    if (status == CST_OK && bare)
+        return cst_csv_put_text(context, output, text);
+    CST_THEN(cst_csv_put_text(context, output, mark));
+    for (const char *at = text; status == CST_OK && *at; at++)
+        status = cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
+    return status == CST_OK ? cst_csv_put_text(context, output, "\"") : status;
+}
+
+cst_status cst_csv_put_number(cst_context *context, cst_output_file *output, float value) {
+    char number[32];
+    int length = cst_snprintf(number, sizeof number, "%.9g", (double)value);
+    return cst_output_write(context, output, number, (size_t)length);
+}
+
+/* Whether a first line of these names alone might pass for numbers, or an id and its numbers. */
+static bool has_number(const char *const *names, int32_t classes) {
+    for (int32_t c = 0; names && c < classes; c++)
+        if (cst_csv_is_number(names[c]))
+            return true;
+    return !names;
+}
+
+/* A text of the caller's. */
+static cst_status put_named(cst_context *context, cst_output_file *output, const char *text) {
+    bool marked = !cst_context_keeps_formulas(context) && cst_csv_is_formula(text);
+    return cst_csv_put_cell(context, output, marked ? "'" : "", text);
+}
+
+/* How many of the texts are marked; *first: NULL, or one that was found before. */
+static int64_t count_marks(const char *const *texts, int64_t count, const char **first) {
+    int64_t marked = 0;
+    for (int64_t i = 0; texts && i < count; i++) {
+        bool formula = cst_csv_is_formula(texts[i]);
+        *first = formula && !*first ? texts[i] : *first;
+        marked += formula;
+    }
+    return marked;
+}
+
+/* Other programs take a marked text for another one. */
+static void tell_of_marks(cst_context *context, const char *const *ids, int64_t rows,
+                          const char *const *class_names, int32_t classes) {
+    char quoted[CST_QUOTE_CHARS];
+    const char *first = NULL;
+    if (cst_context_keeps_formulas(context))
+        return;
+    int64_t marked = count_marks(ids, rows, &first);
+    marked += count_marks(class_names, classes, &first);
+    if (marked > 0)
+        cst_notice(context,
+                   "texts of the csv that a spreadsheet would compute have an apostrophe in front "
+                   "(%lld, such as '%s'): corestack takes it away again, other programs do not; "
+                   "--formulas keep writes them as they are",
+                   (long long)marked, cst_quote(quoted, first));
+}
+
+static cst_status put_header(cst_context *context, cst_output_file *output, int32_t classes,
+                             const char *const *names, bool ids) {
+    /* Numbers as names need a word before them where no column "id" shows the line as a header. */
+    const char *before = !ids && has_number(names, classes) ? "class_" : "";
+    cst_status status = ids ? cst_csv_put_text(context, output, "id") : CST_OK;
+    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
+        char *name = names ? cst_format(context, "%s%s", before, names[c])
+                           : cst_format(context, "%s%d", before, (int)c);
+        status =
+            name ? cst_csv_put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
+        CST_THEN(put_named(context, output, name));
+        cst_free(context, name);
+    }
+    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
+}
+
+static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
+                          int32_t classes, const char *id) {
+    cst_status status = id ? put_named(context, output, id) : CST_OK;
+    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
+        status = cst_csv_put_text(context, output, id || c > 0 ? "," : "");
+        CST_THEN(cst_csv_put_number(context, output, row[c]));
+    }
+    return status == CST_OK ? cst_csv_put_text(context, output, "\n") : status;
+}
+
+cst_status cst_write_predictions_csv(cst_context *context, const char *path,
+                                     const float *probabilities, int64_t rows, int32_t classes,
+                                     const char *const *ids, const char *const *class_names) {
+    CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
+    if (!path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_write_predictions_csv: path, data and shape are required");
+    for (int64_t i = 0; ids && i < rows; i++)
+        if (!ids[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_csv: the id of row %lld is missing",
+                            (long long)i);
+    for (int32_t c = 0; class_names && c < classes; c++)
+        if (!class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_csv: the name of class %d is missing", (int)c);
+    cst_output_file *output = NULL;
+    tell_of_marks(context, ids, rows, class_names, classes);
+    cst_status status = cst_output_open(context, &output, path);
+    CST_THEN(put_header(context, output, classes, class_names, ids != NULL));
+    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+        status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
+                         ids ? ids[i] : NULL);
+    if (status == CST_OK)
+        return cst_why(context, cst_output_commit(context, output));
+    cst_output_abort(context, output);
+    return cst_why(context, status);
+}

@@ -1,0 +1,224 @@
+/* Parts of files: lists and folders. See the header. Under the manifest. */
+#include "data/readers/file_parts.h"
+
+#include "core/retry.h"
+#include "data/files/bytes.h"
+#include "data/readers/strings.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+int cst_natural_order(const char *a, const char *b) {
+    const char *x = a;
+    const char *y = b;
+    while (*x && *y) {
+        if (is_digit(*x) && is_digit(*y)) {
+            x += strspn(x, "0");
+            y += strspn(y, "0");
+            size_t digits = strspn(x, "0123456789");
+            size_t others = strspn(y, "0123456789");
+            int order =
+                digits != others ? (digits > others) - (digits < others) : strncmp(x, y, digits);
+            if (order != 0)
+                return order;
+            x += digits;
+            y += others;
+        } else if (*x != *y) {
+            return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+        } else {
+            x++;
+            y++;
+        }
+    }
+    return *x || *y ? (*x != 0) - (*y != 0) : strcmp(a, b);
+}
+
+static int by_number(const void *a, const void *b) {
+    return cst_natural_order(*(char *const *)a, *(char *const *)b);
+}
+
+/* The ending of a file of rows, such as ".npy" or ".csv.gz"; NULL for other files. */
+static const char *ending_of(const char *name) {
+    static const char *const endings[] = {".npy",    ".npz",         ".csv",    ".tsv",
+                                          ".txt",    ".safetensors", ".csv.gz", ".tsv.gz",
+                                          ".txt.gz", ".npy.gz"};
+    size_t length = strlen(name);
+    for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
+        size_t tail = strlen(endings[e]);
+        if (length > tail && strcasecmp(name + length - tail, endings[e]) == 0)
+            return endings[e];
+    }
+    return NULL;
+}
+
+static cst_status add(cst_context *context, cst_file_parts *parts, size_t *room, const char *folder,
+                      const char *entry) {
+    size_t length = strlen(folder);
+    if (parts->count == CST_PARTS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d parts", folder,
+                        CST_PARTS_MAX);
+    if ((size_t)parts->count == *room) {
+        *room = 2 * *room + 16;
+        char **grown =
+            cst_grow(context, parts->paths, (size_t)parts->count, *room, sizeof *parts->paths);
+        if (!grown)
+            return CST_ERROR_MEMORY;
+        parts->paths = grown;
+    }
+    char *path = cst_format(context, "%s%s%s", folder,
+                            length > 0 && folder[length - 1] == '/' ? "" : "/", entry);
+    if (!path)
+        return CST_ERROR_MEMORY;
+    parts->paths[parts->count++] = path;
+    return CST_OK;
+}
+
+/* Checks that all parts have the same ending. */
+static cst_status check_endings(cst_context *context, const char *folder,
+                                const cst_file_parts *parts) {
+    const char *first = NULL;
+    if (parts->count == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: the folder has no parts (files such as part-000.npy)", folder);
+    for (int64_t i = 0; i < parts->count; i++) {
+        const char *ending = ending_of(parts->paths[i]);
+        if (!ending)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: is not a file of rows; move it out of %s, or list the parts in "
+                            "the manifest",
+                            parts->paths[i], folder);
+        first = first ? first : ending;
+        if (strcmp(first, ending) != 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the parts %s and %s have different endings; keep files of one "
+                            "format, or list the parts in the manifest",
+                            folder, parts->paths[0], parts->paths[i]);
+    }
+    return CST_OK;
+}
+
+cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out) {
+    *out = (cst_file_parts){0};
+    size_t room = 0;
+    DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
+    if (!open)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                        strerror(errno));
+    cst_status status = CST_OK;
+    for (const struct dirent *entry; status == CST_OK && (entry = cst_next_entry(open)) != NULL;) {
+        status = cst_poll_reading(context);
+        if (status == CST_OK && entry->d_name[0] != '.')
+            status = add(context, out, &room, folder, entry->d_name);
+    }
+    if (status == CST_OK && errno != 0)
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                          strerror(errno));
+    (void)closedir(open);
+    if (out->count > 1)
+        qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_number);
+    return status == CST_OK ? check_endings(context, folder, out) : status;
+}
+
+cst_status cst_file_parts_check(cst_context *context, const char *where,
+                                const cst_file_parts *parts) {
+    cst_strings *paths = NULL;
+    cst_id_index *index = NULL;
+    int64_t twice[2] = {-1, -1};
+    cst_status status = cst_strings_create(context, &paths);
+    for (int64_t i = 0; status == CST_OK && i < parts->count; i++)
+        status = cst_strings_add(context, paths, parts->paths[i], strlen(parts->paths[i]));
+    CST_THEN(cst_id_index_build(context, &index, paths, where, twice));
+    if (twice[0] >= 0)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: part %" PRId64 " and part %" PRId64
+                          " are the same file %s; list each part once",
+                          where, twice[0], twice[1], parts->paths[twice[0]]);
+    cst_id_index_free(context, index);
+    cst_strings_free(context, paths);
+    return status;
+}
+
+/* Which array of which file a part is. */
+typedef struct part_file {
+    struct stat info;
+    const char *member; /* "#name" of an archive, or "" */
+    int64_t part;
+} part_file;
+
+static int by_file(const void *a, const void *b) {
+    const part_file *x = a;
+    const part_file *y = b;
+    if (x->info.st_dev != y->info.st_dev)
+        return x->info.st_dev < y->info.st_dev ? -1 : 1;
+    if (x->info.st_ino != y->info.st_ino)
+        return x->info.st_ino < y->info.st_ino ? -1 : 1;
+    int order = strcmp(x->member, y->member);
+    return order != 0 ? order : (x->part > y->part) - (x->part < y->part);
+}
+
+/* With size and time, as not every file system numbers its files well. */
+static bool same_file(const part_file *a, const part_file *b) {
+    return a->info.st_dev == b->info.st_dev && a->info.st_ino == b->info.st_ino &&
+           cst_file_unchanged(&a->info, &b->info) && strcmp(a->member, b->member) == 0;
+}
+
+cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts) {
+    size_t found = 0;
+    part_file *files = cst_alloc(context, (size_t)parts->count, sizeof *files);
+    if (!files)
+        return CST_ERROR_MEMORY;
+    for (int64_t k = 0; k < parts->count; k++) {
+        struct stat info;
+        size_t length = cst_path_member(parts->paths[k]);
+        const char *member = length > 0 ? parts->paths[k] + length : "";
+        char *path = cst_strdup(context, parts->paths[k]);
+        if (!path) {
+            cst_free(context, files);
+            return CST_ERROR_MEMORY;
+        }
+        path[length > 0 ? length : strlen(path)] = '\0';
+        if (stat(path, &info) == 0 && info.st_ino != 0) /* else opening it says what is wrong */
+            files[found++] = (part_file){info, member, k};
+        cst_free(context, path);
+    }
+    qsort(files, found, sizeof *files, by_file);
+    cst_status status = CST_OK;
+    for (size_t i = 1; status == CST_OK && i < found; i++)
+        if (same_file(&files[i - 1], &files[i]))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s and %s are the same file by two names; list each part once",
+                              parts->paths[files[i - 1].part], parts->paths[files[i].part]);
+    cst_free(context, files);
+    return status;
+}
+
+void cst_file_parts_clear(cst_context *context, cst_file_parts *parts) {
+    for (int64_t i = 0; i < parts->count; i++)
+        cst_free(context, parts->paths[i]);
+    cst_free(context, parts->paths);
+    cst_free(context, parts->name);
+    *parts = (cst_file_parts){0};
+}
+
+const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row) {
+    if (!parts || !parts->first)
+        return path;
+    int64_t low = 0;
+    int64_t high = parts->files->count;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (parts->first[middle] <= *row)
+            low = middle;
+        else
+            high = middle;
+    }
+    *row -= parts->first[low];
+    return parts->files->paths[low];
+}

@@ -1,0 +1,55 @@
+/*
+ * Parts: several files whose rows are read as those of one file. A manifest lists them, or names
+ * their folder. Between the manifest and the readers of rows.
+ */
+#ifndef CST_IO_FILE_PARTS_H
+#define CST_IO_FILE_PARTS_H
+
+#include "core/base.h"
+
+enum { CST_PARTS_MAX = 1 << 20 };
+
+/* Two parts or more. */
+typedef struct cst_file_parts {
+    char *name; /* of all of them, for messages and look-ups */
+    int64_t count;
+    char **paths; /* [count], in the order of their rows */
+} cst_file_parts;
+
+/* What rows are read from. */
+typedef struct cst_row_source {
+    const char *path;            /* the file, or the name of the parts */
+    const cst_file_parts *parts; /* NULL: one file */
+    uint64_t zip_limit;          /* as of cst_bytes_open */
+} cst_row_source;
+
+/* The first file. */
+static inline const char *cst_source_first(const cst_row_source *source) {
+    return source->parts ? source->parts->paths[0] : source->path;
+}
+
+/* Lists the parts in a folder in natural order of names, without hidden files. All must have the
+ * same ending, of a format that can be read. Clear it with cst_file_parts_clear, also after a
+ * failure. */
+cst_status cst_file_parts_list(cst_context *context, const char *folder, cst_file_parts *out);
+/* Checks that no part is listed twice. where: the list, for messages. */
+cst_status cst_file_parts_check(cst_context *context, const char *where,
+                                const cst_file_parts *parts);
+/* Checks that no two parts are one file by two names: a link, or another way to it. */
+cst_status cst_file_parts_distinct(cst_context *context, const cst_file_parts *parts);
+void cst_file_parts_clear(cst_context *context, cst_file_parts *parts);
+
+/* Compares names, with numbers in them compared as numbers: "part-9" before "part-10". */
+int cst_natural_order(const char *a, const char *b);
+
+/* Where the rows of parts begin. */
+typedef struct cst_row_parts {
+    const cst_file_parts *files;
+    int64_t *first; /* [count + 1] */
+} cst_row_parts;
+
+/* Returns the part that contains row *row, and makes *row the row in that part. Without parts
+ * (NULL) returns `path`. */
+const char *cst_row_parts_find(const cst_row_parts *parts, const char *path, int64_t *row);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * The pool manifest (pool.json) and the same description made from a folder or a list of files. The
+ * first thing the pool reads. Method: the pool manifest of the user guide.
+ */
+#ifndef CST_IO_MANIFEST_H
+#define CST_IO_MANIFEST_H
+
+#include "data/readers/file_parts.h"
+#include "data/readers/reference_errors.h"
+
+#include <corestack/pool.h>
+
+/* More is refused before memory is taken for it. */
+enum {
+    CST_MANIFEST_GIVEN_MAX = 8, /* more than a configuration has paths */
+    CST_MANIFEST_SPLITS_MAX = 10000,
+    CST_MANIFEST_MEMBERS_MAX = 10000,
+    CST_MANIFEST_FILES_MAX = 1 << 22 /* splits times members */
+};
+
+/* Ensembles whose parts may be members of a pool, as the manifest tags them. */
+typedef enum cst_ensemble_kind {
+    CST_ENSEMBLE_NONE = 0,
+    CST_ENSEMBLE_DEEP = 1,       /* "deep-ensemble": one architecture, several seeds */
+    CST_ENSEMBLE_SNAPSHOT = 2,   /* "snapshot": checkpoints of one run */
+    CST_ENSEMBLE_MC_DROPOUT = 3, /* "mc-dropout": stochastic passes of one network */
+    CST_ENSEMBLE_SWAG = 4,       /* "swag": samples around averaged weights */
+    CST_ENSEMBLE_SOUP = 5        /* "soup": averaged weights */
+} cst_ensemble_kind;
+
+typedef struct cst_manifest_condition {
+    char *shift;     /* family of the corruption, or NULL */
+    char *kind;      /* or NULL */
+    double severity; /* NaN if not given */
+} cst_manifest_condition;
+
+typedef struct cst_manifest_split {
+    char *name;
+    char *labels; /* paths as they are opened, NULL if not given; targets of a regression */
+    char *ids;
+    char *folds;
+    char *groups;
+    char *weights;
+    char *domains;     /* of each row; all rows are of `domain` without */
+    char *annotations; /* detection: COCO annotations */
+    char *clean;       /* the split of the same task without the conditions, or NULL */
+    char *domain;      /* what the inputs are (sketches, another hospital), or NULL */
+    cst_manifest_condition *conditions;
+    int32_t condition_count;
+    bool ood; /* out-of-distribution inputs: no labels */
+} cst_manifest_split;
+
+/* Kinds of ensemble a member may be part of, by name; NULL-terminated. Order as cst_ensemble_kind.
+ */
+extern const char *const cst_ensemble_kinds[];
+
+typedef struct cst_manifest_member {
+    char *name;
+    char *family; /* or NULL */
+    double flops; /* of one prediction; NaN if not given, like the next three */
+    double params;
+    double latency_ms;
+    double memory_bytes;
+    int32_t ensemble;  /* kind, in the order of cst_ensemble_kinds; 0: none */
+    char *ensemble_of; /* what the group is called; NULL without ensemble */
+    int32_t ensemble_passes;
+    char **paths; /* [splits], NULL where the member has no file for a split */
+    char **ids;   /* [splits], the member's own ids file, or NULL */
+} cst_manifest_member;
+
+typedef struct cst_manifest {
+    char *path;   /* of the manifest or folder, for messages */
+    char *folder; /* real path that files must stay in; NULL: they may be anywhere */
+    char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
+    int32_t given_count;
+    bool by_names;    /* made of the files of a folder, by their names */
+    bool marked;      /* where by_names: those of members say their split */
+    bool loose;       /* where by_names: sub_NAME and the like are of split test */
+    char *own_labels; /* the column of labels in the tables of members, which is none of theirs; or
+                         NULL */
+    bool task_given;
+    cst_task task;
+    char **class_names;  /* [classes], or NULL */
+    int32_t classes;     /* 0: not said */
+    char **output_names; /* regression: [outputs], or NULL */
+    int32_t outputs;     /* 0: not said */
+    cst_layout layout;   /* segmentation */
+    bool ignore_given;
+    int32_t ignore; /* where ignore_given: label of pixels that do not count */
+    bool output_given;
+    bool logits; /* where output_given */
+    int64_t
+        *training_counts; /* [training_count_classes]: training samples of each class, or NULL */
+    int32_t training_count_classes;
+    char *training_counts_file;            /* where they are in a file instead */
+    cst_reference_errors reference_errors; /* no kinds: not given */
+    cst_manifest_split *splits;
+    int32_t split_count;
+    int32_t *split_order; /* [split_count] positions by name, to find one in few steps */
+    cst_manifest_member *members;
+    int32_t member_count;
+    int32_t *member_order;  /* [member_count], the same */
+    cst_file_parts **parts; /* [parts_count] by name: paths that are several files */
+    size_t parts_count;
+    int64_t parts_files; /* in all of them */
+} cst_manifest;
+
+/* The same where the caller says the task (or NULL): it holds where the manifest does not say it,
+ * and decides which keys there may be; another one than the manifest's is CST_ERROR_INPUT. */
+cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
+                                bool outside, const cst_task *task);
+
+/* An empty description to be filled with the next two. */
+cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path);
+/* Names go into messages, reports and model files: UTF-8, short, and without characters
+ * that steer (cst_utf8_steers). */
+bool cst_manifest_is_name(const char *name);
+/* What is wrong with a text that is no name, and what to do: "is empty: ..."; NULL: nothing. */
+const char *cst_manifest_name_fault(const char *name);
+/* Adds a split, or finds it where it is there already; *out is its position. */
+cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
+                                  int32_t *out);
+/* The same for a member. Add the splits first. */
+cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
+                                   int32_t *out);
+/* A description with one split more, at the end: as split `like`, under another name. All else is
+ * borrowed from `manifest`, and `name` is the caller's. Cleared with cst_manifest_without_split,
+ * also after a failure. */
+cst_status cst_manifest_with_split(cst_context *context, const cst_manifest *manifest, int32_t like,
+                                   char *name, cst_manifest *out);
+void cst_manifest_without_split(cst_context *context, cst_manifest *manifest);
+
+/* Takes two or more parts. *name, which the caller frees, is the path that stands for them. folder:
+ * their folder, or NULL: they are named after the first. */
+cst_status cst_manifest_add_parts(cst_context *context, cst_manifest *manifest,
+                                  cst_file_parts *parts, const char *folder, char **name);
+/* The parts that a path stands for; NULL if it is one file. */
+const cst_file_parts *cst_manifest_parts(const cst_manifest *manifest, const char *path);
+
+/* Position by name, or -1. */
+int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
+int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
+
+/* From here on files must stay in `folder`; those of cst_manifest_allow, and what lies below them,
+ * need not. */
+cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder);
+cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path);
+
+/* Refuses a file, or one of the files that the path stands for, that leaves the manifest's folder,
+ * also through symbolic links. Called again right before a file is opened. */
+cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
+                                const char *path);
+
+void cst_manifest_free(cst_context *context, cst_manifest *manifest);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What reading a manifest is made of: keys, texts, numbers and paths of its objects, each with the
+ * error that says where. Under the parts of a manifest (manifest_read.c, manifest_splits.c,
+ * manifest_models.c). Method: the pool manifest.
+ */
+#ifndef CST_IO_MANIFEST_JSON_H
+#define CST_IO_MANIFEST_JSON_H
+
+#include "data/readers/manifest.h"
+
+#include <jansson.h>
+
+enum { CST_MANIFEST_PLACE_CHARS = 160 };
+
+/* What every step needs. */
+typedef struct cst_manifest_reader {
+    cst_context *context;
+    cst_manifest *manifest;
+    const char *path; /* of the manifest */
+    size_t folder;    /* length of the folder part of `path`, with its slash */
+    bool outside;
+    const cst_task *task; /* what the caller says, or NULL */
+} cst_manifest_reader;
+
+/* `place` is the object that is read, as messages call it: "splits.oof"; "" is the manifest. */
+
+/* The error "PATH: place.key must be EXPECTED". */
+cst_status cst_manifest_wrong(const cst_manifest_reader *r, const char *place, const char *key,
+                              const char *expected);
+/* Every key of `object` must be in `known` (NULL-terminated). */
+cst_status cst_manifest_check_keys(const cst_manifest_reader *r, const char *place,
+                                   const json_t *object, const char *const *known);
+/* Refuses keys of the manifest, or of a split, that the pool's task does not have. */
+cst_status cst_manifest_check_task_keys(const cst_manifest_reader *r, const char *place,
+                                        const json_t *object, bool of_split);
+/* Whether a value is a text that may go into reports and model files. */
+bool cst_manifest_is_text(const json_t *value);
+/* Text of object[key] into *out (the caller's); NULL where it is not there. */
+cst_status cst_manifest_read_text(const cst_manifest_reader *r, const char *place,
+                                  const json_t *object, const char *key, char **out);
+/* A finite number, not negative; NaN where it is not there. */
+cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *place,
+                                    const json_t *object, const char *key, double *out);
+/* A path relative to the manifest, as it will be opened; it must not leave the folder. */
+cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place, const char *key,
+                                const json_t *value, char **out);
+/* The same of object[key], where it is there. */
+cst_status cst_manifest_read_path(const cst_manifest_reader *r, const char *place,
+                                  const json_t *object, const char *key, char **out);
+
+/* The same for rows that may be in parts: a list of paths or a folder. For maps and boxes it is one
+ * path. */
+cst_status cst_manifest_resolve_rows(const cst_manifest_reader *r, const char *place,
+                                     const char *key, const json_t *value, char **out);
+cst_status cst_manifest_read_rows(const cst_manifest_reader *r, const char *place,
+                                  const json_t *object, const char *key, char **out);
+
+/* The parts of a manifest that have files of their own; splits before models. */
+cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *root);
+cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *root);
+
+#endif

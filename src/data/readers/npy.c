@@ -1,0 +1,544 @@
+/*
+ * Reading .npy: rows of numbers as float32 or float64, vectors of integers or strings. The header
+ * is npy_header.c's. Paper: the files that hold P_oof and y.
+ */
+#include "data/readers/npy.h"
+#include "core/wide.h"
+#include "data/readers/npy_parts.h"
+#include "data/readers/safetensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
+
+void cst_npy_close(cst_context *context, cst_npy *npy) {
+    if (!npy)
+        return;
+    cst_bytes_close(context, npy->source);
+    if (npy->parts)
+        npy->parts->close(context, npy->parts);
+    cst_free(context, npy->raw);
+    cst_free(context, npy);
+}
+
+bool cst_npy_is_text(const cst_npy *npy) {
+    return npy->kind == CST_NPY_BYTES || npy->kind == CST_NPY_UNICODE;
+}
+
+/* The header was checked: no product of lengths overflows unless a length is 0. */
+static int64_t product(const cst_npy *npy, int from, int to) {
+    for (int d = from; d < to; d++)
+        if (npy->shape[d] == 0)
+            return 0;
+    int64_t count = 1;
+    for (int d = from; d < to; d++)
+        if (__builtin_mul_overflow(count, npy->shape[d], &count))
+            return INT64_MAX; /* another axis is empty, so nothing of this size is ever read */
+    return count;
+}
+
+int64_t cst_npy_rows(const cst_npy *npy) {
+    return product(npy, 0, npy->row_axes < npy->dims ? npy->row_axes : npy->dims);
+}
+
+int64_t cst_npy_width(const cst_npy *npy) {
+    return npy->row_axes < npy->dims ? product(npy, npy->row_axes, npy->dims) : 1;
+}
+
+/* ---- bytes ---- */
+
+/* Position, in elements, of the C-order element `flat` of a Fortran-order array. */
+static uint64_t fortran_offset(const cst_npy *npy, uint64_t flat) {
+    uint64_t axis[CST_NPY_DIMS];
+    for (int d = npy->dims - 1; d >= 0; d--) {
+        uint64_t length = (uint64_t)npy->shape[d];
+        axis[d] = flat % length;
+        flat /= length;
+    }
+    uint64_t offset = 0;
+    for (int d = npy->dims - 1; d >= 0; d--)
+        offset = offset * (uint64_t)npy->shape[d] + axis[d];
+    return offset;
+}
+
+static cst_status gather_from_memory(cst_context *context, cst_npy *npy, int64_t first,
+                                     int64_t count, unsigned char *out) {
+    const unsigned char *memory = NULL;
+    cst_status status = cst_bytes_slurp(context, npy->source, &memory);
+    if (status != CST_OK)
+        return status;
+    uint64_t width = (uint64_t)cst_npy_width(npy);
+    uint64_t begin = (uint64_t)first * width;
+    uint64_t elements = (uint64_t)count * width;
+    for (uint64_t i = 0; status == CST_OK && i < elements; i++) {
+        status = cst_poll_item(context, (int64_t)i);
+        memcpy(out + i * npy->item,
+               memory + npy->data_offset + fortran_offset(npy, begin + i) * npy->item, npy->item);
+    }
+    return status;
+}
+
+/* One axis of rows in Fortran order: the rows of one column lie together. */
+static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 unsigned char *out) {
+    size_t width = (size_t)cst_npy_width(npy);
+    size_t rows = (size_t)count;
+    unsigned char *column = cst_alloc(context, rows, npy->item);
+    cst_status status = column ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t j = 0; status == CST_OK && j < width; j++) {
+        uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
+        status = cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
+                                rows * npy->item);
+        for (size_t i = 0; status == CST_OK && i < rows; i++)
+            memcpy(out + (i * width + j) * npy->item, column + i * npy->item, npy->item);
+    }
+    cst_free(context, column);
+    return status;
+}
+
+/* The elements of some rows in C order, as they are in the file. */
+static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                           unsigned char *out) {
+    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
+    if (elements == 0)
+        return CST_OK;
+    if (!npy->fortran || npy->dims < 2) {
+        uint64_t start = (uint64_t)first * (uint64_t)cst_npy_width(npy) * npy->item;
+        return cst_bytes_read(context, npy->source, npy->data_offset + start, out,
+                              elements * npy->item);
+    }
+    if (npy->row_axes > 1 || !cst_bytes_seekable(npy->source))
+        return gather_from_memory(context, npy, first, count, out);
+    return gather_columns(context, npy, first, count, out);
+}
+
+/* Bytes of BOOL other than 0 and 1 mean nothing. raw: the elements of rows `first`, ... */
+static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t first,
+                              const unsigned char *raw, int64_t elements) {
+    int64_t bad = npy->kind == CST_NPY_BOOL ? cst_dtype_bad_bool(raw, elements) : -1;
+    if (bad < 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_FORMAT,
+                    "%s: element %" PRId64 " is %d, but dtype %s allows only 0 and 1",
+                    cst_bytes_name(npy->source), first * cst_npy_width(npy) + bad, raw[bad],
+                    npy->descr);
+}
+
+bool cst_npy_streams(const cst_npy *npy) {
+    if (npy->parts)
+        return npy->parts->streams;
+    return !cst_npy_is_text(npy) && (!npy->fortran || npy->dims < 2) &&
+           cst_bytes_seekable(npy->source);
+}
+
+cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                         unsigned char *raw) {
+    if (npy->parts)
+        return npy->parts->fetch(context, npy, first, count, raw);
+    uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
+    cst_status status =
+        cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
+                       (size_t)((uint64_t)count * row));
+    return status == CST_OK ? check_bools(context, npy, first, raw, count * cst_npy_width(npy))
+                            : status;
+}
+
+/* read_raw into the array's own scratch. */
+static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
+    if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
+                        cst_bytes_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+    size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
+    if (bytes > npy->raw_bytes) {
+        cst_free(context, npy->raw);
+        npy->raw_bytes = 0;
+        npy->raw = cst_alloc(context, bytes, 1);
+        if (!npy->raw)
+            return CST_ERROR_MEMORY;
+        npy->raw_bytes = bytes;
+    }
+    cst_status status = read_raw(context, npy, first, count, npy->raw);
+    return status == CST_OK ? check_bools(context, npy, first, npy->raw, count * cst_npy_width(npy))
+                            : status;
+}
+
+/* ---- numbers ---- */
+
+/* IEEE half to single; exact. Written without float arithmetic on subnormals, so that a caller who
+ * flushes them to zero gets the same numbers. */
+static inline float half_to_float(uint16_t half) {
+    uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t bits = rest + (112u << 23);
+    float value = 0;
+    if ((half & 0x7c00) == 0x7c00)
+        bits = rest | 0x7f800000u;
+    else if ((half & 0x7c00) == 0) {
+        bits = rest | (113u << 23);
+        memcpy(&value, &bits, sizeof value);
+        value -= 0x1p-14f;
+        memcpy(&bits, &value, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t load16(const unsigned char *p, bool swapped) {
+    uint16_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap16(v) : v;
+}
+static inline uint32_t load32(const unsigned char *p, bool swapped) {
+    uint32_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap32(v) : v;
+}
+static inline uint64_t load64(const unsigned char *p, bool swapped) {
+    uint64_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap64(v) : v;
+}
+static inline float load_f32(const unsigned char *p, bool swapped) {
+    uint32_t bits = load32(p, swapped);
+    float value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline double load_f64(const unsigned char *p, bool swapped) {
+    uint64_t bits = load64(p, swapped);
+    double value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* An integer of any width; *beyond is set where an unsigned one exceeds int64. */
+static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond) {
+    bool is_signed = npy->kind == CST_NPY_INT;
+    switch (npy->item) {
+    case 1:
+        return is_signed ? (int64_t)(int8_t)*p : (int64_t)*p;
+    case 2: {
+        uint16_t v = load16(p, npy->swapped);
+        return is_signed ? (int64_t)(int16_t)v : (int64_t)v;
+    }
+    case 4: {
+        uint32_t v = load32(p, npy->swapped);
+        return is_signed ? (int64_t)(int32_t)v : (int64_t)v;
+    }
+    default: {
+        uint64_t v = load64(p, npy->swapped);
+        *beyond = !is_signed && v > (uint64_t)INT64_MAX;
+        return (int64_t)v;
+    }
+    }
+}
+
+static void halves(const unsigned char *raw, size_t count, bool swapped, float *out) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = half_to_float(load16(raw + 2 * i, swapped));
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same numbers by the processor's conversion, which is exact too; whatever has AVX2 has it. */
+__attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
+                                                             float *out) {
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(raw + 2 * i));
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(eight));
+    }
+    for (; i < count; i++)
+        out[i] = half_to_float(load16(raw + 2 * i, false));
+}
+#endif
+
+/* The upper half of a single; exact. */
+static inline float bfloat_to_float(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+double cst_npy_rounding(const cst_npy *npy) {
+    if (npy->parts)
+        return npy->parts->rounding;
+    return npy->kind == CST_NPY_BFLOAT ? 0x1p-9 : 0;
+}
+
+bool cst_npy_is_f32(const cst_npy *npy) {
+    return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
+}
+
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    if (npy->item == 4 && !npy->swapped) {
+        memcpy(out, raw, count * sizeof *out);
+        return;
+    }
+    if (npy->item == 4) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = load_f32(raw + 4 * i, true);
+        return;
+    }
+    if (npy->kind == CST_NPY_BFLOAT) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = bfloat_to_float(load16(raw + 2 * i, npy->swapped));
+        return;
+    }
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (!npy->swapped && cst_wide_registers() != CST_REGISTERS_BASE) {
+        halves_f16c(raw, count, out);
+        return;
+    }
+#endif
+    halves(raw, count, npy->swapped, out);
+}
+
+void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
+    bool swapped = npy->swapped;
+    if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)load_f32(raw + 4 * i, swapped);
+    else if (npy->kind == CST_NPY_BFLOAT)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)bfloat_to_float(load16(raw + 2 * i, swapped));
+    else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
+    else if (npy->kind == CST_NPY_FLOAT)
+        for (size_t i = 0; i < count; i++)
+            out[i] = load_f64(raw + 8 * i, swapped);
+    else
+        for (size_t i = 0; i < count; i++) {
+            bool beyond = false;
+            int64_t value = load_int(npy, raw + npy->item * i, &beyond);
+            out[i] = beyond ? (double)(uint64_t)value : (double)value;
+        }
+}
+
+static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
+    if (!cst_npy_is_text(npy))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: contains strings (dtype %s), but numbers are needed",
+                    cst_bytes_name(npy->source), npy->descr);
+}
+
+cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 double *out) {
+    if (npy->parts)
+        return npy->parts->read(context, npy, first, count, NULL, out);
+    cst_status status = need_numbers(context, npy);
+    CST_THEN(read_scratch(context, npy, first, count));
+    if (status == CST_OK)
+        cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
+    return status;
+}
+
+cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 float *out) {
+    if (npy->parts)
+        return npy->parts->read(context, npy, first, count, out, NULL);
+    cst_status status = need_numbers(context, npy);
+    CST_THEN(read_scratch(context, npy, first, count));
+    if (status != CST_OK)
+        return status;
+    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
+    if (cst_npy_is_f32(npy)) {
+        cst_npy_decode_f32(npy, npy->raw, elements, out);
+        return CST_OK;
+    }
+    double chunk[256];
+    for (size_t i = 0; i < elements; i += 256) {
+        size_t part = elements - i < 256 ? elements - i : 256;
+        cst_npy_decode_f64(npy, npy->raw + i * npy->item, part, chunk);
+        for (size_t j = 0; j < part; j++)
+            out[i + j] = (float)chunk[j];
+    }
+    return CST_OK;
+}
+
+/* ---- vectors ---- */
+
+static cst_status need_vector(cst_context *context, const cst_npy *npy) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    if (npy->dims == 1 || (npy->dims == 2 && npy->shape[1] == 1))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: has shape %s; one value per sample is needed, i.e. shape (N,)%s",
+                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape),
+                    npy->numbers && npy->dims == 2 ? "; of one-hot labels, their argmax" : "");
+}
+
+/* One element as an integer, or an error that says row and value. */
+static cst_status integral(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                           int64_t row, int64_t *out) {
+    if (npy->kind != CST_NPY_FLOAT && npy->kind != CST_NPY_BFLOAT) {
+        bool beyond = false;
+        *out = load_int(npy, p, &beyond);
+        if (beyond)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: row %" PRId64 " is %" PRIu64 ", beyond a signed 64-bit integer",
+                            cst_bytes_name(npy->source), row, (uint64_t)*out);
+        return CST_OK;
+    }
+    double value = 0;
+    cst_npy_decode_f64(npy, p, 1, &value);
+    /* 2^63 is exact in double; NaN fails the comparison */
+    if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
+        return cst_fail(context, CST_ERROR_INPUT, "%s: row %" PRId64 " is %.9g, not an integer; %s",
+                        cst_bytes_name(npy->source), row, value,
+                        isnan(value)   ? npy->missing
+                                             ? npy->missing
+                                             : "give it a value, or remove the row from every file"
+                        : npy->numbers ? npy->numbers
+                                       : "save integers");
+    *out = (int64_t)value;
+    return CST_OK;
+}
+
+cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+    *out = NULL;
+    *count = 0;
+    if (npy->parts)
+        return npy->parts->integers(context, npy, out, count);
+    cst_status status = need_vector(context, npy);
+    CST_THEN(need_numbers(context, npy));
+    if (status != CST_OK)
+        return status;
+    int64_t rows = cst_npy_rows(npy);
+    int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
+    status = values ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
+        int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
+        status = read_scratch(context, npy, first, part);
+        for (int64_t i = 0; status == CST_OK && i < part; i++)
+            status = integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
+                              &values[first + i]);
+    }
+    if (status != CST_OK) {
+        cst_free(context, values);
+        return status;
+    }
+    *out = values;
+    *count = rows;
+    return CST_OK;
+}
+
+/* UTF-8 of one code point; 0 bytes for one that does not exist. */
+static size_t utf8(uint32_t code, char out[4]) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+        return 2;
+    }
+    if (code >= 0x110000 || (code >= 0xd800 && code < 0xe000))
+        return 0;
+    if (code < 0x10000) {
+        out[0] = (char)(0xe0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (code & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (code & 0x3f));
+    return 4;
+}
+
+/* The text of one element into `text` (room for 4 bytes per character). */
+static cst_status element_text(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                               int64_t row, char *text, size_t *length) {
+    size_t unit = npy->kind == CST_NPY_UNICODE ? 4 : 1;
+    size_t units = npy->item / unit;
+    size_t used = 0;
+    *length = 0;
+    for (size_t i = 0; i < units; i++) {
+        uint32_t code = unit == 4 ? load32(p + 4 * i, npy->swapped) : p[i];
+        if (code == 0) /* padding, unless something follows it */
+            continue;
+        if (i > 0 && (unit == 4 ? load32(p + 4 * (i - 1), npy->swapped) : p[i - 1]) == 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the string in row %" PRId64 " contains a NUL",
+                            cst_bytes_name(npy->source), row);
+        size_t bytes = 1;
+        if (unit == 1)
+            text[used] = (char)code;
+        else
+            bytes = utf8(code, text + used);
+        if (bytes == 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the string in row %" PRId64
+                            " contains the invalid character U+%" PRIX32,
+                            cst_bytes_name(npy->source), row, code);
+        used += bytes;
+    }
+    *length = used;
+    return CST_OK;
+}
+
+/* One element of a vector of strings or integers, appended to `strings`. */
+static cst_status add_element(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                              int64_t row, char *text, cst_strings *strings) {
+    if (!cst_npy_is_text(npy)) {
+        int64_t value = 0;
+        int digits = npy->item == 2 ? 11 : npy->item == 4 ? 24 : 53;
+        cst_status status = integral(context, npy, p, row, &value);
+        if (status == CST_OK && npy->kind == CST_NPY_FLOAT &&
+            (value >> digits) != (value < 0 ? -1 : 0))
+            strings->rounded = true;
+        return status == CST_OK ? cst_strings_add_int(context, strings, value) : status;
+    }
+    size_t length = 0;
+    cst_status status = element_text(context, npy, p, row, text, &length);
+    return status == CST_OK ? cst_strings_add(context, strings, text, length) : status;
+}
+
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
+    *out = NULL;
+    cst_strings *strings = NULL;
+    char *text = NULL;
+    if (npy->parts)
+        return npy->parts->strings(context, npy, out);
+    cst_status status = need_vector(context, npy);
+    if (status != CST_OK)
+        return status;
+    status = cst_strings_create(context, &strings);
+    if (status != CST_OK)
+        goto cleanup;
+    /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
+    text = cst_alloc(context, npy->item + 4, 1);
+    if (!text) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    int64_t rows = cst_npy_rows(npy);
+    int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
+    for (int64_t first = 0; status == CST_OK && first < rows; first += chunk) {
+        int64_t part = rows - first < chunk ? rows - first : chunk;
+        status = read_scratch(context, npy, first, part);
+        for (int64_t i = 0; status == CST_OK && i < part; i++)
+            status = add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
+                                 strings);
+    }
+cleanup:
+    cst_free(context, text);
+    if (status != CST_OK)
+        cst_strings_free(context, strings);
+    else
+        *out = strings;
+    return status;
+}

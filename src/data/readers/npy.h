@@ -1,0 +1,103 @@
+/*
+ * NumPy's .npy format, versions 1 to 3, and .npz members: numbers and strings in, float32 and int32
+ * out. The first step of every fit. Paper: the files that hold P_oof and y. Python objects are
+ * never unpickled.
+ */
+#ifndef CST_IO_NPY_H
+#define CST_IO_NPY_H
+
+#include "data/files/bytes.h"
+#include "data/readers/strings.h"
+
+enum { CST_NPY_DIMS = 8, CST_NPY_SHAPE_CHARS = 192 };
+
+typedef enum cst_npy_kind {
+    CST_NPY_FLOAT,
+    CST_NPY_BFLOAT, /* the upper half of a float32; only in safetensors files */
+    CST_NPY_INT,
+    CST_NPY_UINT,
+    CST_NPY_BOOL,
+    CST_NPY_BYTES,  /* '|S': bytes padded with NUL */
+    CST_NPY_UNICODE /* '<U': UCS-4 padded with NUL */
+} cst_npy_kind;
+
+typedef struct cst_npy_parts cst_npy_parts; /* data/readers/npy_parts.h */
+
+/* An open array. One thread at a time. */
+typedef struct cst_npy {
+    cst_bytes *source;
+    cst_npy_parts *parts; /* instead of a source: it is in several files */
+    cst_npy_kind kind;
+    size_t item;  /* bytes of an element */
+    bool swapped; /* the other byte order than this machine's */
+    bool fortran; /* the first axis varies fastest */
+    int dims;
+    int64_t shape[CST_NPY_DIMS];
+    int row_axes;         /* how many leading axes together count the rows; 1 unless set */
+    uint64_t data_offset; /* bytes before the first element */
+    char descr[24];       /* the dtype as the file spells it */
+    unsigned char *raw;   /* scratch of the readers */
+    const char *numbers;  /* what to do about a value that is no integer; NULL: save integers */
+    const char *missing;  /* what to do about NaN where numbers are whole; NULL: the rule */
+    size_t raw_bytes;
+} cst_npy;
+
+/* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
+ * may choose a member of an npz, see cst_bytes_open, or a tensor of a safetensors file. */
+cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
+/* The same of an archive that may have an array `usual`, which is meant then; else its only one. */
+cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
+                              const char *usual, uint64_t zip_limit);
+void cst_npy_close(cst_context *context, cst_npy *npy);
+
+bool cst_npy_is_text(const cst_npy *npy);
+int64_t cst_npy_rows(const cst_npy *npy);  /* product of the first row_axes lengths */
+int64_t cst_npy_width(const cst_npy *npy); /* elements of a row */
+/* "(100, 10)" into `buffer`, which is returned. */
+const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]);
+
+/* Rows first..first+count-1 as [count][width], C order, whatever the order in the file. C order is
+ * streamed; Fortran order is gathered column by column, and first read whole where the file cannot
+ * be read at any offset (deflated) or rows count over several axes. Bytes of BOOL other than 0 and
+ * 1 are CST_ERROR_FORMAT, here and in what follows. */
+cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 float *out);
+cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 double *out);
+
+/* Whether rows can be fetched at any place, by several threads at once: numbers in C order in a
+ * plain file. */
+bool cst_npy_streams(const cst_npy *npy);
+
+/* Rows first..first+count-1 of such an array as they are in the file, into raw [count * width *
+ * item] bytes. Does not change the array, so threads may share it. */
+cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                         unsigned char *raw);
+
+/* What a sum of numbers that are 1 together may be off by since each was rounded to the array's
+ * type; 0 for types of 11 bits and more. */
+double cst_npy_rounding(const cst_npy *npy);
+
+/* Whether every value is exactly a float32, and `count` elements of raw as such. */
+bool cst_npy_is_f32(const cst_npy *npy);
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
+void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out);
+
+/* A vector ([N] or [N, 1]) of integers; floats are accepted where they are integral, else the error
+ * says row and value. *out is the caller's (cst_free). */
+cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);
+
+/* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out);
+
+/* ---- writers (through data/files/output.h: all or nothing) ---- */
+
+cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
+                             int64_t rows, int64_t columns);
+/* [pages][rows][columns] */
+cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
+                                   int64_t pages, int64_t rows, int64_t columns);
+cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
+                             int64_t count);
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * Errors of a reference on each kind of corruption: from a manifest, a JSON file, or the published
+ * ones of AlexNet. Read with the pool. docs/robustness.md#corruption; Hendrycks and Dietterich
+ * (2019).
+ */
+#include "data/readers/reference_errors.h"
+
+#include "data/files/bytes.h"
+#include "data/readers/json_room.h"
+#include "data/readers/strings.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { KINDS_MAX = 10000, FILE_MAX = 1 << 20, WHY_CHARS = 512 };
+
+/* Mean top-1 errors over five severities of ImageNet-C, and the clean error, as published with the
+ * benchmark: github.com/hendrycks/robustness, the last four kinds of its additional part. */
+static const struct {
+    const char *kind;
+    double error;
+} ALEXNET[] = {
+    {"gaussian_noise", 0.886428},
+    {"shot_noise", 0.894468},
+    {"impulse_noise", 0.922640},
+    {"defocus_blur", 0.819880},
+    {"glass_blur", 0.826268},
+    {"motion_blur", 0.785948},
+    {"zoom_blur", 0.798360},
+    {"snow", 0.866816},
+    {"frost", 0.826572},
+    {"fog", 0.819324},
+    {"brightness", 0.564592},
+    {"contrast", 0.853204},
+    {"elastic_transform", 0.646056},
+    {"pixelate", 0.717840},
+    {"jpeg_compression", 0.606500},
+    {"speckle_noise", 0.845388},
+    {"gaussian_blur", 0.787108},
+    {"spatter", 0.717512},
+    {"saturate", 0.658248},
+    {"clean", 0.435},
+    {"elastic", 0.646056},
+    {"jpeg", 0.606500}, /* the same two under their short names */
+};
+
+enum { ALEXNET_COUNT = sizeof ALEXNET / sizeof ALEXNET[0] };
+
+static cst_status wrong(cst_context *context, const char *where, const char *kind) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: the reference error of '%s' must be a fraction greater than 0 and at most "
+                    "1, or a list of fractions, one per severity starting with the lowest",
+                    where, cst_quote(quoted, kind));
+}
+
+static bool is_error(const json_t *value) {
+    double error = json_is_number(value) ? json_number_value(value) : -1;
+    return error > 0 && error <= 1;
+}
+
+static cst_status read_kind(cst_context *context, const char *where, const char *kind,
+                            const json_t *value, cst_reference_error *out) {
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    if (count == 0 || count > KINDS_MAX)
+        return wrong(context, where, kind);
+    out->kind = cst_strdup(context, kind);
+    out->errors = cst_alloc(context, count, sizeof *out->errors);
+    if (!out->kind || !out->errors)
+        return CST_ERROR_MEMORY;
+    out->count = (int32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!is_error(item))
+            return wrong(context, where, kind);
+        out->errors[i] = json_number_value(item);
+    }
+    return CST_OK;
+}
+
+cst_status cst_reference_errors_parse(cst_context *context, const char *where, const json_t *object,
+                                      cst_reference_errors *out) {
+    *out = (cst_reference_errors){.clean = NAN};
+    size_t count = json_object_size(object);
+    if (count == 0 || count > KINDS_MAX)
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: reference errors must be an object with an error for each kind of corruption",
+            where);
+    out->source = cst_strdup(context, where);
+    out->kinds = cst_alloc(context, count, sizeof *out->kinds);
+    cst_status status = out->source && out->kinds ? CST_OK : CST_ERROR_MEMORY;
+    const char *kind = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)object, kind, value) {
+        if (status != CST_OK)
+            break;
+        if (strcmp(kind, "clean") != 0)
+            status = read_kind(context, where, kind, value, &out->kinds[out->count++]);
+        else if (is_error(value))
+            out->clean = json_number_value(value);
+        else
+            status = wrong(context, where, kind);
+    }
+    return status;
+}
+
+static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
+    out->published = true;
+    out->source = cst_strdup(context, "AlexNet on ImageNet-C (Hendrycks and Dietterich 2019)");
+    out->kinds = cst_alloc(context, ALEXNET_COUNT, sizeof *out->kinds);
+    if (!out->source || !out->kinds)
+        return CST_ERROR_MEMORY;
+    for (int i = 0; i < ALEXNET_COUNT; i++) {
+        if (strcmp(ALEXNET[i].kind, "clean") == 0) {
+            out->clean = ALEXNET[i].error;
+            continue;
+        }
+        cst_reference_error *kind = &out->kinds[out->count++];
+        kind->kind = cst_strdup(context, ALEXNET[i].kind);
+        kind->errors = cst_alloc(context, 1, sizeof *kind->errors);
+        if (!kind->kind || !kind->errors)
+            return CST_ERROR_MEMORY;
+        kind->count = 1;
+        kind->errors[0] = ALEXNET[i].error;
+    }
+    return CST_OK;
+}
+
+/* The JSON of a file; *root is the caller's. */
+static cst_status load_json(cst_context *context, const char *path, json_t **root) {
+    cst_bytes *source = NULL;
+    const unsigned char *text = NULL;
+    char why[WHY_CHARS];
+    json_error_t error;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status != CST_OK) {
+        (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+        return cst_fail(context, status, "%s; give a file of reference errors or the name alexnet",
+                        why);
+    }
+    size_t size = (size_t)cst_bytes_size(source);
+    if (size > FILE_MAX)
+        status = cst_fail(context, CST_ERROR_LIMIT,
+                          "%s: has %zu bytes; the limit for reference errors is %d", path, size,
+                          FILE_MAX);
+    CST_THEN(cst_bytes_slurp(context, source, &text));
+    CST_THEN(cst_json_check_room(context, path, text, size));
+    CST_THEN(cst_json_parse(context, text, size, root, &error));
+    if (status == CST_OK && !*root)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: not valid JSON with reference errors (line %d: %s); give a file or "
+                          "the name alexnet",
+                          path, error.line, error.text);
+    cst_bytes_close(context, source);
+    return status;
+}
+
+cst_status cst_reference_errors_read(cst_context *context, const char *path,
+                                     cst_reference_errors *out) {
+    *out = (cst_reference_errors){.clean = NAN};
+    if (strcmp(path, "alexnet") == 0)
+        return alexnet(context, out);
+    json_t *root = NULL;
+    cst_status status = load_json(context, path, &root);
+    CST_THEN(cst_reference_errors_parse(context, path, root, out));
+    json_decref(root);
+    return status;
+}
+
+void cst_reference_errors_free(cst_context *context, cst_reference_errors *reference) {
+    for (int32_t i = 0; reference->kinds && i < reference->count; i++) {
+        cst_free(context, reference->kinds[i].kind);
+        cst_free(context, reference->kinds[i].errors);
+    }
+    cst_free(context, reference->kinds);
+    cst_free(context, reference->source);
+    *reference = (cst_reference_errors){.clean = NAN};
+}
+
+const cst_reference_error *cst_reference_errors_find(const cst_reference_errors *reference,
+                                                     const char *kind) {
+    for (int32_t i = 0; kind && i < reference->count; i++)
+        if (strcmp(reference->kinds[i].kind, kind) == 0)
+            return &reference->kinds[i];
+    return NULL;
+}

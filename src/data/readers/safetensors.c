@@ -1,0 +1,404 @@
+/*
+ * Reading safetensors files: tensors by number or name, ranges of them as stored or as floats, by
+ * offset from the file, so that a file of any size needs little memory. Also a tensor as an array
+ * of a pool.
+ */
+#include "data/readers/safetensors.h"
+
+#include "core/call_files.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Bytes that are read and converted at a time. */
+enum { CHUNK_BYTES = 1 << 18, NAMES_SHOWN = 8 };
+
+static const bool SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+
+/* ---- opening ---- */
+
+/* Takes the source, also on failure. */
+static cst_status open_source(cst_context *context, cst_safetensors **out, cst_bytes *source) {
+    cst_safetensors *file = cst_alloc(context, 1, sizeof *file);
+    if (!file) {
+        cst_bytes_close(context, source);
+        return CST_ERROR_MEMORY;
+    }
+    file->source = source;
+    cst_status status = cst_safetensors_read_header(context, file);
+    CST_THEN(cst_safetensors_index(context, file));
+    if (status != CST_OK) {
+        cst_safetensors_close(context, file);
+        return status;
+    }
+    *out = file;
+    return CST_OK;
+}
+
+cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, const char *path) {
+    cst_bytes *source = NULL;
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    if (!out || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "opening a safetensors file: path and file are required");
+    cst_status status = cst_bytes_open_file(context, &source, path);
+    return cst_why(context, status == CST_OK ? open_source(context, out, source) : status);
+}
+
+void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
+    if (!context || !file)
+        return;
+    cst_bytes_close(context, file->source);
+    cst_strings_free(context, file->names);
+    cst_strings_free(context, file->metadata);
+    cst_free(context, file->tensors);
+    cst_free(context, file->lengths);
+    cst_free(context, file->by_name);
+    cst_free(context, file->metadata_by_key);
+    cst_free(context, file);
+}
+
+/* ---- the table ---- */
+
+/* NULL beyond the last. */
+static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
+    return file && tensor >= 0 && tensor < file->count ? &file->tensors[tensor] : NULL;
+}
+
+int64_t cst_safetensors_count(const cst_safetensors *file) {
+    return file ? file->count : 0;
+}
+
+int64_t cst_safetensors_find(const cst_safetensors *file, const char *name) {
+    return file && name ? cst_named_find(file->by_name, file->count, name) : -1;
+}
+
+const char *cst_safetensors_name(const cst_safetensors *file, int64_t tensor) {
+    const cst_tensor *t = tensor_at(file, tensor);
+    return t ? cst_strings_at(file->names, t->name) : NULL;
+}
+
+cst_dtype cst_safetensors_dtype(const cst_safetensors *file, int64_t tensor) {
+    const cst_tensor *t = tensor_at(file, tensor);
+    return t ? t->dtype : CST_DTYPE_FORCE_INT;
+}
+
+const int64_t *cst_safetensors_shape(const cst_safetensors *file, int64_t tensor, int32_t *axes) {
+    static const int64_t none[1] = {0};
+    const cst_tensor *t = tensor_at(file, tensor);
+    if (axes)
+        *axes = t ? t->axes : 0;
+    if (!t || !axes)
+        return NULL;
+    return t->axes ? file->lengths + t->shape : none;
+}
+
+int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor) {
+    const cst_tensor *t = tensor_at(file, tensor);
+    return t ? t->elements : -1;
+}
+
+int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor) {
+    const cst_tensor *t = tensor_at(file, tensor);
+    return t ? (int64_t)(t->end - t->begin) : -1;
+}
+
+int64_t cst_safetensors_metadata_count(const cst_safetensors *file) {
+    return file ? file->metadata->count / 2 : 0;
+}
+
+static const char *metadata_at(const cst_safetensors *file, int64_t index, int64_t which) {
+    if (!file || index < 0 || index >= file->metadata->count / 2)
+        return NULL;
+    return cst_strings_at(file->metadata, 2 * index + which);
+}
+
+const char *cst_safetensors_metadata_key(const cst_safetensors *file, int64_t index) {
+    return metadata_at(file, index, 0);
+}
+
+const char *cst_safetensors_metadata_value(const cst_safetensors *file, int64_t index) {
+    return metadata_at(file, index, 1);
+}
+
+const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key) {
+    if (!file || !key)
+        return NULL;
+    return metadata_at(file, cst_named_find(file->metadata_by_key, file->metadata->count / 2, key),
+                       1);
+}
+
+/* ---- data ---- */
+
+/* The tensor, if first..first+count-1 of its `whole` parts exist and `out` is there for them. */
+static cst_status check_range(cst_context *context, const cst_safetensors *file, int64_t tensor,
+                              int64_t first, int64_t count, const void *out, bool bytes) {
+    const cst_tensor *t = tensor_at(file, tensor);
+    char quoted[CST_QUOTE_CHARS];
+    if (!file || (!out && count > 0))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "reading a tensor: file and data are required");
+    if (!t)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: there is no tensor %" PRId64 " of %" PRId64,
+                        cst_bytes_name(file->source), tensor, file->count);
+    int64_t whole = bytes ? (int64_t)(t->end - t->begin) : t->elements;
+    if (first < 0 || count < 0 || first > whole || count > whole - first)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: tensor '%s': %s %" PRId64 " and the %" PRId64
+                        " from there on are not all among its %" PRId64,
+                        cst_bytes_name(file->source),
+                        cst_quote(quoted, cst_strings_at(file->names, t->name)),
+                        bytes ? "byte" : "element", first, count, whole);
+    return CST_OK;
+}
+
+cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *file, int64_t tensor,
+                                int64_t first, int64_t count, void *out) {
+    CST_ENTER(context);
+    cst_status status = check_range(context, file, tensor, first, count, out, true);
+    if (status != CST_OK || count == 0)
+        return status;
+    const cst_tensor *t = &file->tensors[tensor];
+    uint64_t start = file->data_offset + t->begin + (uint64_t)first;
+    status = cst_bytes_read(context, file->source, start, out, (size_t)count);
+    int64_t bad =
+        status == CST_OK && t->dtype == CST_DTYPE_BOOL ? cst_dtype_bad_bool(out, count) : -1;
+    char quoted[CST_QUOTE_CHARS];
+    if (bad >= 0)
+        status = cst_fail(context, CST_ERROR_FORMAT,
+                          "%s: byte %" PRIu64 ": tensor '%s' is BOOL, and its element %" PRId64
+                          " is %d, not 0 or 1",
+                          cst_bytes_name(file->source), start + (uint64_t)bad,
+                          cst_quote(quoted, cst_strings_at(file->names, t->name)), first + bad,
+                          ((const unsigned char *)out)[bad]);
+    return cst_why(context, status);
+}
+
+bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
+    *out = (cst_npy){.item = (size_t)cst_dtype_bits(dtype) / 8, .swapped = SWAPPED, .row_axes = 1};
+    switch (dtype) {
+    case CST_DTYPE_BOOL:
+        out->kind = CST_NPY_BOOL;
+        return true;
+    case CST_DTYPE_U8:
+    case CST_DTYPE_U16:
+    case CST_DTYPE_U32:
+    case CST_DTYPE_U64:
+        out->kind = CST_NPY_UINT;
+        return true;
+    case CST_DTYPE_I8:
+    case CST_DTYPE_I16:
+    case CST_DTYPE_I32:
+    case CST_DTYPE_I64:
+        out->kind = CST_NPY_INT;
+        return true;
+    case CST_DTYPE_F16:
+    case CST_DTYPE_F32:
+    case CST_DTYPE_F64:
+        out->kind = CST_NPY_FLOAT;
+        return true;
+    case CST_DTYPE_BF16:
+        out->kind = CST_NPY_BFLOAT;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int cst_dtype_is_number(cst_dtype dtype) {
+    cst_npy element;
+    return cst_dtype_element(dtype, &element);
+}
+
+static cst_status no_number(cst_context *context, const char *where, const char *name,
+                            cst_dtype dtype) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_fail(
+        context, CST_ERROR_UNSUPPORTED,
+        "%s: tensor '%s' has dtype %s, which is not supported; save it as F32, F16 or BF16", where,
+        cst_quote(quoted, name), cst_dtype_name(dtype));
+}
+
+/* Elements as stored to float32; `wide`: [count] scratch. */
+static void decode_f32(const cst_npy *element, const unsigned char *raw, size_t count, double *wide,
+                       float *out) {
+    if (cst_npy_is_f32(element)) {
+        cst_npy_decode_f32(element, raw, count, out);
+        return;
+    }
+    cst_npy_decode_f64(element, raw, count, wide);
+    for (size_t i = 0; i < count; i++)
+        out[i] = (float)wide[i];
+}
+
+/* To narrow [count] or wide [count], whichever is not NULL. */
+static cst_status read_numbers(cst_context *context, const cst_safetensors *file, int64_t tensor,
+                               int64_t first, int64_t count, float *narrow, double *wide) {
+    CST_ENTER(context);
+    const void *out = narrow ? (const void *)narrow : wide;
+    cst_npy element;
+    cst_status status = check_range(context, file, tensor, first, count, out, false);
+    if (status != CST_OK)
+        return status;
+    const cst_tensor *t = &file->tensors[tensor];
+    if (!cst_dtype_element(t->dtype, &element))
+        return no_number(context, cst_bytes_name(file->source),
+                         cst_strings_at(file->names, t->name), t->dtype);
+    int64_t item = (int64_t)element.item;
+    int64_t piece = CHUNK_BYTES / item < count ? CHUNK_BYTES / item : count;
+    unsigned char *raw = cst_alloc(context, (size_t)piece, element.item);
+    double *scratch = cst_alloc(context, narrow ? (size_t)piece : 0, sizeof *scratch);
+    status = raw && scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+        int64_t part = count - at < piece ? count - at : piece;
+        status = cst_safetensors_read(context, file, tensor, (first + at) * item, part * item, raw);
+        if (status == CST_OK && narrow)
+            decode_f32(&element, raw, (size_t)part, scratch, narrow + at);
+        else if (status == CST_OK)
+            cst_npy_decode_f64(&element, raw, (size_t)part, wide + at);
+    }
+    cst_free(context, raw);
+    cst_free(context, scratch);
+    return cst_why(context, status);
+}
+
+cst_status cst_safetensors_read_f32(cst_context *context, const cst_safetensors *file,
+                                    int64_t tensor, int64_t first, int64_t count, float *out) {
+    return read_numbers(context, file, tensor, first, count, out, NULL);
+}
+
+cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors *file,
+                                    int64_t tensor, int64_t first, int64_t count, double *out) {
+    return read_numbers(context, file, tensor, first, count, NULL, out);
+}
+
+cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
+                               const void **out) {
+    const unsigned char *bytes = NULL;
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    cst_status status = check_range(context, file, tensor, 0, 0, out, true);
+    if (status != CST_OK)
+        return status;
+    if (!out)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "mapping a tensor: the address is required");
+    status = cst_bytes_map(context, file->source, &bytes);
+    if (status == CST_OK)
+        *out = bytes + file->data_offset + file->tensors[tensor].begin;
+    return cst_why(context, status);
+}
+
+/* ---- a tensor as an array ---- */
+
+/* The first few names, for a message. */
+static const char *list_names(const cst_safetensors *file, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < file->count && i <= NAMES_SHOWN && used < room; i++) {
+        char quoted[CST_QUOTE_CHARS];
+        const char *name = i < NAMES_SHOWN ? cst_safetensors_name(file, i) : "...";
+        int wrote =
+            cst_snprintf(text + used, room - used, "%s%s", i ? ", " : "", cst_quote(quoted, name));
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return text;
+}
+
+/* The tensor that `path` names, or the only one. */
+static cst_status choose(cst_context *context, const cst_safetensors *file, const char *path,
+                         int64_t *out) {
+    size_t separator = cst_path_member(path);
+    char list[(CST_QUOTE_CHARS + 2) * (NAMES_SHOWN + 1)];
+    char quoted[CST_QUOTE_CHARS];
+    *out = separator ? cst_safetensors_find(file, path + separator + 1) : 0;
+    if (file->count == 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: the file has no tensors", path);
+    if (!separator && file->count > 1)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has %" PRId64 " tensors (%s); choose one with FILE.safetensors#NAME",
+                        path, file->count, list_names(file, list, sizeof list));
+    if (*out < 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%.*s: has no tensor '%s'; it holds %s",
+                        (int)separator, path, cst_quote(quoted, path + separator + 1),
+                        list_names(file, list, sizeof list));
+    return CST_OK;
+}
+
+static void free_table(cst_context *context, void *table) {
+    cst_safetensors_close(context, table);
+}
+
+/* Opens the file, or takes the one that this call has opened before: its header in *out, without a
+ * source. *own: the caller closes it. */
+static cst_status find_table(cst_context *context, const char *file, const char *path,
+                             cst_bytes **source, const cst_safetensors **out,
+                             cst_safetensors **own) {
+    cst_safetensors *made = NULL;
+    cst_bytes *taken = NULL;
+    struct stat info;
+    int fd = -1;
+    *out = cst_call_file_find(context, file, free_table, &fd, &info);
+    if (*out)
+        return cst_bytes_of_descriptor(context, source, path, fd, &info);
+    cst_status status = cst_bytes_open(context, &taken, path, 0);
+    CST_THEN(open_source(context, &made, taken));
+    if (status != CST_OK)
+        return status;
+    *source = taken;
+    made->source = NULL;
+    *out = made;
+    size_t bytes = made->tensor_room * sizeof *made->tensors + made->names->room +
+                   (size_t)made->names->capacity * sizeof(size_t) +
+                   made->length_room * sizeof *made->lengths +
+                   (size_t)made->count * sizeof *made->by_name +
+                   2 * (made->metadata ? made->metadata->room : 0);
+    if (!cst_call_file_add(context, file, cst_bytes_descriptor(taken), cst_bytes_info(taken), made,
+                           bytes, free_table))
+        *own = made;
+    return CST_OK;
+}
+
+/* The array that a tensor is, without its source. */
+static cst_status describe(cst_context *context, const cst_safetensors *file, const char *path,
+                           int64_t tensor, cst_npy *npy) {
+    const cst_tensor *t = &file->tensors[tensor];
+    if (!cst_dtype_element(t->dtype, npy))
+        return no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
+    if (t->axes > CST_NPY_DIMS)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: has %d axes; prediction arrays have at most %d", path, (int)t->axes,
+                        CST_NPY_DIMS);
+    npy->dims = t->axes;
+    if (t->axes > 0) /* a file of scalars has no lengths at all */
+        memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
+    npy->data_offset = file->data_offset + t->begin;
+    (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
+    return CST_OK;
+}
+
+cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path) {
+    cst_bytes *source = NULL;
+    const cst_safetensors *file = NULL;
+    cst_safetensors *own = NULL;
+    int64_t tensor = 0;
+    size_t separator = cst_path_member(path);
+    char *name = cst_strdup(context, path);
+    if (!name)
+        return CST_ERROR_MEMORY;
+    if (separator)
+        name[separator] = '\0';
+    cst_status status = find_table(context, name, path, &source, &file, &own);
+    CST_THEN(choose(context, file, path, &tensor));
+    CST_THEN(describe(context, file, path, tensor, npy));
+    if (status == CST_OK)
+        npy->source = source;
+    else
+        cst_bytes_close(context, source);
+    cst_safetensors_close(context, own);
+    cst_free(context, name);
+    return status;
+}

@@ -1,0 +1,78 @@
+/*
+ * What the reader of safetensors files knows of one: a table of tensors over a source of bytes. For
+ * the reader's own files, tests, and .npy's reader, which takes a tensor as an array.
+ */
+#ifndef CST_IO_SAFETENSORS_H
+#define CST_IO_SAFETENSORS_H
+
+#include "data/files/bytes.h"
+#include "data/readers/npy.h"
+#include "data/readers/strings.h"
+
+#include <corestack/safetensors.h>
+
+/* One tensor. */
+typedef struct cst_tensor {
+    uint64_t begin; /* bytes of the data, counted from the end of the header */
+    uint64_t end;
+    int64_t name;     /* string of cst_safetensors.names */
+    int64_t elements; /* product of the lengths */
+    size_t shape;     /* place of the first length in cst_safetensors.lengths */
+    int32_t axes;
+    cst_dtype dtype;
+} cst_tensor;
+
+/* A string and where it stands; sorted by text. */
+typedef struct cst_named {
+    const char *text;
+    int64_t place;
+} cst_named;
+
+struct cst_safetensors {
+    cst_bytes *source;
+    uint64_t data_offset; /* bytes before the data */
+    int64_t count;
+    size_t tensor_room;
+    cst_tensor *tensors; /* [count], in the order of their data */
+    cst_strings *names;  /* in the order of the header */
+    size_t length_count;
+    size_t length_room;
+    int64_t *lengths;           /* of all shapes */
+    cst_named *by_name;         /* [count]: place is that in `tensors` */
+    cst_strings *metadata;      /* key, value, key, value, ... */
+    cst_named *metadata_by_key; /* [metadata->count / 2]: place is the entry */
+};
+
+/* In safetensors_header.c: reads the header of file->source and fills in the rest. */
+cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *file);
+
+/* In safetensors_table.c: orders what the header gave and checks it as a whole. */
+cst_status cst_safetensors_index(cst_context *context, cst_safetensors *file);
+
+/* The place in the sorted names of `text`, or -1. */
+int64_t cst_named_find(const cst_named *names, int64_t count, const char *text);
+
+/* Bytes of `elements` elements; false where they overflow or are no whole bytes. */
+bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
+/* The dtype of that name; false where there is none. */
+bool cst_dtype_find(const char *name, size_t length, cst_dtype *out);
+/* How .npy's reader decodes elements of a dtype; false where it does not. */
+bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
+/* The first byte of [count] that is no BOOL, or -1. */
+int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
+
+/* Fills in an array over the tensor that `path` names ("a.safetensors#name", or the only one of
+ * "a.safetensors"): its source, which it owns then, type, shape and place. For cst_npy_open. */
+cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path);
+
+/* Returns 1 if elements can be read as float32 and float64 (all dtypes except C64 and floats of 4,
+ * 6 and 8 bits), else 0. */
+int cst_dtype_is_number(cst_dtype dtype);
+
+/* Returns the number of elements of a tensor, 1 for a scalar; -1 beyond the last tensor. */
+int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
+
+/* Returns the metadata value of a key; NULL if there is none. Borrowed. */
+const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * Tables of strings (sample ids, class names, groups) and the join of two id lists. Between the
+ * readers and the pool. docs/method.md#s0-rows-folds-ids: rows are joined by sample id, never by
+ * luck.
+ */
+#ifndef CST_IO_STRINGS_H
+#define CST_IO_STRINGS_H
+
+#include "core/base.h"
+
+/* Strings one after another in `bytes`, each closed by a NUL; string i starts at offsets[i]. */
+typedef struct cst_strings {
+    int64_t count;
+    int64_t capacity; /* of offsets */
+    size_t used;      /* bytes in use */
+    size_t room;      /* bytes allocated */
+    char *bytes;
+    size_t *offsets;
+    bool rounded; /* some are of floating-point numbers so large that digits are lost */
+} cst_strings;
+
+cst_status cst_strings_create(cst_context *context, cst_strings **out);
+void cst_strings_free(cst_context *context, cst_strings *strings);
+cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
+                           size_t length);
+cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out);
+cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
+static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) {
+    return strings->bytes + strings->offsets[i];
+}
+
+/* Where each string of a table stands. The table must outlive the index. */
+typedef struct cst_id_index cst_id_index;
+
+/* `where` names the table's file in messages. A string that is there twice is an error that names
+ * both rows. */
+cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                               const char *where);
+/* The same, but of a string that is there twice only the rows are told (twice[0] >= 0, no message),
+ * for tables that are not ids. */
+cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                              const char *where, int64_t twice[2]);
+void cst_id_index_free(cst_context *context, cst_id_index *index);
+/* The row of `text`, or -1. */
+int64_t cst_id_index_find(const cst_id_index *index, const char *text);
+
+/* Joins `ids` (from `where`) to the reference: places[i] is the reference row of ids[i]. Both lists
+ * must hold the same ids, each once; otherwise the error names the file and the first doubled,
+ * extra or missing id. `places` has ids->count entries. partial: ids may be missing. */
+cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
+                       const char *where, bool partial, int64_t *places);
+
+/* Numbers strings by first appearance: out[i] is 0 for the first string and those equal to it, 1
+ * for the next that differs, ... `out` has strings->count entries. */
+cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out);
+
+/* Text made fit for a one-line message: control characters become '?', long text is cut. Returns
+ * `buffer`. */
+enum { CST_QUOTE_CHARS = 96 };
+const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * Tables of delimited text: what each column is for, decided once for predictions, labels and ids.
+ * Between the record reader and the pool.
+ */
+#ifndef CST_IO_TABLE_H
+#define CST_IO_TABLE_H
+
+#include "data/readers/sheet.h"
+
+typedef enum cst_table_use {
+    CST_TABLE_MATRIX,      /* numbers: every column but the ids */
+    CST_TABLE_PREDICTIONS, /* numbers of a member: columns of labels, folds etc. are left out */
+    CST_TABLE_TARGETS,     /* numbers to predict: columns of folds etc. are left out */
+    CST_TABLE_COLUMN,      /* one value per sample: labels, folds, groups */
+    CST_TABLE_IDS          /* one id per sample */
+} cst_table_use;
+
+/* What is asked of a table; all zero is a matrix. */
+typedef struct cst_table_ask {
+    cst_table_use use;
+    cst_column_hint kind;      /* COLUMN: what the column is for */
+    bool gaps;                 /* COLUMN of labels: one may be missing, and is -1 or no text */
+    const char *const *wanted; /* COLUMN: further names of it (NULL-terminated), or NULL */
+    const char *id_column;     /* name, or number from 1, of the ids; NULL: found by the rules */
+    const char *column;        /* the same of the value; not read where the path names one */
+    const char *truth; /* PREDICTIONS: the column of labels, whatever its name says; or NULL */
+    bool one;          /* PREDICTIONS, TARGETS: one column is expected, and several are an
+                          error that names them */
+    const cst_strings
+        *names; /* columns of these names are the values where all are there; or NULL */
+} cst_table_ask;
+
+/* What the columns of a file are. A first row that is not numeric is a header, and so are the
+ * column numbers 0, 1, 2, ... The id column is found by name (id, sample_id, image_id, row_id, a
+ * name that ends in the word id), nameless and first, or is the first one that is not numeric. */
+typedef struct cst_table {
+    cst_csv *csv; /* stands before the first row of data */
+    bool header;
+    int32_t columns;
+    int32_t id_column;        /* -1: none */
+    int32_t width;            /* columns of values */
+    int32_t *values;          /* [width] */
+    cst_strings *names;       /* of all columns where there is a header, else NULL */
+    cst_strings *value_names; /* [width] where there is a header, else NULL; of "file.csv#model" the
+                                 part that follows the model's name */
+    int32_t truth_column;     /* PREDICTIONS: labels that are left out; -1: none */
+    int32_t fold_column;      /* PREDICTIONS: folds that are left out; -1: none */
+    char *said; /* what the user should know of the choice, without the file's name; or NULL */
+} cst_table;
+
+/* "file.csv#column" names the column of the values, or the member of which "column:class" are the
+ * columns. Parts must have the same header, or none; "#column" is that of the first. ask: NULL for
+ * a matrix. */
+cst_status cst_table_open_source(cst_context *context, cst_table **out,
+                                 const cst_row_source *source, const cst_table_ask *ask);
+void cst_table_close(cst_context *context, cst_table *table);
+/* Back to the first row of data. */
+cst_status cst_table_rewind(cst_context *context, cst_table *table);
+
+#endif

@@ -1,0 +1,315 @@
+/* Newton's method with halved steps on the strictly convex penalised likelihood. */
+#include "fit/adapt/adapt_fit.h"
+#include "core/la.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 60, BALANCED_STEPS = 400, HALVINGS = 40, CHUNK = 64 };
+
+/* A Newton step that gains less than this, in nats over all rows, is the last. */
+static const double ENOUGH = 1e-13;
+
+typedef struct newton {
+    const cst_adapt_table *table;
+    const cst_adapt_prior *prior;
+    const int32_t *folds;
+    int32_t fold;
+    size_t size;      /* parameters that move: columns, and classes where there are biases */
+    double *gradient; /* [size] */
+    double *hessian;  /* [size][size] */
+    double *step;     /* [size] */
+    double *next;     /* [columns + classes] */
+    double *centered; /* [CHUNK * classes][columns]: sqrt(weight p) (x - mean x) */
+    double *shares;   /* [CHUNK][classes]: sqrt(weight) p */
+    double *block;    /* [columns][columns], then [classes][classes] */
+    double *scores;   /* [classes] */
+    double *mean;     /* [columns] */
+    double strength;  /* of the balance */
+    double *means;    /* [classes]: mean probabilities of rows without labels */
+    double *slopes;   /* [classes][size]: of these by the parameters */
+} newton;
+
+static bool is_in(const newton *n, int64_t row) {
+    return !n->folds || n->folds[row] != n->fold;
+}
+
+static const float *row_of(const cst_adapt_table *table, int64_t row) {
+    return table->x + (size_t)row * (size_t)table->classes * (size_t)table->columns;
+}
+
+/* Scores of a row become its probabilities; returns -log of the label's. */
+static double row_loss(const cst_adapt_table *table, const double *theta, int64_t row, double *p) {
+    size_t columns = (size_t)table->columns;
+    const float *x = row_of(table, row);
+    double largest = -HUGE_VAL;
+    double sum = 0;
+    for (int32_t c = 0; c < table->classes; c++, x += columns) {
+        double score = theta[columns + (size_t)c];
+        for (size_t j = 0; j < columns; j++)
+            score += theta[j] * (double)x[j];
+        p[c] = score;
+        largest = score > largest ? score : largest;
+    }
+    double own = p[table->labels[row]] - largest;
+    for (int32_t c = 0; c < table->classes; c++) {
+        p[c] = exp(p[c] - largest);
+        sum += p[c];
+    }
+    for (int32_t c = 0; c < table->classes; c++)
+        p[c] /= sum;
+    return log(sum) - own;
+}
+
+double cst_adapt_loss(const cst_adapt_table *table, const double *theta, int64_t row,
+                      double *scratch) {
+    return row_loss(table, theta, row, scratch);
+}
+
+static double precision_of(const newton *n, size_t j) {
+    return j < (size_t)n->table->columns ? n->prior->precision : n->prior->bias_precision;
+}
+
+/* Of rows without labels; fills n->means. */
+static double imbalance(const newton *n, const double *theta) {
+    const cst_adapt_balance *balance = n->prior->balance;
+    const cst_adapt_table *table = balance->table;
+    double sum = 0;
+    memset(n->means, 0, (size_t)table->classes * sizeof *n->means);
+    for (int64_t i = 0; i < table->rows; i++) {
+        (void)row_loss(table, theta, i, n->scores);
+        for (int32_t c = 0; c < table->classes; c++)
+            n->means[c] += n->scores[c] / (double)table->rows;
+    }
+    for (int32_t c = 0; c < table->classes; c++) {
+        n->means[c] = n->means[c] > 1e-300 ? n->means[c] : 1e-300;
+        sum += balance->shares[c] * log(balance->shares[c] / n->means[c]);
+    }
+    return n->strength * sum;
+}
+
+static double objective(const newton *n, const double *theta) {
+    double sum = 0;
+    for (int64_t i = 0; i < n->table->rows; i++)
+        if (is_in(n, i))
+            sum += n->table->weights[i] * row_loss(n->table, theta, i, n->scores);
+    for (size_t j = 0; j < n->size; j++) {
+        double off = theta[j] - n->prior->center[j];
+        sum += 0.5 * precision_of(n, j) * off * off;
+    }
+    return n->prior->balance ? sum + imbalance(n, theta) : sum;
+}
+
+/* One row's part of the gradient, of the products of weights with biases, and the place in the
+ * chunk of what the other products are made of. */
+static void add_row(const newton *n, int64_t row, int64_t place) {
+    const cst_adapt_table *table = n->table;
+    size_t columns = (size_t)table->columns;
+    size_t classes = (size_t)table->classes;
+    const float *x = row_of(table, row);
+    const double *p = n->scores;
+    double weight = table->weights[row];
+    bool biases = n->size > columns;
+    memset(n->mean, 0, columns * sizeof *n->mean);
+    for (size_t c = 0; c < classes; c++)
+        for (size_t j = 0; j < columns; j++)
+            n->mean[j] += p[c] * (double)x[c * columns + j];
+    const float *own = x + (size_t)table->labels[row] * columns;
+    for (size_t j = 0; j < columns; j++)
+        n->gradient[j] += weight * (n->mean[j] - (double)own[j]);
+    for (size_t c = 0; c < classes; c++) {
+        double *to = n->centered + ((size_t)place * classes + c) * columns;
+        double root = sqrt(weight * p[c]);
+        for (size_t j = 0; j < columns; j++)
+            to[j] = root * ((double)x[c * columns + j] - n->mean[j]);
+        if (!biases)
+            continue;
+        double *line = n->hessian + (columns + c) * n->size;
+        for (size_t j = 0; j < columns; j++)
+            line[j] += root * to[j];
+        line[columns + c] += weight * p[c];
+        n->gradient[columns + c] += weight * p[c];
+        n->shares[(size_t)place * classes + c] = sqrt(weight) * p[c];
+    }
+    if (biases)
+        n->gradient[columns + (size_t)table->labels[row]] -= weight;
+}
+
+/* Adds the lower triangle of scale * A'A, A [rows][width], from place `at` on. */
+static cst_status add_products(cst_context *context, const newton *n, const double *a, int64_t rows,
+                               size_t width, double scale, size_t at) {
+    memset(n->block, 0, width * width * sizeof *n->block);
+    cst_status status = cst_syrk_f64(context, (int64_t)width, rows, scale, a, (int64_t)width, 0,
+                                     n->block, (int64_t)width);
+    for (size_t i = 0; status == CST_OK && i < width; i++)
+        for (size_t j = 0; j <= i; j++)
+            n->hessian[(at + i) * n->size + at + j] += n->block[i * width + j];
+    return status;
+}
+
+/* One row's part of the slopes of the mean probabilities. */
+static void add_slopes(const newton *n, int64_t row) {
+    const cst_adapt_table *table = n->prior->balance->table;
+    size_t columns = (size_t)table->columns;
+    size_t classes = (size_t)table->classes;
+    const float *x = row_of(table, row);
+    const double *p = n->scores;
+    double weight = 1 / (double)table->rows;
+    memset(n->mean, 0, columns * sizeof *n->mean);
+    for (size_t c = 0; c < classes; c++)
+        for (size_t j = 0; j < columns; j++)
+            n->mean[j] += p[c] * (double)x[c * columns + j];
+    for (size_t c = 0; c < classes; c++) {
+        double *to = n->slopes + c * n->size;
+        for (size_t j = 0; j < columns; j++)
+            to[j] += weight * p[c] * ((double)x[c * columns + j] - n->mean[j]);
+        for (size_t d = columns; d < n->size; d++)
+            to[d] += weight * p[c] * ((d - columns == c) - p[d - columns]);
+    }
+}
+
+/* The balance's gradient, and of its curvature the part that is never negative. */
+static cst_status differentiate_balance(cst_context *context, const newton *n,
+                                        const double *theta) {
+    const cst_adapt_balance *balance = n->prior->balance;
+    memset(n->slopes, 0, (size_t)balance->table->classes * n->size * sizeof *n->slopes);
+    (void)imbalance(n, theta); /* the means */
+    for (int64_t i = 0; i < balance->table->rows; i++) {
+        (void)row_loss(balance->table, theta, i, n->scores);
+        add_slopes(n, i);
+    }
+    for (size_t c = 0; c < (size_t)balance->table->classes; c++) {
+        double *slope = n->slopes + c * n->size;
+        double root = sqrt(n->strength * balance->shares[c]);
+        for (size_t j = 0; j < n->size; j++) {
+            slope[j] *= root / n->means[c];
+            n->gradient[j] -= root * slope[j];
+        }
+    }
+    return add_products(context, n, n->slopes, balance->table->classes, n->size, 1, 0);
+}
+
+/* Gradient and Hessian at theta. */
+static cst_status differentiate(cst_context *context, const newton *n, const double *theta) {
+    const cst_adapt_table *table = n->table;
+    size_t columns = (size_t)table->columns;
+    size_t classes = (size_t)table->classes;
+    cst_status status = CST_OK;
+    memset(n->gradient, 0, n->size * sizeof *n->gradient);
+    memset(n->hessian, 0, n->size * n->size * sizeof *n->hessian);
+    for (int64_t row = 0; status == CST_OK && row < table->rows;) {
+        int64_t count = 0;
+        for (; row < table->rows && count < CHUNK; row++)
+            if (is_in(n, row)) {
+                (void)row_loss(table, theta, row, n->scores);
+                add_row(n, row, count++);
+            }
+        if (count == 0)
+            break;
+        status = add_products(context, n, n->centered, count * table->classes, columns, 1, 0);
+        if (n->size > columns)
+            CST_THEN(add_products(context, n, n->shares, count, classes, -1, columns));
+    }
+    if (n->prior->balance)
+        CST_THEN(differentiate_balance(context, n, theta));
+    for (size_t j = 0; j < n->size; j++) {
+        n->gradient[j] += precision_of(n, j) * (theta[j] - n->prior->center[j]);
+        n->hessian[j * n->size + j] += precision_of(n, j);
+    }
+    return status;
+}
+
+/* Moves theta; *done where it is the minimum. */
+static cst_status advance(cst_context *context, const newton *n, double *theta, double *value,
+                          bool *done) {
+    size_t all = (size_t)n->table->columns + (size_t)n->table->classes;
+    cst_status status = differentiate(context, n, theta);
+    CST_THEN(cst_cholesky(context, (int64_t)n->size, n->hessian));
+    if (status != CST_OK)
+        return status;
+    double gain = 0;
+    memcpy(n->step, n->gradient, n->size * sizeof *n->step);
+    cst_cholesky_solve((int64_t)n->size, n->hessian, n->step);
+    for (size_t j = 0; j < n->size; j++)
+        gain += n->step[j] * n->gradient[j];
+    double size = 1;
+    *done = gain < ENOUGH;
+    for (int halving = 0; halving < HALVINGS; halving++, size /= 2) {
+        memcpy(n->next, theta, all * sizeof *theta);
+        for (size_t j = 0; j < n->size; j++)
+            n->next[j] -= size * n->step[j];
+        double reached = objective(n, n->next);
+        if (reached <= *value - 1e-4 * size * gain || *done) {
+            *value = reached;
+            memcpy(theta, n->next, all * sizeof *theta);
+            return CST_OK;
+        }
+    }
+    *done = true; /* rounding is all that is left */
+    return CST_OK;
+}
+
+/* After the last step the Hessian is that of its start, which is the same to rounding. */
+static double log_evidence(const newton *n, double value) {
+    double prior = 0;
+    for (size_t j = 0; j < n->size; j++)
+        prior += log(precision_of(n, j));
+    return -value + 0.5 * (prior - cst_cholesky_logdet((int64_t)n->size, n->hessian));
+}
+
+static cst_status make(cst_context *context, newton *n) {
+    size_t columns = (size_t)n->table->columns;
+    size_t classes = (size_t)n->table->classes;
+    size_t width = columns > classes || n->size == columns ? columns : classes;
+    bool balanced = n->prior->balance != NULL;
+    width = balanced ? n->size : width;
+    size_t chunk = n->table->rows < CHUNK ? (size_t)n->table->rows : CHUNK;
+    n->gradient = cst_alloc(context, n->size, sizeof *n->gradient);
+    n->hessian = cst_alloc(context, n->size * n->size, sizeof *n->hessian);
+    n->step = cst_alloc(context, n->size, sizeof *n->step);
+    n->next = cst_alloc(context, columns + classes, sizeof *n->next);
+    n->centered = cst_alloc(context, chunk * classes * columns, sizeof *n->centered);
+    n->shares = cst_alloc(context, chunk * classes, sizeof *n->shares);
+    n->block = cst_alloc(context, width * width, sizeof *n->block);
+    n->scores = cst_alloc(context, classes, sizeof *n->scores);
+    n->mean = cst_alloc(context, columns, sizeof *n->mean);
+    n->means = cst_alloc(context, balanced ? classes : 0, sizeof *n->means);
+    n->slopes = cst_alloc(context, balanced ? classes * n->size : 0, sizeof *n->slopes);
+    return n->gradient && n->hessian && n->step && n->next && n->centered && n->shares &&
+                   n->block && n->scores && n->mean && n->means && n->slopes
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+static void clear(cst_context *context, newton *n) {
+    cst_free(context, n->gradient);
+    cst_free(context, n->hessian);
+    cst_free(context, n->step);
+    cst_free(context, n->next);
+    cst_free(context, n->centered);
+    cst_free(context, n->shares);
+    cst_free(context, n->block);
+    cst_free(context, n->scores);
+    cst_free(context, n->mean);
+    cst_free(context, n->means);
+    cst_free(context, n->slopes);
+}
+
+cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, const int32_t *folds,
+                         int32_t fold, const cst_adapt_prior *prior, double *theta,
+                         double *evidence) {
+    newton n = {.table = table, .prior = prior, .folds = folds, .fold = fold};
+    n.size = (size_t)table->columns + (prior->bias_precision > 0 ? (size_t)table->classes : 0);
+    for (int64_t i = 0; i < table->rows; i++)
+        n.strength += is_in(&n, i) ? table->weights[i] : 0;
+    int most = prior->balance ? BALANCED_STEPS : STEPS;
+    cst_status status = make(context, &n);
+    double value = status == CST_OK ? objective(&n, theta) : 0;
+    bool done = false;
+    for (int step = 0; status == CST_OK && !done && step < most; step++)
+        status = advance(context, &n, theta, &value, &done);
+    if (status == CST_OK && evidence)
+        *evidence = log_evidence(&n, value);
+    clear(context, &n);
+    return status;
+}

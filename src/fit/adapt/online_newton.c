@@ -1,0 +1,161 @@
+/*
+ * Newton steps with forgetting, one labelled row at a time. Within the online adapter.
+ * docs/prediction.md#learning-online.
+ */
+#include "fit/adapt/online_newton.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Parameters up to which every label is followed by a solution. */
+enum { SOLVED_AT_ONCE = 100, PERIOD_MAX = 100 };
+
+cst_status cst_newton_make(cst_context *context, int32_t features, int32_t classes, bool biases,
+                           double keep, double prior, cst_newton *out) {
+    *out = (cst_newton){.features = features,
+                        .classes = classes,
+                        .biases = biases ? classes : 0,
+                        .keep = keep,
+                        .prior = prior};
+    out->size = features + out->biases;
+    double work = pow((double)out->size / SOLVED_AT_ONCE, 3);
+    out->period = work <= 1 ? 1 : work >= PERIOD_MAX ? PERIOD_MAX : (int32_t)work;
+    size_t size = (size_t)out->size;
+    out->curvature = cst_alloc(context, size * size, sizeof(double));
+    out->factor = cst_alloc(context, size * size, sizeof(double));
+    out->pull = cst_alloc(context, size, sizeof(double));
+    out->shift = cst_alloc(context, size, sizeof(double));
+    out->mean = cst_alloc(context, (size_t)features, sizeof(double));
+    out->row = cst_alloc(context, (size_t)classes, sizeof(double));
+    out->side = cst_alloc(context, (size_t)classes, sizeof(double));
+    return out->curvature && out->factor && out->pull && out->shift && out->mean && out->row &&
+                   out->side
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+void cst_newton_free(cst_context *context, cst_newton *newton) {
+    double *owned[] = {newton->curvature, newton->factor, newton->pull, newton->shift,
+                       newton->mean,      newton->row,    newton->side};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        cst_free(context, owned[i]);
+    *newton = (cst_newton){0};
+}
+
+void cst_newton_predict(const cst_newton *newton, const double *x, double *out) {
+    int32_t classes = newton->classes;
+    double highest = -INFINITY;
+    for (int32_t c = 0; c < classes; c++) {
+        double z = x[c] + (newton->biases ? newton->shift[newton->features + c] : 0);
+        for (int32_t j = 0; j < newton->features; j++)
+            z += newton->shift[j] * x[(size_t)j * (size_t)classes + (size_t)c];
+        out[c] = z;
+        highest = z > highest ? z : highest;
+    }
+    double sum = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        out[c] = exp(out[c] - highest);
+        sum += out[c];
+    }
+    for (int32_t c = 0; c < classes; c++)
+        out[c] /= sum;
+}
+
+/* Forgets, and adds the row's curvature at probabilities p. */
+static void add_curvature(cst_newton *n, const double *x, const double *p) {
+    size_t size = (size_t)n->size;
+    size_t classes = (size_t)n->classes;
+    double *mean = n->mean;
+    for (size_t j = 0; j < (size_t)n->features; j++) {
+        mean[j] = 0;
+        for (size_t c = 0; c < classes; c++)
+            mean[j] += p[c] * x[j * classes + c];
+    }
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j <= i; j++)
+            n->curvature[i * size + j] *= n->keep;
+    for (size_t i = 0; i < (size_t)n->features; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = 0;
+            for (size_t c = 0; c < classes; c++)
+                sum += p[c] * x[i * classes + c] * x[j * classes + c];
+            n->curvature[i * size + j] += sum - mean[i] * mean[j];
+        }
+    for (size_t b = 0; b < (size_t)n->biases; b++) {
+        double *line = n->curvature + ((size_t)n->features + b) * size;
+        for (size_t j = 0; j < (size_t)n->features; j++)
+            line[j] += p[b] * (x[j * classes + b] - mean[j]);
+        for (size_t d = 0; d <= b; d++)
+            line[(size_t)n->features + d] += (d == b ? p[b] : 0) - p[b] * p[d];
+    }
+}
+
+/* shift = (curvature + prior)^-1 pull, by a Cholesky factor: the prior keeps it definite. */
+static void solve(cst_newton *n) {
+    size_t size = (size_t)n->size;
+    double *l = n->factor;
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = n->curvature[i * size + j] + (i == j ? n->prior : 0);
+            for (size_t k = 0; k < j; k++)
+                sum -= l[i * size + k] * l[j * size + k];
+            /* Rounding alone makes less of it than the prior. */
+            l[i * size + j] = i == j ? sqrt(fmax(sum, 0.5 * n->prior)) : sum / l[j * size + j];
+        }
+    for (size_t i = 0; i < size; i++) {
+        double sum = n->pull[i];
+        for (size_t k = 0; k < i; k++)
+            sum -= l[i * size + k] * n->shift[k];
+        n->shift[i] = sum / l[i * size + i];
+    }
+    for (size_t i = size; i-- > 0;) {
+        double sum = n->shift[i];
+        for (size_t k = i + 1; k < size; k++)
+            sum -= l[k * size + i] * n->shift[k];
+        n->shift[i] = sum / l[i * size + i];
+    }
+    bool finite = true;
+    for (size_t i = 0; i < size; i++)
+        finite = finite && fabs(n->shift[i]) <= CST_NEWTON_MAX;
+    if (finite)
+        return;
+    memset(n->curvature, 0, size * size * sizeof *n->curvature); /* starts again */
+    memset(n->pull, 0, size * sizeof *n->pull);
+    memset(n->shift, 0, size * sizeof *n->shift);
+}
+
+/* keep * pull + H t - g, both sums over classes: H t is that of p_c (u_c - mean u), u being the
+ * scores without the prior mean. */
+static void add_pull(cst_newton *n, const double *x, const double *p, int32_t label) {
+    size_t classes = (size_t)n->classes;
+    double mean = 0;
+    for (size_t c = 0; c < classes; c++) {
+        double u = n->biases ? n->shift[(size_t)n->features + c] : 0;
+        for (size_t j = 0; j < (size_t)n->features; j++)
+            u += n->shift[j] * x[j * classes + c];
+        n->side[c] = u;
+        mean += p[c] * u;
+    }
+    for (size_t c = 0; c < classes; c++)
+        n->side[c] = p[c] * (n->side[c] - mean) - p[c] + (c == (size_t)label ? 1 : 0);
+    for (size_t j = 0; j < (size_t)n->features; j++) {
+        double sum = 0;
+        for (size_t c = 0; c < classes; c++)
+            sum += x[j * classes + c] * n->side[c];
+        n->pull[j] = n->keep * n->pull[j] + sum;
+    }
+    for (size_t b = 0; b < (size_t)n->biases; b++) {
+        double *pull = n->pull + (size_t)n->features + b;
+        *pull = n->keep * *pull + n->side[b];
+    }
+}
+
+void cst_newton_learn(cst_newton *n, const double *x, int32_t label) {
+    cst_newton_predict(n, x, n->row);
+    add_curvature(n, x, n->row);
+    add_pull(n, x, n->row, label);
+    if (++n->since >= n->period) {
+        n->since = 0;
+        solve(n);
+    }
+}

@@ -1,0 +1,237 @@
+/*
+ * The `mlp` baseline: a network with two hidden layers on the log-probabilities of all members; its
+ * width, dropout and optimiser are ours. Wide pools visit a seeded draw of the rows in each epoch.
+ * Paper: "Neural meta-learners", which leaves it out; docs/baselines.md#definitions.
+ */
+#include "fit/baselines/mlp.h"
+#include "core/la.h"
+#include "fit/baselines/baselines.h"
+#include "model/patterns.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- standardisation ---- */
+
+/* sum: for each input, the sum of logs less `centre` ([inputs]; NULL: 0), then of its squares. */
+typedef struct spread_job {
+    const cst_view *view;
+    const double *centre;
+} spread_job;
+
+static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    const spread_job *job = user;
+    const cst_view *view = job->view;
+    size_t classes = (size_t)view->classes;
+    size_t inputs = (size_t)view->members * classes;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
+    if (!scratch)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+        double *own = sum + (size_t)k * classes;
+        const double *centre = job->centre ? job->centre + (size_t)k * classes : NULL;
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+            for (size_t c = 0; c < classes; c++) {
+                double x = log(fmax((double)rows[(size_t)i * classes + c], CST_MLP_FLOOR));
+                x -= centre ? centre[c] : 0;
+                own[c] += x;
+                own[inputs + c] += x * x;
+            }
+        }
+    }
+    cst_free(worker, scratch);
+    return status;
+}
+
+/* Mean and standard deviation of every input over all rows; constant inputs keep scale 1. */
+static cst_status standardise(cst_context *context, const cst_view *view, cst_mlp_net *net) {
+    size_t inputs = (size_t)view->members * (size_t)view->classes;
+    double rows = (double)view->rows;
+    double *sum = cst_alloc(context, 2 * inputs, sizeof *sum);
+    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
+    spread_job job = {.view = view};
+    for (int pass = 0; status == CST_OK && pass < 2; pass++) {
+        job.centre = pass == 1 ? net->mean : NULL;
+        status = cst_reduce_blocks(context, cst_block_count(view->rows), 2 * inputs, spread_block,
+                                   &job, sum);
+        for (size_t j = 0; status == CST_OK && j < inputs; j++) {
+            double deviation = sqrt(sum[inputs + j] / rows);
+            if (pass == 0)
+                net->mean[j] = sum[j] / rows;
+            else
+                net->scale[j] = deviation > 1e-9 ? deviation : 1;
+        }
+    }
+    cst_free(context, sum);
+    return status;
+}
+
+/* ---- fit ---- */
+
+/* Every tenth row of a seeded shuffle sorted by class is held out, so that each class gives a tenth
+ * to within one row; the others are trained on. Fewer than ten rows: all are both. `order`:
+ * [2 * rows]. */
+static cst_status split(cst_context *context, const cst_view *view, uint64_t seed, int64_t *order,
+                        cst_mlp_rows *out) {
+    int64_t rows = view->rows;
+    int64_t *shuffled = order + rows;
+    int64_t *begin = cst_alloc(context, (size_t)view->classes + 1, sizeof *begin);
+    if (!begin)
+        return CST_ERROR_MEMORY;
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_GATE_ROWS, CST_MLP_SUBSTREAM);
+    for (int64_t i = 0; i < rows; i++) {
+        shuffled[i] = i;
+        begin[cst_view_label(view, i) + 1]++;
+    }
+    cst_rng_shuffle(&rng, shuffled, rows);
+    for (int32_t c = 0; c < view->classes; c++)
+        begin[c + 1] += begin[c];
+    int64_t held = rows / 10;
+    *out = (cst_mlp_rows){
+        .train = order + held, .train_count = rows - held, .held = order, .held_count = held};
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t rank = begin[cst_view_label(view, shuffled[i])]++; /* among all, by class */
+        order[rank % 10 == 9 ? rank / 10 : held + rank - rank / 10] = shuffled[i];
+    }
+    if (held == 0) {
+        out->held = shuffled;
+        out->held_count = rows;
+    }
+    cst_free(context, begin);
+    return CST_OK;
+}
+
+/* He's start for the hidden layers, a tenth of it for the output, biases 0. */
+static void start(cst_mlp_net *net, uint64_t seed) {
+    size_t widths[] = {(size_t)net->members * (size_t)net->classes, (size_t)net->hidden,
+                       (size_t)net->hidden};
+    size_t units[] = {(size_t)net->hidden, (size_t)net->hidden, (size_t)net->classes};
+    double *weight = net->theta;
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_GATE_INIT, CST_MLP_SUBSTREAM);
+    for (int layer = 0; layer < 3; layer++) {
+        double scale = sqrt(2 / (double)widths[layer]) * (layer < 2 ? 1 : 0.1);
+        for (size_t j = 0; j < widths[layer] * units[layer]; j++)
+            weight[j] = scale * cst_rng_normal(&rng);
+        weight += (widths[layer] + 1) * units[layer];
+    }
+}
+
+static void release(cst_context *context, void *state) {
+    cst_mlp_net *net = state;
+    if (!net)
+        return;
+    cst_free(context, net->mean);
+    cst_free(context, net->scale);
+    cst_free(context, net->theta);
+    cst_free(context, net);
+}
+
+static cst_status make_net(cst_context *context, const cst_view *view, int32_t hidden,
+                           cst_mlp_net **out) {
+    size_t size = cst_mlp_size(view->members, view->classes, hidden);
+    size_t inputs = (size_t)view->members * (size_t)view->classes;
+    if (size == 0)
+        return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
+                        view->members, view->classes);
+    *out = cst_alloc(context, 1, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    **out = (cst_mlp_net){.members = view->members,
+                          .classes = view->classes,
+                          .hidden = hidden,
+                          .mean = cst_alloc(context, inputs, sizeof(double)),
+                          .scale = cst_alloc(context, inputs, sizeof(double)),
+                          .theta = cst_alloc(context, size, sizeof(double))};
+    return (*out)->mean && (*out)->scale && (*out)->theta ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+    const cst_view *view = data->view;
+    cst_mlp_options options = cst_mlp_defaults(view->rows);
+    if (cst_view_has_absent(view))
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "mlp is a neural network of all members, which cannot predict without some "
+            "of them, and some lack predictions; leave out the method or these members");
+    options.seed = data->seed;
+    cst_mlp_net *net = NULL;
+    cst_mlp_rows rows;
+    int32_t epoch = 0;
+    double loss = 0;
+    int64_t *order = cst_alloc(context, (size_t)view->rows, 2 * sizeof *order);
+    cst_status status = order ? make_net(context, view, options.hidden, &net) : CST_ERROR_MEMORY;
+    out->state = net;
+    out->mix = CST_MIX_OTHER;
+    cst_la_enter();
+    CST_THEN(standardise(context, view, net));
+    CST_THEN(split(context, view, options.seed, order, &rows));
+    if (status == CST_OK) {
+        start(net, options.seed);
+        status = cst_mlp_train(context, net, view, &rows, &options, &epoch, &loss);
+    }
+    cst_la_leave();
+    if (status == CST_OK) {
+        (void)cst_snprintf(out->detail, sizeof out->detail,
+                           "%zu parameters, best epoch %d, held-out NLL %.4f",
+                           cst_mlp_size(view->members, view->classes, options.hidden), epoch, loss);
+        for (int32_t k = 0; k < view->members; k++)
+            out->uses[k] = true;
+    }
+    cst_free(context, order);
+    return status;
+}
+
+static cst_status predict(cst_context *context, const cst_baseline_fit *fitted,
+                          const cst_view *view, float *out) {
+    cst_la_enter();
+    cst_status status = cst_mlp_predict(context, fitted->state, view, out);
+    cst_la_leave();
+    return status;
+}
+
+static double *copy(cst_context *context, const double *from, size_t count) {
+    double *to = cst_alloc(context, count, sizeof *to);
+    if (to)
+        memcpy(to, from, count * sizeof *to);
+    return to;
+}
+
+/* Of all members, which the network reads. */
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
+    const cst_mlp_net *net = fit->state;
+    size_t inputs = (size_t)net->members * (size_t)net->classes;
+    size_t size = cst_mlp_size(net->members, net->classes, net->hidden);
+    cst_network *network = cst_alloc(context, 1, sizeof *network);
+    if (!network)
+        return CST_ERROR_MEMORY;
+    out->network = network;
+    *network = (cst_network){.members = net->members,
+                             .classes = net->classes,
+                             .hidden = net->hidden,
+                             .mean = copy(context, net->mean, inputs),
+                             .scale = copy(context, net->scale, inputs),
+                             .theta = copy(context, net->theta, size)};
+    if (!network->mean || !network->scale || !network->theta)
+        return CST_ERROR_MEMORY;
+    return cst_baseline_learner(context, fit, CST_LEARNER_NETWORK, kept, NULL, 0, out);
+}
+
+const cst_baseline cst_baseline_mlp = {
+    .name = "mlp",
+    .definition =
+        "neural network on the members' standardised log-probabilities: two hidden layers of "
+        "64 ReLU units, dropout 0.5, AdamW, early stopping on a held-out tenth",
+    .rows_alike = true,
+    .fit = fit,
+    .predict = predict,
+    .release = release,
+    .model = make_model,
+};

@@ -1,0 +1,74 @@
+/*
+ * The network of the `mlp` baseline: standardised log-probabilities of all members, two hidden
+ * layers of ReLU units with dropout, softmax. Beside the stack. Paper: "Neural meta-learners", a
+ * three-layer perceptron with dropout, which the paper excludes since it overfits.
+ */
+#ifndef CST_MLP_H
+#define CST_MLP_H
+
+#include "core/base.h"
+#include "data/pool/view.h"
+#include "model/network.h"
+
+/* A probability below this counts as this in the inputs. */
+#define CST_MLP_FLOOR CST_NETWORK_FLOOR
+
+/* The gate's random streams with this bit set in the substream are the network's. */
+#define CST_MLP_SUBSTREAM (UINT32_C(1) << 31)
+
+/* The network's inputs and shape. Input k * classes + c is (log(max(p_kc, 1e-6)) - mean) / scale.
+ *
+ * Parameters lie behind one another: weights of the first hidden layer [hidden][inputs], its biases
+ * [hidden]; of the second, [hidden][hidden] and [hidden]; of the output, [classes][hidden] and
+ * [classes]. */
+typedef struct cst_mlp_net {
+    int32_t members;
+    int32_t classes;
+    int32_t hidden;
+    double *mean;  /* [members * classes] */
+    double *scale; /* [members * classes], > 0 */
+    double *theta; /* [cst_mlp_size] */
+} cst_mlp_net;
+
+/* Number of parameters; 0 where it overflows. */
+size_t cst_mlp_size(int32_t members, int32_t classes, int32_t hidden);
+
+/* Mean cross-entropy, without dropout, of the rows rows[0..count-1] of a labelled view, and its
+ * gradient ([cst_mlp_size]; NULL: loss only). The caller holds cst_la_enter here and below. */
+cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+                            const int64_t *rows, int64_t count, double *gradient, double *loss);
+
+typedef struct cst_mlp_options {
+    int32_t hidden;     /* units of each hidden layer, >= 1 */
+    int32_t epochs;     /* at most */
+    int32_t patience;   /* epochs without a lower held-out loss before training stops */
+    int64_t batch_rows; /* rows of a minibatch */
+    double rate;        /* Adam's learning rate */
+    double decay;       /* decoupled weight decay (AdamW), of weights, not of biases */
+    double dropout;     /* share of hidden units dropped in training, 0 <= dropout < 1 */
+    double work;        /* an epoch visits at most this many rows times parameters */
+    uint64_t seed;
+} cst_mlp_options;
+
+/* What the `mlp` baseline uses for that many training rows. */
+cst_mlp_options cst_mlp_defaults(int64_t rows);
+
+/* Rows to learn from (shuffled in place, from epoch to epoch) and rows to stop on. */
+typedef struct cst_mlp_rows {
+    int64_t *train;
+    int64_t train_count;
+    const int64_t *held;
+    int64_t held_count;
+} cst_mlp_rows;
+
+/* Trains net->theta by Adam on minibatches from where it is; leaves the parameters of the epoch
+ * with the least held-out loss there (those it began with count as epoch 0). */
+cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view *view,
+                         const cst_mlp_rows *rows, const cst_mlp_options *options,
+                         int32_t *best_epoch, double *held_loss);
+
+/* Probabilities of all rows of a view, out [rows][classes]. */
+cst_status cst_mlp_predict(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+                           float *out);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * The parts of a document of certificates: what they work on, and who fills which keys. Under
+ * cst_bound. Keys: docs/json.md#bound.
+ */
+#ifndef CST_BOUNDS_BOUND_H
+#define CST_BOUNDS_BOUND_H
+
+#include "data/pool/view.h"
+#include "fit/settings.h"
+#include "report/report.h"
+
+#include <corestack/bound.h>
+
+/* A stack on the labelled rows of a split that it was not fitted on. */
+typedef struct cst_bound_work {
+    const cst_model *model;
+    cst_pool *pool;
+    const char *split;
+    double delta;
+    double alpha;
+    bool leakage;
+    const char *batch_split; /* NULL: none */
+    cst_bound_weights shift;
+    const char *sets; /* NULL: not written */
+    uint64_t seed;
+    cst_settings settings; /* the defaults: how CKA is computed, and the threshold of clusters */
+    cst_view view;         /* every member of the pool */
+    int64_t rows;
+    int32_t classes;
+    const int32_t *labels; /* [rows] */
+    float *stack;          /* [rows][classes] */
+    int64_t *order;        /* [rows], shuffled: the first `half` are one half, the rest the other */
+    int64_t half;
+    double mu; /* similarity across clusters, of cst_bound_spectrum */
+} cst_bound_work;
+
+/* That bounds can be valid on the loaded split: labels, rows that are independent and were not in
+ * the fit. Says what is not known in a notice. */
+cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work);
+
+/* Each computes its part and puts it at the end of the report. */
+cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *work,
+                                 cst_report *report);
+cst_status cst_bound_calibration(cst_context *context, const cst_bound_work *work,
+                                 cst_report *report);
+cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report);
+cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
+                               cst_report *report);
+cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report);
+
+#endif

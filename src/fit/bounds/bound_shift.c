@@ -1,0 +1,343 @@
+/*
+ * Prediction sets for rows of another distribution than those of calibration, plain and weighted.
+ * A part of cst_bound. docs/bounds.md#under-shift.
+ */
+#include "data/pool/pool.h"
+#include "data/readers/npy.h"
+#include "fit/bounds/bound.h"
+#include "model/labels.h"
+#include "stats/conformal.h"
+#include "stats/conformal_shift.h"
+#include "stats/ranks.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of one split with what the stack says of them. */
+typedef struct rows_of {
+    cst_view view; /* of the kept members */
+    const float **pointers;
+    float *p;      /* [rows][classes] */
+    double *level; /* [rows]; NULL: the model has no reference */
+} rows_of;
+
+static void free_rows(cst_context *context, rows_of *r) {
+    cst_free(context, r->pointers);
+    cst_free(context, r->p);
+    cst_free(context, r->level);
+}
+
+/* One batch: a split, or a condition of one. */
+typedef struct batch {
+    int64_t first;
+    int64_t rows;
+    cst_novelty_found found;
+    cst_label_shift label;
+    bool labelled;
+    bool weighted;
+    double effective;
+    double covered[2]; /* rows; plain, weighted */
+    double size[2];    /* classes in all sets */
+    int64_t full;      /* weighted sets with every class */
+} batch;
+
+typedef struct shift_job {
+    const cst_bound_work *work;
+    rows_of known; /* calibration */
+    rows_of fresh;
+    double *score;   /* [rows of calibration], of the labels */
+    double *weight;  /* [rows of calibration] */
+    double *density; /* [rows of the batch], at their levels */
+    double *lambda;  /* the same */
+    double *sorted_level;
+    double *sorted_density;
+    cst_ranked *ranked;
+    double *own; /* [classes]: weights of the candidates, where those are labels */
+    float *sets; /* [rows of the split][classes]; NULL: not wanted */
+} shift_job;
+
+static cst_status load_rows(cst_context *context, const cst_bound_work *work, const char *split,
+                            rows_of *out) {
+    int64_t rows = 0;
+    cst_status status =
+        cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows);
+    CST_THEN(cst_model_view(context, work->model, work->pool, split, &out->pointers, &out->view));
+    if (status == CST_OK && work->model->novelty) {
+        cst_view kept = out->view; /* members that came back are not in the reference */
+        kept.members = work->model->members;
+        out->level = cst_alloc(context, (size_t)rows, sizeof *out->level);
+        status = out->level ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
+                            : CST_ERROR_MEMORY;
+    }
+    return status;
+}
+
+/* ---- weights ---- */
+
+/* Weights of the rows of calibration, and of the batch's rows (job->density). */
+static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b) {
+    const double *level = job->fresh.level + b->first;
+    for (int64_t i = 0; i < b->rows; i++)
+        job->sorted_level[i] = level[i];
+    cst_status status = cst_rank_sort_rows(context, job->sorted_level, b->rows, job->ranked);
+    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+        job->sorted_level[i] = job->ranked[i].value;
+        job->sorted_density[i] = job->density[job->ranked[i].index];
+    }
+    for (int64_t i = 0; status == CST_OK && i < job->work->rows; i++)
+        job->weight[i] =
+            cst_density_at(job->sorted_level, job->sorted_density, b->rows, job->known.level[i]);
+    b->weighted = status == CST_OK;
+    return status;
+}
+
+static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
+    const cst_bound_work *work = job->work;
+    const float *p = job->fresh.p + b->first * work->classes;
+    cst_status status = cst_label_shift_estimate(context, work->model->confusion, CST_LABEL_EM, p,
+                                                 b->rows, &b->label);
+    if (status != CST_OK)
+        return status;
+    if (b->found.fired)
+        b->label.verdict = CST_LABEL_GUARDED;
+    b->weighted = b->label.verdict == CST_LABEL_APPLIED;
+    memcpy(job->own, b->label.ratio, (size_t)work->classes * sizeof *job->own);
+    for (int64_t i = 0; b->weighted && i < work->rows; i++)
+        job->weight[i] = job->own[work->labels[i]];
+    return CST_OK;
+}
+
+static cst_status weigh(cst_context *context, shift_job *job, batch *b) {
+    cst_status status = CST_OK;
+    for (int64_t i = 0; i < job->work->rows; i++)
+        job->weight[i] = 1;
+    if (job->fresh.level)
+        status = cst_novelty_batch(context, job->fresh.level + b->first, b->rows, job->density,
+                                   job->lambda, &b->found);
+    if (status == CST_OK && job->work->shift == CST_BOUND_LABEL)
+        return weigh_by_class(context, job, b);
+    if (status == CST_OK && job->work->shift == CST_BOUND_COVARIATE && b->found.fired)
+        return weigh_by_level(context, job, b);
+    return status;
+}
+
+/* ---- sets ---- */
+
+/* A row's plain set counts for place 0, the weighted one for place 1. */
+static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const double *threshold) {
+    int32_t classes = job->work->classes;
+    const cst_view *view = &job->fresh.view;
+    const float *row = job->fresh.p + (b->first + i) * classes;
+    int32_t label = b->labelled ? cst_view_label(view, b->first + i) : -1;
+    int64_t size = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double score = 1 - (double)row[c];
+        bool in = score <= plain;
+        bool in_weighted = score <= threshold[c];
+        b->size[0] += in;
+        b->covered[0] += in && c == label;
+        b->covered[1] += in_weighted && c == label;
+        size += in_weighted;
+        if (job->sets)
+            job->sets[(b->first + i) * classes + c] = in_weighted;
+    }
+    b->size[1] += (double)size;
+    b->full += size == classes;
+}
+
+static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
+    const cst_bound_work *work = job->work;
+    cst_weighted_scores plain = {0};
+    cst_weighted_scores scores = {0};
+    double *ones = cst_alloc(context, (size_t)work->rows, sizeof *ones);
+    double *threshold = cst_alloc(context, (size_t)work->classes, sizeof *threshold);
+    cst_status status = ones && threshold ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < work->rows; i++)
+        ones[i] = 1;
+    CST_THEN(cst_weighted_scores_make(context, job->score, ones, work->rows, &plain));
+    CST_THEN(cst_weighted_scores_make(context, job->score, job->weight, work->rows, &scores));
+    b->effective = scores.effective;
+    cst_conformal_tell(context, work->rows, work->alpha);
+    bool by_class = b->weighted && work->shift == CST_BOUND_LABEL;
+    for (int32_t c = 0; status == CST_OK && c < work->classes; c++)
+        threshold[c] = cst_weighted_threshold(&scores, work->alpha, by_class ? job->own[c] : 1);
+    double ordinary = cst_weighted_threshold(&plain, work->alpha, 1);
+    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+        if (b->weighted && !by_class) {
+            double found = cst_weighted_threshold(&scores, work->alpha, job->density[i]);
+            for (int32_t c = 0; c < work->classes; c++)
+                threshold[c] = found;
+        }
+        put_sets(job, b, i, ordinary, threshold);
+    }
+    cst_weighted_scores_free(context, &plain);
+    cst_weighted_scores_free(context, &scores);
+    cst_free(context, ones);
+    cst_free(context, threshold);
+    return status;
+}
+
+/* ---- the report ---- */
+
+static const char *reason(const cst_bound_work *work, const batch *b) {
+    if (work->shift == CST_BOUND_LABEL)
+        return cst_label_verdict_text(b->label.verdict);
+    return b->weighted             ? "rows look unlike those of the fit"
+           : !work->model->novelty ? "the model has no reference"
+           : !b->found.judged      ? "the batch has too few rows"
+                                   : "rows look like those of the fit";
+}
+
+static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
+                       json_t *object) {
+    json_t *list = cst_report_list(report, object, "shares");
+    for (int32_t c = 0; c < work->classes; c++) {
+        json_t *share = cst_report_add_object(report, list);
+        const char *name = cst_model_class_name(work->model, c);
+        cst_report_integer(report, share, "class", c);
+        if (name)
+            cst_report_string(report, share, "name", name);
+        cst_report_number(report, share, "fit", work->model->confusion->share[c]);
+        cst_report_number(report, share, "share", b->label.share[c]);
+        cst_report_number(report, share, "low", b->label.low[c]);
+        cst_report_number(report, share, "high", b->label.high[c]);
+    }
+}
+
+static void put_batch(const cst_bound_work *work, const batch *b, int32_t condition,
+                      cst_report *report, json_t *list) {
+    json_t *object = cst_report_add_object(report, list);
+    double rows = (double)b->rows;
+    if (condition >= 0) {
+        const char *shift = cst_pool_condition_shift(work->pool, work->batch_split, condition);
+        const char *kind = cst_pool_condition_kind(work->pool, work->batch_split, condition);
+        cst_report_string(report, object, "shift", shift ? shift : "");
+        cst_report_string(report, object, "kind", kind ? kind : "");
+        cst_report_number(report, object, "severity",
+                          cst_pool_condition_severity(work->pool, work->batch_split, condition));
+    }
+    cst_report_integer(report, object, "samples", b->rows);
+    cst_report_number(report, object, "unlike", b->found.unlike);
+    cst_report_flag(report, object, "weighted", b->weighted);
+    cst_report_string(report, object, "reason", reason(work, b));
+    cst_report_number(report, object, "effective_samples", b->effective);
+    cst_report_number(report, object, "coverage", b->labelled ? b->covered[1] / rows : NAN);
+    cst_report_number(report, object, "mean_size", b->size[1] / rows);
+    cst_report_integer(report, object, "full", b->full);
+    cst_report_number(report, object, "plain_coverage", b->labelled ? b->covered[0] / rows : NAN);
+    cst_report_number(report, object, "plain_mean_size", b->size[0] / rows);
+    if (work->shift == CST_BOUND_LABEL)
+        put_shares(work, b, report, object);
+}
+
+/* ---- all of it ---- */
+
+static cst_status check(cst_context *context, const cst_bound_work *work) {
+    const char *split = work->batch_split;
+    if (!cst_pool_has_split(work->pool, split))
+        return cst_fail_split(context, CST_ERROR_INPUT, work->pool, split);
+    if (strcmp(split, work->split) == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the batch is split '%s' itself, on which the sets are calibrated; name "
+                        "the split of the new rows",
+                        split);
+    if (work->shift == CST_BOUND_LABEL)
+        return cst_labels_check(context, work->model);
+    if (work->shift == CST_BOUND_COVARIATE && work->model->adapted)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "covariate shift is not supported for adapted models, which are not "
+                        "compared with the rows of their fit; use the model before it was adapted");
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "the model stores nothing of its rows to compare a batch with (it was "
+                        "written by an older corestack, or fitted on fewer than 200 rows); fit it "
+                        "again");
+    return CST_OK;
+}
+
+static cst_status start(cst_context *context, shift_job *job) {
+    const cst_bound_work *work = job->work;
+    cst_status status = load_rows(context, work, work->split, &job->known);
+    CST_THEN(load_rows(context, work, work->batch_split, &job->fresh));
+    if (status != CST_OK)
+        return status;
+    size_t known = (size_t)work->rows;
+    size_t fresh = (size_t)job->fresh.view.rows;
+    job->score = cst_alloc(context, known, sizeof *job->score);
+    job->weight = cst_alloc(context, known, sizeof *job->weight);
+    job->density = cst_alloc(context, fresh, sizeof *job->density);
+    job->lambda = cst_alloc(context, fresh, sizeof *job->lambda);
+    job->sorted_level = cst_alloc(context, fresh, sizeof *job->sorted_level);
+    job->sorted_density = cst_alloc(context, fresh, sizeof *job->sorted_density);
+    job->ranked = cst_alloc(context, fresh, sizeof *job->ranked);
+    job->own = cst_alloc(context, (size_t)work->classes, sizeof *job->own);
+    if (!job->score || !job->weight || !job->density || !job->lambda || !job->sorted_level ||
+        !job->sorted_density || !job->ranked || !job->own)
+        return CST_ERROR_MEMORY;
+    if (work->sets) {
+        size_t cells = 0;
+        if (!cst_size_mul(fresh, (size_t)work->classes, &cells))
+            return cst_fail(context, CST_ERROR_LIMIT, "the sets of %zu rows are too many", fresh);
+        job->sets = cst_alloc(context, cells, sizeof *job->sets);
+        if (!job->sets)
+            return CST_ERROR_MEMORY;
+    }
+    for (int64_t i = 0; i < work->rows; i++)
+        job->score[i] = 1 - (double)job->known.p[i * work->classes + work->labels[i]];
+    return CST_OK;
+}
+
+static cst_status write_sets(cst_context *context, const shift_job *job, int32_t conditions) {
+    const cst_bound_work *work = job->work;
+    int64_t rows = job->fresh.view.rows;
+    return conditions > 0 ? cst_npy_write_pages_f32(context, work->sets, job->sets, conditions,
+                                                    rows / conditions, work->classes)
+                          : cst_npy_write_f32(context, work->sets, job->sets, rows, work->classes);
+}
+
+static void finish(cst_context *context, shift_job *job) {
+    free_rows(context, &job->known);
+    free_rows(context, &job->fresh);
+    cst_free(context, job->score);
+    cst_free(context, job->weight);
+    cst_free(context, job->density);
+    cst_free(context, job->lambda);
+    cst_free(context, job->sorted_level);
+    cst_free(context, job->sorted_density);
+    cst_free(context, job->ranked);
+    cst_free(context, job->own);
+    cst_free(context, job->sets);
+}
+
+cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *work,
+                                 cst_report *report) {
+    static const char *const kinds[] = {"none", "covariate", "label"};
+    shift_job job = {.work = work};
+    cst_status status = check(context, work);
+    CST_THEN(start(context, &job));
+    int32_t conditions = status == CST_OK ? cst_pool_conditions(work->pool, work->batch_split) : 0;
+    int32_t count = conditions > 0 ? conditions : 1;
+    json_t *list = NULL;
+    if (status == CST_OK) {
+        json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
+        cst_report_string(report, object, "split", work->batch_split);
+        cst_report_string(report, object, "weights", kinds[work->shift]);
+        cst_report_string(report, object, "method", "lac");
+        cst_report_integer(report, object, "calibration_samples", work->rows);
+        list = cst_report_list(report, object, "batches");
+    }
+    for (int32_t c = 0; status == CST_OK && c < count; c++) {
+        int64_t rows = job.fresh.view.rows / count;
+        batch b = {.first = c * rows, .rows = rows, .labelled = job.fresh.view.labels != NULL};
+        status = weigh(context, &job, &b);
+        CST_THEN(fill_sets(context, &job, &b));
+        if (status == CST_OK)
+            put_batch(work, &b, conditions > 0 ? c : -1, report, list);
+        cst_label_shift_free(context, &b.label);
+    }
+    CST_THEN(cst_report_finish(context, report)); /* no sets without their report */
+    if (status == CST_OK && work->sets)
+        status = write_sets(context, &job, conditions);
+    finish(context, &job);
+    return status;
+}

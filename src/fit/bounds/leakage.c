@@ -1,0 +1,313 @@
+/*
+ * Rows and groups that splits or folds have in common, and what a fit makes of permuted labels.
+ * Beside the certificates. docs/bounds.md#leaks.
+ */
+#include "fit/bounds/leakage.h"
+
+#include "core/options.h"
+#include "fit/pipeline.h"
+#include "model/row_sketch.h"
+#include "report/report.h"
+#include "stats/binomial.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- rows ---- */
+
+/* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
+ * of the second view share one with the first. */
+typedef struct deal {
+    int64_t *size; /* [contents] */
+    int64_t contents;
+    int64_t rows;   /* of both views */
+    int64_t second; /* of the second one */
+    int64_t shared; /* in these contents */
+} deal;
+
+/* A deal takes part of at most so many rows with repeated contents, the first ones by their hash,
+ * which is the same for both views; and it is done so many times, or until so many shared as much.
+ */
+enum { DEALT_ROWS = 1 << 16, DEALS = 1999, ENOUGH = 20 };
+
+/* Merges the sorted hashes a [n] and b [m]. */
+static void gather_contents(const uint64_t *a, int64_t n, const uint64_t *b, int64_t m, deal *d,
+                            cst_shared_rows *out) {
+    int64_t dealt = 0;
+    for (int64_t i = 0, j = 0; i < n || j < m;) {
+        uint64_t hash = j == m || (i < n && a[i] < b[j]) ? a[i] : b[j];
+        int64_t in_a = i;
+        int64_t in_b = j;
+        while (i < n && a[i] == hash)
+            i++;
+        while (j < m && b[j] == hash)
+            j++;
+        in_a = i - in_a;
+        in_b = j - in_b;
+        out->repeated += in_a > 1 ? in_a : 0;
+        out->shared += in_a > 0 ? in_b : 0;
+        if (in_a + in_b > 1 && dealt + in_a + in_b <= DEALT_ROWS) {
+            dealt += in_a + in_b;
+            d->size[d->contents++] = in_a + in_b;
+            d->shared += in_a > 0 ? in_b : 0;
+        }
+    }
+}
+
+/* Whether a random choice of the second view's rows shares as many: row after row, each is chosen
+ * with the probability that is left to it. Contents of one row share nothing. */
+static bool deals_as_many(const deal *d, cst_rng *rng) {
+    int64_t left = d->second;
+    int64_t rows = d->rows;
+    int64_t shared = 0;
+    for (int64_t c = 0; c < d->contents && shared < d->shared; c++) {
+        int64_t chosen = 0;
+        for (int64_t r = 0; r < d->size[c]; r++, rows--)
+            if (cst_rng_uniform(rng) * (double)rows < (double)left) {
+                chosen++;
+                left--;
+            }
+        if (chosen < d->size[c])
+            shared += chosen;
+    }
+    return shared >= d->shared;
+}
+
+/* Besag and Clifford 1991: valid though it ends early where nothing is to be seen. */
+static double deal_p(const deal *d, uint64_t seed) {
+    cst_rng rng;
+    int64_t as_many = 0;
+    cst_rng_init(&rng, seed, CST_STREAM_PLANTED, 101);
+    for (int64_t i = 1; i <= DEALS; i++) {
+        as_many += deals_as_many(d, &rng);
+        if (as_many == ENOUGH)
+            return (double)as_many / (double)i;
+    }
+    return (double)(as_many + 1) / (DEALS + 1);
+}
+
+cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const cst_view *second,
+                              uint64_t seed, cst_shared_rows *out) {
+    *out = (cst_shared_rows){.p = NAN};
+    int64_t n = first->rows;
+    int64_t m = second->rows;
+    deal d = {.rows = n + m, .second = m};
+    uint64_t *a = NULL;
+    uint64_t *b = NULL;
+    d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
+    cst_status status = d.size ? cst_row_hashes(context, first, &a) : CST_ERROR_MEMORY;
+    CST_THEN(cst_row_hashes(context, second, &b));
+    if (status == CST_OK) {
+        gather_contents(a, n, b, m, &d, out);
+        out->p = deal_p(&d, seed);
+    }
+    cst_free(context, a);
+    cst_free(context, b);
+    cst_free(context, d.size);
+    return status;
+}
+
+/* ---- groups ---- */
+
+typedef struct placed {
+    int64_t group;
+    int32_t fold;
+} placed;
+
+static int by_group(const void *a, const void *b) {
+    const placed *x = a;
+    const placed *y = b;
+    if (x->group != y->group)
+        return (x->group > y->group) - (x->group < y->group);
+    return (x->fold > y->fold) - (x->fold < y->fold);
+}
+
+cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
+                            int64_t rows, int64_t *count) {
+    *count = 0;
+    placed *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
+    if (!sorted)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++)
+        sorted[i] = (placed){groups[i], folds[i]};
+    cst_status status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group);
+    int64_t start = 0; /* of the group at hand */
+    for (int64_t i = 1; status == CST_OK && i <= rows; i++) {
+        if (i < rows && sorted[i].group == sorted[start].group)
+            continue;
+        *count += sorted[i - 1].fold != sorted[start].fold;
+        start = i;
+    }
+    cst_free(context, sorted);
+    return status;
+}
+
+/* ---- members ---- */
+
+/* Terms of the distribution in units of the largest one, from its place upwards and downwards. */
+double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
+    int64_t n = rows[0];
+    int64_t m = rows[1];
+    int64_t all = errors[0] + errors[1];
+    int64_t least = all > n ? all - n : 0;
+    int64_t most = all < m ? all : m;
+    int64_t mode = (int64_t)((double)(all + 1) * (double)(m + 1) / (double)(n + m + 2));
+    mode = mode < least ? least : mode > most ? most : mode;
+    double sum = 0;
+    double tail = 0;
+    double term = 1;
+    for (int64_t k = mode; k <= most && term > 0; k++) {
+        sum += term;
+        tail += k >= errors[1] ? term : 0;
+        term *= (double)(all - k) / (double)(k + 1) * (double)(m - k) / (double)(n - all + k + 1);
+    }
+    term = 1;
+    for (int64_t k = mode - 1; k >= least && term > 0; k--) {
+        term *= (double)(k + 1) / (double)(all - k) * (double)(n - all + k + 1) / (double)(m - k);
+        sum += term;
+        tail += k >= errors[1] ? term : 0;
+    }
+    return tail / sum;
+}
+
+/* ---- permuted labels ---- */
+
+typedef struct trial {
+    float *p;             /* [members][rows][classes] */
+    const float **arrays; /* [members] */
+    int32_t *labels;      /* [rows], permuted */
+    int64_t *positions;   /* [rows] of the view, ascending */
+    int64_t *order;       /* [rows] */
+    int64_t *counts;      /* [classes] */
+} trial;
+
+static void trial_free(cst_context *context, trial *t) {
+    cst_free(context, t->p);
+    cst_free(context, t->arrays);
+    cst_free(context, t->labels);
+    cst_free(context, t->positions);
+    cst_free(context, t->order);
+    cst_free(context, t->counts);
+}
+
+static cst_status trial_make(cst_context *context, const cst_view *view, int64_t rows,
+                             uint64_t seed, trial *t, cst_permuted *out) {
+    size_t n = (size_t)rows;
+    size_t members = (size_t)view->members;
+    size_t page = n * (size_t)view->classes;
+    size_t cells = 0;
+    if (!cst_size_mul(page, members, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "the pool is too large for permuted labels");
+    *t = (trial){.p = cst_alloc(context, cells, sizeof *t->p),
+                 .arrays = cst_alloc(context, members, sizeof *t->arrays),
+                 .labels = cst_alloc(context, n, sizeof *t->labels),
+                 .positions = cst_alloc(context, n, sizeof *t->positions),
+                 .order = cst_alloc(context, n, sizeof *t->order),
+                 .counts = cst_alloc(context, (size_t)view->classes, sizeof *t->counts)};
+    if (!t->p || !t->arrays || !t->labels || !t->positions || !t->order || !t->counts)
+        return CST_ERROR_MEMORY;
+    cst_rng rng;
+    for (int64_t i = 0; i < rows; i++) {
+        t->positions[i] = view->rows / rows * i + view->rows % rows * i / rows;
+        t->order[i] = t->positions[i];
+    }
+    cst_rng_init(&rng, seed, CST_STREAM_PLANTED, 100);
+    cst_rng_shuffle(&rng, t->order, rows);
+    int64_t most = 0;
+    memset(t->counts, 0, (size_t)view->classes * sizeof *t->counts);
+    for (size_t i = 0; i < n; i++) {
+        t->labels[i] = cst_view_label(view, t->order[i]);
+        int64_t count = ++t->counts[t->labels[i]];
+        most = count > most ? count : most;
+    }
+    out->samples = rows;
+    out->chance = (double)most / (double)rows;
+    cst_status status = CST_OK;
+    for (size_t k = 0; status == CST_OK && k < members; k++) {
+        t->arrays[k] = t->p + k * page;
+        status = cst_view_gather(context, view, (int32_t)k, t->positions, rows, t->p + k * page);
+    }
+    return status;
+}
+
+/* The stack's options, with nested scores. Its other settings are left out. */
+static cst_status options_of(cst_context *context, const char *const *settings, size_t count,
+                             cst_options **options) {
+    char key[64];
+    cst_status status = cst_options_create(context, options);
+    for (size_t i = 0; status == CST_OK && i < count; i++) {
+        const char *value = strchr(settings[i], '=');
+        size_t length = value ? (size_t)(value - settings[i]) : sizeof key;
+        if (length >= sizeof key)
+            continue;
+        memcpy(key, settings[i], length);
+        key[length] = 0;
+        if (cst_options_get(*options, key))
+            status = cst_options_restore(context, *options, key, value + 1);
+    }
+    CST_THEN(cst_options_set(context, *options, "evaluate.nested", "true"));
+    /* Permuted labels are not the user's. */
+    return status == CST_OK ? cst_options_set(context, *options, "checks", "false") : status;
+}
+
+/* Top-1 of probabilities on the trial's labels; the first of equal classes counts. */
+static double top1_of(const float *p, const int32_t *labels, int64_t rows, int32_t classes) {
+    int64_t right = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int32_t top = 0;
+        for (int32_t c = 1; c < classes; c++)
+            top = p[i * classes + c] > p[i * classes + top] ? c : top;
+        right += top == labels[i];
+    }
+    return (double)right / (double)rows;
+}
+
+static cst_status fit(cst_context *context, const trial *t, const cst_view *view,
+                      const char *const *names, const char *const *settings, size_t count,
+                      cst_permuted *out) {
+    cst_options *options = NULL;
+    cst_pool *pool = NULL;
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    float *p = NULL;
+    int64_t rows = 0;
+    cst_status status = options_of(context, settings, count, &options);
+    CST_THEN(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
+                                  out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
+    CST_THEN(cst_classification_fit(context, pool, "oof", options, &model, &report));
+    CST_THEN(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
+    if (status == CST_OK) {
+        const json_t *oof = json_object_get(cst_report_root(report), "oof");
+        out->top1 = json_number_value(json_object_get(oof, "top1"));
+        out->seen_top1 = top1_of(p, t->labels, rows, view->classes);
+        out->p = cst_binomial_at_least(llround(out->top1 * (double)rows), rows, out->chance);
+        out->seen_p =
+            cst_binomial_at_least(llround(out->seen_top1 * (double)rows), rows, out->chance);
+    }
+    cst_free(context, p);
+    cst_report_free(context, report);
+    cst_model_free(context, model);
+    cst_pool_free(context, pool);
+    cst_options_free(context, options);
+    return status;
+}
+
+cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const char *const *names,
+                            const char *const *settings, size_t count, int64_t most, uint64_t seed,
+                            cst_permuted *out) {
+    *out = (cst_permuted){0};
+    trial t = {0};
+    cst_context *own = NULL; /* notices and progress of the fit are not the caller's */
+    cst_status status =
+        trial_make(context, view, view->rows < most ? view->rows : most, seed, &t, out);
+    CST_THEN(cst_context_child(&own, context, true));
+    CST_THEN(cst_context_set_threads(own, cst_context_threads(context)));
+    if (status == CST_OK) {
+        status = fit(own, &t, view, names, settings, count, out);
+        if (status != CST_OK)
+            status = cst_adopt_error(context, own, status);
+    }
+    cst_context_free(own);
+    trial_free(context, &t);
+    return status;
+}

@@ -1,0 +1,34 @@
+/*
+ * Weights of a vote that make its PAC-Bayes bound small. The bounds hold for all weights at once,
+ * so that they may be chosen by the samples which the bound is computed on. Under the certificates
+ * of a stack. docs/bounds.md#the-papers-quantities.
+ */
+#ifndef CST_BOUNDS_POSTERIOR_H
+#define CST_BOUNDS_POSTERIOR_H
+
+#include "core/base.h"
+
+typedef struct cst_vote_posterior {
+    double empirical; /* the weights' loss: E_rho[loss], or E_rho^2[tandem loss] */
+    double kl;        /* KL(rho || prior) */
+    double bound;     /* PAC-Bayes-kl at the weights: of E_rho[loss], or 4 times the tandem loss */
+} cst_vote_posterior;
+
+/* losses: [members], error rates over n samples; prior: [members], NULL: uniform. weights:
+ * [members]. Alternates between rho ~ prior exp(-t n loss) and the best t (Thiemann et al. 2017),
+ * and keeps the weights with the least PAC-Bayes-kl bound. */
+void cst_gibbs_posterior(const double *losses, const double *prior, int32_t members, double n,
+                         double delta, double *weights, cst_vote_posterior *out);
+
+/* How often two members are both wrong: tandem [members][members], shares of rows. wrong:
+ * [members][rows], not 0 where the member is wrong. Its diagonal holds the error rates. */
+cst_status cst_tandem_matrix(cst_context *context, const unsigned char *wrong, int64_t rows,
+                             int32_t members, double *tandem);
+
+/* The same for the second-order bound, which is convex in the weights for a fixed t: damped steps
+ * towards rho ~ prior exp(-t n tandem rho) (Masegosa et al. 2020). */
+cst_status cst_tandem_posterior(cst_context *context, const double *tandem, const double *prior,
+                                int32_t members, double n, double delta, double *weights,
+                                cst_vote_posterior *out);
+
+#endif

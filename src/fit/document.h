@@ -1,0 +1,74 @@
+/* What a run found, as a report document. Keys: docs/json.md. */
+#ifndef CST_PIPELINE_DOCUMENT_H
+#define CST_PIPELINE_DOCUMENT_H
+
+#include "fit/stages.h"
+#include "fit/training.h"
+#include "report/report.h"
+
+#include <corestack/metrics.h>
+
+/* Everything a fit's document is made of. */
+typedef struct cst_fit_facts {
+    const cst_pool *pool;
+    const cst_options *options;
+    const cst_settings *settings;
+    const cst_training *source;
+    const cst_stages *stages;
+    const cst_metrics *members; /* [members]: scores of each member on the split */
+    const cst_metrics *oof;     /* nested scores; NULL when not asked for */
+    const cst_findings *findings;
+    double seconds_nested;
+    double seconds_total;
+} cst_fit_facts;
+
+/* Parts of a fit's document that tasks share: which members are kept and why the others went; how
+ * redundancy was judged; the path of the selection; condition numbers; FLOPs, seconds and memory.
+ */
+void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
+void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
+void cst_document_path(cst_report *report, const cst_fit_facts *facts);
+void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
+cst_status cst_document_condition(cst_context *context, cst_report *report,
+                                  const cst_stages *stages);
+void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
+
+/* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
+json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
+
+/* "nested" of "oof", and with `nested` false "why" its scores are null. */
+void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
+
+/* One of "members": name, family, kept (where `because` is given); what a prediction costs, flops
+ * and passes, comes behind its scores. */
+json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
+                            const cst_reason *reason);
+void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member);
+
+/* "members": a list of such objects with top1, nll, ece, brier. */
+void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
+                          const cst_reason *reason);
+
+/* top1, ece, nll, brier of a score into an object. */
+void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);
+
+/* How CKA was computed: estimator, statistic, rows whose pairs were taken,
+ * landmarks_max, residual_max. */
+void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
+                      const cst_settings *settings);
+
+/* Spectrum of the meta-design or of the members' columns, what each rule makes of it, and lambda*
+ * of both. Fails as cst_standardise does where there is none. */
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings);
+
+/* "clusters": lists of names of the members with the same cluster_of [members]. */
+void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);
+
+/* Scores of every member of a view. out: [members]. */
+cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out);
+
+#endif

@@ -1,0 +1,531 @@
+/* Methods by name, one run of one, intervals, rows of a document. See the header. */
+#include "fit/harness.h"
+#include "fit/findings.h"
+
+#include "core/calling.h"
+#include "model/patterns.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* Rows that are scored and not fitted on. */
+static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
+    bool rows = e->ops->task == CST_TASK_CLASSIFICATION || e->ops->task == CST_TASK_REGRESSION;
+    if (!rows || e->nested || !cst_pool_has_split(e->pool, e->split) ||
+        cst_pool_conditions(e->pool, e->split) > 0)
+        return CST_OK;
+    cst_counted counted = {0};
+    cst_status status = cst_counted_open(context, e->pool, e->split, NULL, 0, &counted);
+    const cst_check_source source = {.pool = e->pool,
+                                     .split = e->split,
+                                     .view = &counted.view,
+                                     .rows = counted.rows,
+                                     .shares = true};
+    CST_THEN(cst_check_scored(context, &source));
+    cst_counted_close(context, &counted);
+    return status;
+}
+
+/* The caller's settings; where it gave none, those of preset default. */
+static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
+    cst_options *options = NULL;
+    cst_status status =
+        cst_method_options(context, "default", e->options->seed, e->options->settings,
+                           e->options->setting_count, &options);
+    if (status == CST_OK)
+        cst_settings_read(options, out);
+    cst_options_free(context, options);
+    return status;
+}
+
+static cst_status check_data(cst_context *context, cst_evaluation *e) {
+    cst_settings settings;
+    cst_status status = read_settings(context, e, &settings);
+    if (status != CST_OK || !settings.checks || e->checked)
+        return status;
+    status = e->ops->check_data ? e->ops->check_data(context, e)
+                                : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
+                                                     e->source, NULL, &e->findings);
+    return status == CST_OK ? check_scored(context, e) : status;
+}
+
+static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
+    size_t cells = (size_t)e->members * (size_t)e->members;
+    cst_settings settings;
+    cst_cka_result found = {0};
+    cst_status status = read_settings(context, e, &settings);
+    settings.cka.lsh = CST_LSH_OFF;
+    settings.cka.threshold = 0;
+    if (status == CST_OK && e->ops->cka)
+        status = e->ops->cka(context, e, &settings.cka, &found);
+    else if (status == CST_OK)
+        status = cst_cka(context, &e->source->view, &settings.cka, &found);
+    if (status == CST_OK) {
+        e->cka = cst_alloc(context, cells, sizeof *e->cka);
+        status = e->cka ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        memcpy(e->cka, found.cka, cells * sizeof *e->cka);
+    cst_cka_result_free(context, &found);
+    return status;
+}
+
+cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) {
+    size_t members = (size_t)e->members;
+    cst_status status = CST_OK;
+    if (!e->pearson) {
+        e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
+        status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+    }
+    bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
+    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS)
+        status = compute_cka(context, e);
+    return status;
+}
+
+cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                               const cst_compare_options *options, bool shift,
+                               cst_evaluation *out) {
+    double start = cst_seconds();
+    *out = (cst_evaluation){.ops = ops,
+                            .pool = pool,
+                            .options = options,
+                            .split = options->split ? options->split : "oof",
+                            .fitted = out->fitted,
+                            .checked = out->checked,
+                            .shift = shift,
+                            .members = cst_pool_members(pool)};
+    out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
+    cst_status status = CST_OK;
+    if (options->predicted && !ops->tell)
+        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "a comparison of a %s pool does not provide the predictions of the "
+                          "methods; fit, then predict",
+                          cst_task_name(ops->task));
+    CST_THEN(ops->open(context, out));
+    CST_THEN(check_data(context, out));
+    CST_THEN(cst_evaluation_similarities(context, out));
+    out->seconds_read = cst_seconds() - start;
+    return status;
+}
+
+void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
+    if (e->ops)
+        e->ops->close(context, e);
+    cst_free(context, e->pearson);
+    cst_free(context, e->cka);
+    cst_findings_free(context, &e->findings);
+    *e = (cst_evaluation){0};
+}
+
+/* ---- rows of a model ---- */
+
+/* Rows that no member of the view predicted. */
+static cst_status count_unpredicted(cst_context *context, const cst_view *view, int64_t *out) {
+    *out = 0;
+    if (!cst_view_has_absent(view))
+        return CST_OK;
+    uint8_t *there = cst_alloc(context, (size_t)view->rows, sizeof *there);
+    if (!there)
+        return CST_ERROR_MEMORY;
+    cst_view_any_there(view, there);
+    for (int64_t i = 0; i < view->rows; i++)
+        *out += !there[i];
+    cst_free(context, there);
+    return CST_OK;
+}
+
+cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int32_t *positions, int32_t *count) {
+    const float **pointers = NULL;
+    cst_view view = {0};
+    int64_t unpredicted = 0;
+    int32_t inputs = cst_model_inputs(model);
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view); /* loads */
+    CST_THEN(count_unpredicted(context, &view, &unpredicted));
+    *count = inputs;
+    for (int32_t k = 0; status == CST_OK && k < inputs; k++) {
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
+        unpredicted = view.data[k] ? unpredicted : 0; /* a member without a file is not filled in */
+    }
+    if (status == CST_OK && unpredicted > 0) {
+        status = cst_pool_load(context, pool, split);
+        for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+            bool other = cst_pool_member_has_split(pool, k, split);
+            for (int32_t j = 0; j < inputs; j++)
+                other = other && positions[j] != k;
+            if (other)
+                positions[(*count)++] = k;
+        }
+    }
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
+                             cst_view *rows) {
+    int64_t filled = 0;
+    rows->members = cst_model_inputs(model);
+    cst_status status = count_unpredicted(context, rows, &filled);
+    if (filled > 0)
+        cst_notice(
+            context,
+            "split '%s': no member of the model predicted %lld of %lld rows; they are scored "
+            "as filled in from the other members of the pool, and cannot be predicted "
+            "without these",
+            split, (long long)filled, (long long)rows->rows);
+    return status;
+}
+
+/* ---- one method ---- */
+
+cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
+                          const char *const *settings, int32_t count, cst_entry *out) {
+    *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa_gram = NAN, .kappa_cka = NAN, .flops_rel = NAN};
+    if (strlen(name) >= sizeof out->name)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
+    for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
+        out->scores[s] = NAN;
+    return e->ops->parse(context, e, settings, count, out);
+}
+
+cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
+    if (!e->ops->applies(e, entry))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "needs members with its tag in the manifest (key 'ensemble'), at least two "
+                        "for deep ensembles and snapshots; this pool has too few");
+    return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
+}
+
+cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
+                               cst_status status) {
+    char why[256];
+    bool about_data =
+        status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC || status == CST_ERROR_UNSUPPORTED;
+    if (!about_data && status != CST_ERROR_ARGUMENT)
+        return status;
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+    if (entry->asked || last)
+        return cst_fail(context, status, "method %s: %s", entry->name, why);
+    cst_notice(context, "%s is left out: %s", entry->name, why);
+    return CST_OK;
+}
+
+/* Members and their costs, in the pool's positions. */
+static cst_status describe(cst_context *context, const cst_evaluation *e,
+                           const cst_evaluation *part, cst_entry *entry) {
+    int32_t all = e->members;
+    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);           /* in the pool */
+    int32_t *mine_used = cst_alloc(context, (size_t)all, sizeof *mine_used); /* in the part */
+    bool *uses = cst_alloc(context, (size_t)all, sizeof *uses);
+    double *weights = cst_alloc(context, (size_t)all, sizeof *weights);
+    if (!used || !mine_used || !uses || !weights) {
+        cst_free(context, used);
+        cst_free(context, mine_used);
+        cst_free(context, uses);
+        cst_free(context, weights);
+        return CST_ERROR_MEMORY;
+    }
+    double total = 0;
+    double mine = 0;
+    for (int32_t k = 0; k < all; k++)
+        total += e->source->flops[k];
+    for (int32_t j = 0; j < part->members; j++) {
+        int32_t k = part->positions ? part->positions[j] : j;
+        weights[k] = entry->weights ? entry->weights[j] : 0;
+        if (!entry->uses[j])
+            continue;
+        uses[k] = true;
+        mine_used[entry->models] = j;
+        used[entry->models++] = k;
+        mine += e->source->flops[k];
+    }
+    entry->flops_rel = total > 0 ? mine / total : NAN;
+    if (!*entry->detail && entry->models == 1)
+        (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
+                           cst_pool_member_name(e->pool, used[0]));
+    size_t length = strlen(entry->detail);
+    if (*entry->calibrator)
+        (void)cst_snprintf(entry->detail + length, sizeof entry->detail - length, "%s%.60s",
+                           length > 0 ? ", " : "", entry->calibrator);
+    /* Similarities of the part are those of the whole, unless it has its own. */
+    const cst_evaluation *from = part->pearson ? part : e;
+    const int32_t *places = part->pearson ? mine_used : used;
+    cst_status status = CST_OK;
+    if (from->pearson)
+        status = cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
+                                &entry->kappa_gram);
+    if (from->cka)
+        CST_THEN(cst_gram_kappa(context, from->cka, from->members, places, entry->models,
+                                &entry->kappa_cka));
+    else if (from->pearson && entry->models == 1)
+        entry->kappa_cka = 1;
+    cst_free(context, entry->uses);
+    entry->uses = uses;
+    if (entry->weights) {
+        cst_free(context, entry->weights);
+        entry->weights = weights;
+    } else
+        cst_free(context, weights);
+    cst_free(context, used);
+    cst_free(context, mine_used);
+    return status;
+}
+
+cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
+                         cst_entry *entry) {
+    part = part ? part : e;
+    entry->uses = cst_alloc(context, (size_t)part->members, sizeof *entry->uses);
+    if (!entry->uses)
+        return CST_ERROR_MEMORY;
+    cst_notice_about(context, entry->name);
+    cst_status status = e->ops->run(context, part, entry);
+    cst_notice_about(context, NULL);
+    CST_THEN(describe(context, e, part, entry));
+    return status;
+}
+
+cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
+                        const char *key, const char *value) {
+    char why[512];
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC && status != CST_ERROR_ARGUMENT)
+        return status;
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+    return key ? cst_fail(context, status, "%s with %s=%.60s: %s", method, key, value, why)
+               : cst_fail(context, status, "%s: %s", method, why);
+}
+
+void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    if (e->ops && (entry->method || entry->result))
+        e->ops->free_entry(context, entry);
+    cst_made_model_free(context, &entry->made);
+    cst_free(context, entry->weights);
+    cst_free(context, entry->uses);
+    *entry = (cst_entry){0};
+}
+
+/* ---- methods of rows ---- */
+
+cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
+                                const char *const *settings, int32_t count, cst_entry *entry) {
+    cst_method *method = cst_alloc(context, 1, sizeof *method);
+    if (!method)
+        return CST_ERROR_MEMORY;
+    entry->method = method;
+    cst_status status =
+        cst_method_parse(context, entry->name, e->options->seed, settings, count, method);
+    if (status == CST_OK) {
+        entry->preset = method->preset;
+        entry->definition = cst_method_definition(method);
+    }
+    return status;
+}
+
+void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
+    memcpy(entry->uses, fit->uses, (size_t)fit->members * sizeof *entry->uses);
+    entry->weights = fit->weights;
+    fit->weights = NULL;
+    entry->mix = fit->mix;
+    entry->seconds = fit->seconds;
+    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
+                       fit->method.baseline ? fit->baseline.detail : "");
+    (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
+                       fit->calibrator.detail);
+}
+
+cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test) {
+    return (cst_pair_test){.metric = metric,
+                           .test = "paired t",
+                           .statistic = test->t,
+                           .df = test->df,
+                           .difference = test->mean_difference,
+                           .only_a = -1,
+                           .only_b = -1,
+                           .p = test->p};
+}
+
+/* ---- intervals ---- */
+
+static cst_status make_room(cst_context *context, size_t cells, cst_intervals *out) {
+    *out = (cst_intervals){.interval = cst_alloc(context, cells, sizeof *out->interval),
+                           .difference = cst_alloc(context, cells, sizeof *out->difference),
+                           .p = cst_alloc(context, cells, sizeof *out->p)};
+    if (!out->interval || !out->difference || !out->p)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < cells; i++) {
+        out->interval[i] = out->difference[i] = (cst_interval){NAN, NAN, NAN};
+        out->p[i] = NAN;
+    }
+    return CST_OK;
+}
+
+/* The differences of each entry to the one before it. */
+static cst_status compare_neighbours(cst_context *context, const cst_evaluation *e,
+                                     const cst_entry *entries, int32_t count, int32_t resamples,
+                                     size_t width, cst_intervals *out) {
+    cst_status status = CST_OK;
+    for (int32_t m = 1; status == CST_OK && out->done && m < count; m++) {
+        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
+        cst_intervals pair;
+        status = make_room(context, 2 * width, &pair);
+        CST_THEN(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
+        if (status == CST_OK)
+            memcpy(out->difference + (size_t)m * width, pair.difference,
+                   width * sizeof *pair.difference);
+        cst_intervals_free(context, &pair);
+    }
+    return status;
+}
+
+cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+                              const cst_entry *entries, int32_t count, int32_t reference,
+                              int32_t resamples, cst_intervals *out) {
+    int32_t width = 0;
+    (void)cst_task_scores(e->ops->task, &width);
+    *out = (cst_intervals){0};
+    if (resamples <= 0)
+        return CST_OK;
+    const cst_entry **all = cst_alloc(context, (size_t)count, sizeof *all);
+    cst_status status =
+        all ? make_room(context, (size_t)count * (size_t)width, out) : CST_ERROR_MEMORY;
+    for (int32_t m = 0; status == CST_OK && m < count; m++)
+        all[m] = &entries[m];
+    CST_THEN(
+        e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
+    if (status == CST_OK && reference < 0)
+        status = compare_neighbours(context, e, entries, count, resamples, (size_t)width, out);
+    cst_free(context, (void *)all);
+    return status;
+}
+
+void cst_intervals_free(cst_context *context, cst_intervals *intervals) {
+    cst_free(context, intervals->interval);
+    cst_free(context, intervals->difference);
+    cst_free(context, intervals->p);
+    *intervals = (cst_intervals){0};
+}
+
+/* ---- documents ---- */
+
+void cst_put_header(cst_report *report, const cst_evaluation *e) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "task", cst_task_name(e->ops->task));
+    cst_report_string(report, root, "split", e->split);
+    cst_report_string(report, root, "scored", e->nested ? "nested" : "held-out");
+    e->ops->put_size(report, e);
+    cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
+    cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+    cst_findings_put(report, e->pool, &e->findings, false);
+}
+
+/* "KEY_ci". */
+static void put_interval(cst_report *report, json_t *object, const char *key,
+                         const cst_interval *interval) {
+    char name[40];
+    double ends[2] = {interval->low, interval->high};
+    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
+    cst_report_numbers(report, object, name, ends, 2);
+}
+
+cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
+                          const cst_evaluation *e, const cst_entry *entry,
+                          const cst_intervals *intervals, int32_t m) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    for (int32_t s = 0; s < shown; s++) {
+        cst_report_number(report, row, specs[s].key, entry->scores[s]);
+        if (intervals->done && specs[s].has_interval)
+            put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
+    }
+    return e->ops->put_row ? e->ops->put_row(context, report, row, e, entry) : CST_OK;
+}
+
+void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
+                        const cst_intervals *intervals, int32_t m) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    if (!intervals->done)
+        return;
+    json_t *part = cst_report_object(report, row, "difference");
+    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    for (int32_t s = 0; s < shown; s++) {
+        const cst_interval *interval = &intervals->difference[m * count + s];
+        if (!specs[s].has_interval)
+            continue;
+        cst_report_number(report, part, specs[s].key, interval->value);
+        put_interval(report, part, specs[s].key, interval);
+    }
+}
+
+void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
+                     const cst_entry *entry) {
+    static const char *const mixes[] = {"linear", "log-linear", NULL};
+    cst_report_string(report, row, "mix", mixes[entry->mix]);
+    if (entry->weights)
+        cst_report_numbers(report, row, "weights", entry->weights, e->members);
+    else
+        cst_report_value(report, row, "weights", json_null());
+}
+
+void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
+    cst_report_integer(report, row, "models", entry->models);
+    cst_report_number(report, row, "kappa_gram", entry->kappa_gram);
+    cst_report_number(report, row, "kappa_cka", entry->kappa_cka);
+    cst_report_number(report, row, "flops_rel", entry->flops_rel);
+    cst_report_number(report, row, "seconds", entry->seconds);
+}
+
+void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
+    for (int32_t s = 0; s < count; s++)
+        cst_report_string(report, object, specs[s].key, e->ops->definition(specs[s].key));
+    if (e->ops->put_definitions)
+        e->ops->put_definitions(report, object, e);
+}
+
+void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                       int32_t condition) {
+    cst_report_string(report, object, "shift", cst_pool_condition_shift(pool, split, condition));
+    cst_report_string(report, object, "kind", cst_pool_condition_kind(pool, split, condition));
+    cst_report_number(report, object, "severity",
+                      cst_pool_condition_severity(pool, split, condition));
+}
+
+void cst_notice_seen(cst_context *context, const char *split) {
+    cst_notice(context,
+               "the model was fitted on the rows of split '%s', so these scores are optimistic; "
+               "score a split that it has not seen, or use the nested scores in the report of fit",
+               split);
+}
+
+/* ---- calls ---- */
+
+cst_compare_options cst_options_or_default(const cst_compare_options *options) {
+    return options ? *options : (cst_compare_options){.resamples = 5000};
+}
+
+cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
+                              const char *split, const float *predictions, int64_t rows,
+                              int32_t columns) {
+    if (!e->options->predicted)
+        return CST_OK;
+    cst_run *run = cst_calling_begin(context);
+    cst_status status =
+        e->options->predicted(e->options->user, method, split, predictions, rows, columns);
+    cst_calling_end(context, run);
+    return status;
+}
+
+cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report) {
+    if (status == CST_OK) {
+        cst_report_notices(*report, context);
+        status = cst_report_finish(context, *report);
+    }
+    return cst_report_settle(context, status, report);
+}

@@ -1,0 +1,145 @@
+/*
+ * What compare, ablate, sweep and evaluate share, written once over the table of a task: methods by
+ * name, one run of one, intervals, rows of a document. Keys: docs/json.md.
+ */
+#ifndef CST_EVALUATION_HARNESS_H
+#define CST_EVALUATION_HARNESS_H
+
+#include "fit/task.h"
+
+#include "stats/percentile.h"
+#include "stats/statistics.h"
+
+/* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
+ * a failure. options: borrowed. */
+/* out->fitted and out->checked are read, the rest is set. */
+cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                               const cst_compare_options *options, bool shift, cst_evaluation *out);
+void cst_evaluation_close(cst_context *context, cst_evaluation *e);
+/* Fills pearson and cka of an evaluation where they are NULL. */
+cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
+
+/* Positions of the model's members in the pool, and *count of them; where predictions of a row may
+ * be missing in all of these, also of the others, so that the rows scored are those of a
+ * comparison. Loads them. positions: [model inputs + pool members]. */
+cst_status cst_scored_members(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int32_t *positions, int32_t *count);
+/* Takes the other members out of the rows scored, and says how many were filled in from these. */
+cst_status cst_scored_narrow(cst_context *context, const cst_model *model, const char *split,
+                             cst_view *rows);
+
+/* ---- one method ---- */
+
+/* The method `name` with settings [count] of "key=value". *out is zeroed first; free with
+ * cst_entry_free. CST_ERROR_ARGUMENT for a name or setting that is not known. */
+cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
+                          const char *const *settings, int32_t count, cst_entry *out);
+/* An error where the method cannot be fitted on this pool for want of tags or costs. */
+cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
+/* What a method fails by: an error that names it if it was asked for by name or is the last one,
+ * else it is left out with a notice. */
+cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
+                               cst_status status);
+/* Fits, predicts and scores. part: the evaluation of some members that the method may use; NULL:
+ * `e` itself. */
+cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
+                         cst_entry *entry);
+/* The error of a row of an ablation or sweep with what the row is; key: NULL, or with its value. */
+cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
+                        const char *key, const char *value);
+void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry);
+
+/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a
+ * cst_method, to be freed with cst_free. */
+cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
+                                const char *const *settings, int32_t count, cst_entry *entry);
+/* Takes members, weights, mix, seconds and details from a fit, whose weights become the entry's. */
+void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry);
+/* A paired t-test of a loss. */
+cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test);
+
+/* ---- several methods ---- */
+
+/* The methods that the evaluation's options name, "all" for every one that applies; where they name
+ * none, those of `defaults` (NULL at the end; NULL: all but the extra presets) that the task has
+ * and that apply. What cannot be fitted on the pool is left out with a notice if it was not asked
+ * for by name. Free with cst_entries_free, also after a failure. */
+cst_status cst_entries_list(cst_context *context, const cst_evaluation *e,
+                            const char *const *defaults, cst_entry **entries, int32_t *count);
+/* The place of a method, or -1. */
+int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
+void cst_entries_remove(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                        int32_t *count, int32_t place);
+void cst_entries_free(cst_context *context, const cst_evaluation *e, cst_entry *entries,
+                      int32_t count);
+
+/* ---- intervals ---- */
+
+/* Intervals of entries [count], and of the differences to entry `reference`, or of each to the one
+ * before it (reference < 0). Nothing is done with 0 resamples. Free with cst_intervals_free, also
+ * after a failure. */
+cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+                              const cst_entry *entries, int32_t count, int32_t reference,
+                              int32_t resamples, cst_intervals *out);
+void cst_intervals_free(cst_context *context, cst_intervals *intervals);
+
+/* ---- documents ---- */
+
+/* "task", "split", "scored", sizes, "models_in", "seed". */
+void cst_put_header(cst_report *report, const cst_evaluation *e);
+/* Scores of entry m, with "KEY_ci" where there are intervals, and what the task adds. */
+cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
+                          const cst_evaluation *e, const cst_entry *entry,
+                          const cst_intervals *intervals, int32_t m);
+/* "difference" of entry m. */
+void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
+                        const cst_intervals *intervals, int32_t m);
+/* "mix" and "weights" [members] in the pool's order, null where the method is no mix. */
+void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
+                     const cst_entry *entry);
+/* "models", "kappa_gram", "kappa_cka", "flops_rel", "seconds". */
+void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry);
+/* "definitions" of the task's scores. */
+void cst_put_score_definitions(cst_report *report, const cst_evaluation *e);
+
+/* Sizes, scores and intervals of an evaluation: entry 0 is the document's own, the others are its
+ * "baselines". */
+cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cst_evaluation *e,
+                              const cst_entry *entries, int32_t count);
+
+/* "shift", "kind" and "severity" of condition k of a split. */
+void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                       int32_t condition);
+/* Says that the rows scored are those of the fit. */
+void cst_notice_seen(cst_context *context, const char *split);
+
+/* ---- calls ---- */
+
+/* Options where the caller gave none. */
+cst_compare_options cst_options_or_default(const cst_compare_options *options);
+/* Tells the caller, if it wants to know, what a method predicted for a split; the status is the
+ * callback's. */
+cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
+                              const char *split, const float *predictions, int64_t rows,
+                              int32_t columns);
+/* Adds the notices and ends the report: on an error it is freed and *report NULL. */
+cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
+
+/* The evaluation of a model, behind the public functions. options: with a split. */
+cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                            cst_pool *pool, const cst_evaluate_options *options,
+                            cst_report **report);
+/* A fit of any method of `compare`, for the public function. */
+cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                              const char *split, const char *method, const cst_options *options,
+                              cst_model **model, cst_report **report);
+/* The comparisons, behind the public functions of these names. */
+cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                           const cst_compare_options *options, cst_report **report);
+cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                          const cst_compare_options *options, cst_report **report);
+cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                         const cst_sweep_options *sweep, const cst_compare_options *options,
+                         cst_report **report);
+
+#endif

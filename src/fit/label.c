@@ -1,0 +1,157 @@
+/* Names and settings of a fitted model. See the header. */
+#include "fit/label.h"
+
+#include "core/buffer.h"
+#include "core/options.h"
+#include "fit/reference.h"
+#include "model/fitted_on.h"
+#include "model/pool_hash.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { OWN_SETTINGS = 10 }; /* besides the options and those of cst_fitted_on_note */
+
+void cst_hash_text(uint64_t hash, char text[CST_HASH_CHARS]) {
+    (void)cst_snprintf(text, CST_HASH_CHARS, "%016" PRIx64, hash);
+}
+
+static cst_status name_members(cst_context *context, const cst_fit_origin *o, cst_model *model) {
+    model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
+    if (!model->member_names)
+        return CST_ERROR_MEMORY;
+    for (int32_t j = 0; j < model->members; j++) {
+        model->member_names[j] = cst_strdup(context, cst_pool_member_name(o->pool, o->kept[j]));
+        if (!model->member_names[j])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+static cst_status name_classes(cst_context *context, const cst_fit_origin *o, cst_model *model) {
+    if (cst_pool_task(o->pool) == CST_TASK_DETECTION || !cst_pool_class_name(o->pool, 0))
+        return CST_OK;
+    model->class_names = cst_alloc(context, (size_t)model->classes, sizeof *model->class_names);
+    if (!model->class_names)
+        return CST_ERROR_MEMORY;
+    for (int32_t c = 0; c < model->classes; c++) {
+        model->class_names[c] = cst_strdup(context, cst_pool_class_name(o->pool, c));
+        if (!model->class_names[c])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+/* Takes `text` over; NULL is one that there was no memory for. */
+static cst_status add(cst_model *model, char *text) {
+    if (!text)
+        return CST_ERROR_MEMORY;
+    model->setting[model->settings++] = text;
+    return CST_OK;
+}
+
+/* "members.flops=1.2e9,-,3e9" in the model's order; nothing if no cost is known. */
+static cst_status add_costs(cst_context *context, const cst_fit_origin *o, const char *key,
+                            const double *costs, cst_model *model) {
+    cst_buffer text = {.context = context};
+    bool known = false;
+    cst_buffer_add_text(&text, key);
+    for (int32_t j = 0; costs && j < model->members; j++) {
+        char number[40] = "-";
+        double cost = costs[o->kept[j]];
+        if (isfinite(cost))
+            (void)cst_snprintf(number, sizeof number, "%.17g", cost);
+        known = known || isfinite(cost);
+        cst_buffer_add_text(&text, j ? "," : "=");
+        cst_buffer_add_text(&text, number);
+    }
+    if (text.status == CST_OK && known)
+        return add(model, text.bytes);
+    cst_free(context, text.bytes);
+    return text.status;
+}
+
+cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_model *model) {
+    size_t options = cst_option_count();
+    char hash[CST_HASH_CHARS];
+    cst_status status = name_members(context, o, model);
+    CST_THEN(name_classes(context, o, model));
+    if (status != CST_OK)
+        return status;
+    model->setting =
+        cst_alloc(context, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS, sizeof *model->setting);
+    if (!model->setting)
+        return CST_ERROR_MEMORY;
+    status = add(model, cst_format(context, "corestack=%s", cst_version()));
+    CST_THEN(add(model, cst_format(context, "preset=%s", cst_options_preset_name(o->options))));
+    if (o->method)
+        CST_THEN(add(model, cst_format(context, "method=%s", o->method)));
+    if (model->blend)
+        CST_THEN(add(model, cst_format(context, "blend=%s", model->blend)));
+    for (size_t i = 0; status == CST_OK && i < options; i++) {
+        const char *key = cst_option_at(i)->key;
+        status = add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));
+    }
+    size_t noted = 0;
+    if (status == CST_OK) {
+        char **at = model->setting + model->settings;
+        status = cst_fitted_on_note(context, CST_FITTED_KEY, o->split, o->labels, o->label_count,
+                                    o->rows, at, &noted);
+        for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
+            model->settings++;
+    }
+    cst_hash_text(o->hash, hash);
+    CST_THEN(add(model, cst_format(context, "split.samples=%" PRId64, o->samples)));
+    CST_THEN(add(model, cst_format(context, "split.folds=%d:%s", (int)o->source->fold_count,
+                                   o->source->folds_given ? "pool" : "made")));
+    CST_THEN(add(model, cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
+    CST_THEN(add(model, cst_format(context, "split.pool=%s", hash)));
+    CST_THEN(add_costs(context, o, "members.flops", o->source->flops, model));
+    CST_THEN(add_costs(context, o, "members.latency_ms", o->source->latency, model));
+    return status;
+}
+
+cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_options *options,
+                              const char *method, const int32_t *kept, cst_model *model) {
+    const float **pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view rows = cst_view_members(&source->view, kept, model->members, pointers);
+    cst_fit_origin origin = {.pool = pool,
+                             .split = split,
+                             .options = options,
+                             .method = method,
+                             .labels = source->view.labels,
+                             .label_count = source->view.rows,
+                             .rows = &rows,
+                             .kept = kept,
+                             .source = source,
+                             .samples = source->view.rows};
+    cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
+    CST_THEN(cst_fit_label(context, &origin, model));
+    CST_THEN(cst_fit_reference(context, pool, source, &rows, kept, model));
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_hash_rows(cst_context *context, cst_pool *pool, const char *split, uint64_t *out) {
+    cst_status status = cst_pool_load(context, pool, split);
+    return status == CST_OK ? cst_pool_hash(context, pool, split, out) : status;
+}
+
+cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *key,
+                           const char *value) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < model->settings; i++) {
+        if (strncmp(model->setting[i], key, length) != 0 || model->setting[i][length] != '=')
+            continue;
+        char *text = cst_format(context, "%s=%s", key, value);
+        if (!text)
+            return CST_ERROR_MEMORY;
+        cst_free(context, model->setting[i]);
+        model->setting[i] = text;
+    }
+    return CST_OK;
+}

@@ -1,0 +1,53 @@
+/*
+ * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
+ * losses and the blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate
+ * Bayesian Blender".
+ */
+#ifndef CST_PIPELINE_LEARNERS_H
+#define CST_PIPELINE_LEARNERS_H
+
+#include "data/pool/folds.h"
+#include "fit/settings.h"
+#include "model/stack.h"
+
+enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
+
+/* What the fit of one set of members gave, besides the model. */
+typedef struct cst_meta_fit {
+    cst_model *model; /* every learner with its blend weight; no names */
+    bool refits;      /* the model is to keep what its weights are solved again from */
+    int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
+    const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
+    double weight[CST_LEARNERS_MAX];    /* in the blend */
+    double nll[CST_LEARNERS_MAX];       /* total categorical NLL on the held-out folds; NaN when one
+                                           learner */
+    double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NAN without */
+    double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
+    int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
+    double *row_loss; /* [rows]: cross-fitted NLL of the blend times the row's weight; NULL when not
+                         asked for */
+    double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
+                         member's own */
+    double precision; /* of its weights */
+    double lambda;    /* of the ridge; NaN without linear learners */
+    double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
+    double seconds_gate, seconds_ridge, seconds_blend;
+} cst_meta_fit;
+
+/* Fits on the view (kept members only). folds [view->rows], 0..fold_count-1. With `losses` the
+ * cross-fitted loss of every row is kept. */
+cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, const cst_settings *settings, bool losses,
+                            cst_meta_fit *out);
+void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit);
+
+/* Penalty and spectrum of the design of the view's members with the prototype's features, for a
+ * report whose blend has no linear learner: fills lambda, sigma2, mp_edge and snr of `fit`. */
+cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit);
+
+/* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the
+ * last linear one. */
+cst_status cst_model_prune(cst_context *context, cst_model *model);
+
+#endif

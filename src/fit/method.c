@@ -1,0 +1,431 @@
+/*
+ * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see.
+ * docs/method.md#what-is-reported-as-out-of-fold and docs/json.md#compare.
+ */
+#include "fit/method.h"
+
+#include "fit/balance.h"
+#include "fit/nested.h"
+
+#include <corestack/compare.h>
+
+#include <string.h>
+
+/* In the order of reports. */
+static const struct preset_text {
+    const char *name;
+    const char *definition;
+    bool extra; /* a variant of default */
+} PRESETS[] = {
+    {"prototype",
+     ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
+      "cross-validated ridge, inverse-RMSE weights"),
+     false},
+    {"paper",
+     "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+     "blend, refit",
+     false},
+    {"compact", "as default, with at most 60% of the members", true},
+    {"best", "as default, with every member that may lower the loss", true},
+    {"default",
+     "near-duplicates removed, members selected by held-out loss, log-linear pools and calibrated "
+     "mixtures blended by stacking",
+     false},
+};
+
+/* Preset default where it blends nothing. */
+static const char POOL_ALONE[] =
+    "near-duplicates removed, members selected by held-out loss, one log-linear pool";
+
+enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
+
+static const char AUTOGLUON[] = "autogluon";
+
+const char *cst_method_name(size_t index) {
+    size_t baselines = cst_baseline_count();
+    if (index < baselines)
+        return cst_baseline_at(index)->name;
+    if (index == baselines)
+        return AUTOGLUON;
+    index -= baselines + 1;
+    return index < PRESET_COUNT ? PRESETS[index].name : NULL;
+}
+
+static cst_status unknown(cst_context *context, const char *name) {
+    char list[512] = "";
+    for (size_t i = 0; cst_method_name(i); i++) {
+        size_t used = strlen(list);
+        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                           cst_method_name(i));
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "unknown method '%.60s'; the methods are %s, each (except autogluon) with "
+                    "+temperature, +vector, +isotonic or +platt if wanted",
+                    name, list);
+}
+
+/* One of PRESETS, or NULL. */
+static const struct preset_text *find_preset(const char *name) {
+    for (int i = 0; i < PRESET_COUNT; i++)
+        if (strcmp(name, PRESETS[i].name) == 0)
+            return &PRESETS[i];
+    return NULL;
+}
+
+bool cst_method_is_preset(const char *name) {
+    return find_preset(name) != NULL;
+}
+
+bool cst_method_is_extra(const char *name) {
+    const struct preset_text *preset = find_preset(name);
+    return preset && preset->extra;
+}
+
+static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {
+    char key[CST_METHOD_NAME_CHARS];
+    const char *equals = strchr(setting, '=');
+    if (!equals || (size_t)(equals - setting) >= sizeof key)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "setting '%.60s' is not KEY=VALUE", setting);
+    (void)cst_snprintf(key, sizeof key, "%.*s", (int)(equals - setting), setting);
+    return cst_options_set(context, options, key, equals + 1);
+}
+
+cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
+                              const char *const *settings, int32_t setting_count,
+                              cst_options **out) {
+    char number[32];
+    (void)cst_snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    cst_status status = cst_options_create(context, out);
+    CST_THEN(cst_options_preset(context, *out, preset));
+    CST_THEN(cst_options_set(context, *out, "seed", number));
+    for (int32_t i = 0; status == CST_OK && i < setting_count; i++)
+        status = set_option(context, *out, settings[i]);
+    if (status != CST_OK) {
+        cst_options_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
+                                const char *const *settings, int32_t setting_count,
+                                cst_settings *out) {
+    cst_options *options = NULL;
+    cst_status status =
+        cst_method_options(context, preset, seed, settings, setting_count, &options);
+    if (status == CST_OK)
+        cst_settings_read(options, out);
+    cst_options_free(context, options);
+    return status;
+}
+
+cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
+                            const char *const *settings, int32_t setting_count, cst_method *out) {
+    *out = (cst_method){0};
+    if (strlen(text) >= sizeof out->name)
+        return unknown(context, text);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
+    char base[CST_METHOD_NAME_CHARS];
+    (void)cst_snprintf(base, sizeof base, "%s",
+                       strcmp(text, AUTOGLUON) == 0 ? "greedy+temperature" : text);
+    char *plus = strchr(base, '+');
+    if (plus) {
+        *plus = '\0';
+        if (strcmp(base, AUTOGLUON) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "autogluon is greedy+temperature and already has a calibration map; "
+                            "use greedy+%.20s for another",
+                            plus + 1);
+        out->calibrator = cst_calibrator_find(plus + 1);
+        if (out->calibrator == CST_CALIBRATOR_NONE)
+            return unknown(context, text);
+    }
+    out->baseline = cst_baseline_find(base);
+    const struct preset_text *preset = find_preset(base);
+    if (!preset)
+        return out->baseline ? CST_OK : unknown(context, text);
+    out->preset = preset->name;
+    return read_settings(context, preset->name, seed, settings, setting_count, &out->settings);
+}
+
+const char *cst_method_definition(const cst_method *method) {
+    if (method->baseline)
+        return method->baseline->definition;
+    const struct preset_text *preset = find_preset(method->preset);
+    bool alone =
+        strcmp(preset->name, "default") == 0 && method->settings.learners == CST_META_LOGLINEAR;
+    return alone ? POOL_ALONE : preset->definition;
+}
+
+const char *cst_method_describe(const char *name) {
+    if (!name)
+        return NULL;
+    if (strcmp(name, AUTOGLUON) == 0)
+        return "AutoGluon's weighted ensemble: greedy selection on the log loss, then "
+               "temperature scaling";
+    if (cst_calibrator_find(name) != CST_CALIBRATOR_NONE)
+        return cst_calibrator_definition(cst_calibrator_find(name));
+    const cst_baseline *baseline = cst_baseline_find(name);
+    const struct preset_text *preset = find_preset(name);
+    return baseline ? baseline->definition : preset ? preset->definition : NULL;
+}
+
+static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
+    return (cst_baseline_data){.view = &source->view,
+                               .folds = source->folds,
+                               .fold_count = source->fold_count,
+                               .seed = seed,
+                               .ensembles = source->ensembles};
+}
+
+bool cst_method_applies(const cst_method *method, const cst_training *source) {
+    if (!method->baseline || !method->baseline->applies)
+        return true;
+    cst_baseline_data data = data_of(source, 0);
+    return method->baseline->applies(&data);
+}
+
+cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
+                            const cst_training *source) {
+    const cst_settings *s = &method->settings;
+    if (!method->preset)
+        return CST_OK;
+    cst_status status = cst_balance_check(context, s);
+    CST_THEN(cst_training_check_costs(context, pool, source, &s->limits));
+    return status;
+}
+
+/* ---- fit ---- */
+
+static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
+                               cst_method_fit *out) {
+    cst_baseline_data data = data_of(source, seed);
+    cst_status status = cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline);
+    if (status != CST_OK)
+        return status;
+    memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
+    memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
+    out->mix = out->baseline.mix;
+    return CST_OK;
+}
+
+/* The weights of a stack whose blend is a log-linear pool alone. */
+static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
+    const cst_model *model = stages->fit.model;
+    out->mix = CST_MIX_OTHER;
+    if (!model || model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
+        return;
+    out->mix = CST_MIX_LOGLINEAR;
+    for (int32_t j = 0; j < stages->kept_count; j++)
+        out->weights[stages->kept[j]] = model->learner[0].weights[j];
+}
+
+static cst_status fit_preset(cst_context *context, const cst_training *source,
+                             cst_method_fit *out) {
+    cst_compact *table = NULL;
+    cst_view view = source->view;
+    cst_costs costs = cst_training_costs(source);
+    cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
+                                         &out->method.settings, &table);
+    cst_compact_attach(&view, table);
+    CST_THEN(cst_stages_run(context, &view, source->folds, source->fold_count,
+                            &out->method.settings, &costs, &out->stages));
+    for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
+        out->uses[out->stages.kept[j]] = true;
+    if (status == CST_OK)
+        stack_weights(&out->stages, out);
+    cst_logtable_unshare(context, table);
+    return status;
+}
+
+static cst_status fit_calibrator(cst_context *context, const cst_training *source, uint64_t seed,
+                                 cst_method_fit *out) {
+    const cst_view *view = &source->view;
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
+    float *own = cst_alloc(context, cells, sizeof *own);
+    cst_status status = own ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && out->mix != CST_MIX_OTHER) {
+        status = cst_method_fit_predict(context, out, view, own);
+    } else if (status == CST_OK) {
+        cst_method plain = out->method;
+        plain.calibrator = CST_CALIBRATOR_NONE;
+        status = cst_method_nested(context, &plain, source, seed, own);
+    }
+    CST_THEN(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
+    cst_free(context, own);
+    return status;
+}
+
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
+    double start = cst_seconds();
+    *out = (cst_method_fit){
+        .method = *method, .members = source->view.members, .classes = source->view.classes};
+    out->uses = cst_alloc(context, (size_t)out->members, sizeof *out->uses);
+    out->weights = cst_alloc(context, (size_t)out->members, sizeof *out->weights);
+    cst_status status = CST_ERROR_MEMORY;
+    if (out->uses && out->weights)
+        status = method->baseline ? fit_baseline(context, source, seed, out)
+                                  : fit_preset(context, source, out);
+    if (status == CST_OK && method->calibrator != CST_CALIBRATOR_NONE)
+        status = fit_calibrator(context, source, seed, out);
+    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+        out->used += out->uses[k];
+    if (status == CST_OK && out->mix == CST_MIX_OTHER) {
+        cst_free(context, out->weights);
+        out->weights = NULL;
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_method_fit_free(context, out);
+    return status;
+}
+
+/* By a model of the members kept [count]. */
+static cst_status predict_model(cst_context *context, const cst_model *model, const int32_t *kept,
+                                int32_t count, const cst_view *view, float *out) {
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_members(view, kept, count, pointers);
+    cst_status status = cst_stack_predict(context, model, &part, out);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* By the model that would be saved, which has a rule for rows that members did not predict. */
+static cst_status predict_baseline(cst_context *context, const cst_method_fit *fit,
+                                   const cst_view *view, float *out) {
+    cst_model *model = NULL;
+    int32_t *kept = NULL;
+    int32_t count = 0;
+    cst_status status = cst_members_used(context, fit->uses, fit->members, &kept, &count);
+    CST_THEN(cst_baseline_fit_model(context, &fit->baseline, kept, count, &model));
+    cst_mute(context, true); /* of every mixture, that its weights were only scaled */
+    CST_THEN(predict_model(context, model, kept, count, view, out));
+    cst_mute(context, false);
+    cst_model_free(context, model);
+    cst_free(context, kept);
+    return status;
+}
+
+cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
+                                  const cst_view *view, float *out) {
+    cst_status status = fit->method.baseline
+                            ? predict_baseline(context, fit, view, out)
+                            : predict_model(context, fit->stages.fit.model, fit->stages.kept,
+                                            fit->stages.kept_count, view, out);
+    CST_THEN(cst_calibrator_apply(context, &fit->calibrator, out, view->rows));
+    return status;
+}
+
+void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
+    if (!fit)
+        return;
+    cst_baseline_fit_free(context, &fit->baseline);
+    cst_stages_free(context, &fit->stages);
+    cst_calibrator_free(context, &fit->calibrator);
+    cst_free(context, fit->uses);
+    cst_free(context, fit->weights);
+    *fit = (cst_method_fit){0};
+}
+
+/* ---- as a model ---- */
+
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count) {
+    *count = 0;
+    *kept = cst_alloc(context, (size_t)members, sizeof **kept);
+    if (!*kept)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < members; k++)
+        if (uses[k])
+            (*kept)[(*count)++] = k;
+    *count = *count ? *count : 1; /* a model has a member, whatever its weight */
+    return CST_OK;
+}
+
+cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
+    int32_t count = 0;
+    *out = (cst_made_model){0};
+    cst_status status = CST_OK;
+    if (fit->method.baseline) {
+        status = cst_members_used(context, fit->uses, fit->members, &out->kept, &count);
+        CST_THEN(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
+    } else {
+        count = fit->stages.kept_count;
+        out->kept = cst_alloc(context, (size_t)count, sizeof *out->kept);
+        if (!out->kept)
+            return CST_ERROR_MEMORY;
+        memcpy(out->kept, fit->stages.kept, (size_t)count * sizeof *out->kept);
+        out->model = fit->stages.fit.model;
+        fit->stages.fit.model = NULL;
+    }
+    if (status != CST_OK) {
+        cst_made_model_free(context, out);
+        return status;
+    }
+    out->model->calibrator = fit->calibrator;
+    fit->calibrator = (cst_calibrator){0};
+    return CST_OK;
+}
+
+void cst_made_model_free(cst_context *context, cst_made_model *made) {
+    cst_model_free(context, made->model);
+    cst_free(context, made->kept);
+    *made = (cst_made_model){0};
+}
+
+/* ---- rows the fit did not see ---- */
+
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out) {
+    cst_fold_rows rows;
+    *out = (cst_method_fit){0};
+    cst_status status = cst_fold_rows_make(context, source, fold, seed, &rows);
+    CST_THEN(cst_method_fit_run(context, method, &rows.inside, seed, out));
+    cst_fold_rows_free(context, &rows);
+    return status;
+}
+
+typedef struct nested_job {
+    const cst_method *method;
+    const cst_training *source;
+    uint64_t seed;
+    float *out;
+} nested_job;
+
+static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
+    const nested_job *job = user;
+    const cst_training *source = job->source;
+    size_t classes = (size_t)source->view.classes;
+    cst_method_fit fit = {0};
+    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
+    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
+    CST_THEN(cst_method_fit_predict(context, &fit, &rows->held, part));
+    if (status == CST_OK)
+        cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
+    cst_method_fit_free(context, &fit);
+    cst_free(context, part);
+    return status;
+}
+
+cst_status cst_method_nested(cst_context *context, const cst_method *method,
+                             const cst_training *source, uint64_t seed, float *out) {
+    cst_training shared = *source;
+    cst_compact *table = NULL;
+    cst_status status = CST_OK;
+    if (!method->baseline)
+        status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
+                                  &method->settings, &table);
+    cst_compact_attach(&shared.view, table);
+    nested_job job = {method, &shared, seed, out};
+    const cst_fold_result held = {out, (size_t)source->view.classes};
+    CST_THEN(cst_nested_run(context, &shared, seed, nested_task, &job, &held, 1));
+    cst_logtable_unshare(context, table);
+    return status;
+}

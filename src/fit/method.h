@@ -1,0 +1,106 @@
+/*
+ * A method by its name on the command line: a baseline or a preset of the stack, with or without a
+ * calibration map behind it. What every comparison is made of. Paper: section "Experimental Setup";
+ * docs/json.md#compare.
+ */
+#ifndef CST_EVALUATION_METHOD_H
+#define CST_EVALUATION_METHOD_H
+
+#include "fit/baselines/baselines.h"
+#include "fit/settings.h"
+#include "fit/stages.h"
+#include "fit/training.h"
+#include "method/calibration/calibration.h"
+
+enum { CST_METHOD_NAME_CHARS = 64 };
+
+typedef struct cst_method {
+    char name[CST_METHOD_NAME_CHARS]; /* as given: "greedy+temperature", "autogluon", "paper" */
+    const cst_baseline *baseline;     /* NULL: a preset of the stack */
+    const char *preset;               /* NULL: a baseline */
+    cst_settings settings;            /* of a preset */
+    cst_calibrator_kind calibrator;
+} cst_method;
+
+/* NAME or NAME+CALIBRATOR; "autogluon" is greedy+temperature. Presets take the seed and then
+ * `settings` [setting_count] of "key=value". CST_ERROR_ARGUMENT names the possible methods, or what
+ * is wrong with a setting. */
+cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
+                            const char *const *settings, int32_t setting_count, cst_method *out);
+
+/* Options at a preset with the seed and then `settings` [setting_count] of "key=value". *out is the
+ * caller's. */
+cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
+                              const char *const *settings, int32_t setting_count,
+                              cst_options **out);
+
+/* Whether a name without calibrator is a preset of the stack. */
+bool cst_method_is_preset(const char *name);
+
+/* A preset that is compared only by its name or as one of "all": a variant of another one, which
+ * takes as long again. */
+bool cst_method_is_extra(const char *name);
+
+/* One sentence: what the method computes. Borrowed. */
+const char *cst_method_definition(const cst_method *method);
+
+/* False where it needs tagged members and the pool has none. */
+bool cst_method_applies(const cst_method *method, const cst_training *source);
+
+/* Whether a preset's settings can be fitted on the pool: costs for a budget, class weights that go
+ * together with the rest. CST_OK for a baseline. */
+cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
+                            const cst_training *source);
+
+typedef struct cst_method_fit {
+    cst_method method;
+    int32_t members; /* K of the pool */
+    int32_t classes;
+    int32_t used;    /* members that prediction reads */
+    bool *uses;      /* [members] */
+    double *weights; /* [members] of a linear or log-linear mix; NULL where there is none */
+    cst_mix_kind mix;
+    cst_baseline_fit baseline;
+    cst_stages stages;
+    cst_calibrator calibrator;
+    double seconds; /* of the fit */
+} cst_method_fit;
+
+/* Fits on the rows of `source`, seeing nothing else: a pure function of them. The calibrator is
+ * fitted on the method's predictions of the same rows, as AutoGluon does, where the method is a mix
+ * of members (a few weights); else, since such a method knows its own rows too well, on its
+ * cross-fitted predictions. *out is zeroed first. */
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out);
+
+/* Probabilities [view->rows][classes] of rows of the same members. */
+cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
+                                  const cst_view *view, float *out);
+void cst_method_fit_free(cst_context *context, cst_method_fit *fit);
+
+/* A fitted method as a model without names and settings. Starts as zeros. */
+typedef struct cst_made_model {
+    cst_model *model;
+    int32_t *kept; /* [model->members] positions among the members of the fit, ascending */
+} cst_made_model;
+
+/* The model that predicts as the fit does. Takes the fit's stack and calibration map, so that the
+ * fit is only to be freed afterwards. Free with cst_made_model_free. */
+cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
+/* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
+ * array is the caller's. */
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count);
+void cst_made_model_free(cst_context *context, cst_made_model *made);
+
+/* The same on the rows of `source` that are not in fold `fold`. */
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out);
+
+/* Probabilities [source->view.rows][classes] of the method fitted without each fold on that fold:
+ * what its out-of-fold score is computed from. */
+cst_status cst_method_nested(cst_context *context, const cst_method *method,
+                             const cst_training *source, uint64_t seed, float *out);
+
+#endif

@@ -1,0 +1,140 @@
+/* Nested evaluation. See the header. */
+#include "fit/nested.h"
+
+#include "core/ranks.h"
+#include "data/pool/folds.h"
+#include "method/loglinear/compact.h"
+
+#include <string.h>
+
+cst_status cst_fold_rows_make(cst_context *context, const cst_training *source, int32_t fold,
+                              uint64_t seed, cst_fold_rows *out) {
+    *out = (cst_fold_rows){.fold = fold, .inside = *source};
+    out->inside.folds = NULL; /* tags and costs are the members', not the rows' */
+    out->index = cst_alloc(context, (size_t)source->view.rows, sizeof *out->index);
+    if (!out->index)
+        return CST_ERROR_MEMORY;
+    cst_view_split(&source->view, source->folds, fold, out->index, &out->inside.view, &out->held);
+    return cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
+                            source->fold_count, fold, seed, &out->inside.folds,
+                            &out->inside.fold_count);
+}
+
+void cst_fold_rows_free(cst_context *context, cst_fold_rows *rows) {
+    cst_free(context, rows->inside.folds);
+    cst_free(context, rows->index);
+    *rows = (cst_fold_rows){0};
+}
+
+/* ---- all folds ---- */
+
+typedef struct nested_job {
+    const cst_training *source;
+    uint64_t seed;
+    cst_fold_fn fn;
+    void *user;
+    const cst_fold_result *results;
+    int32_t count;
+} nested_job;
+
+static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
+    const nested_job *job = user;
+    cst_fold_rows rows;
+    cst_status status = cst_fold_rows_make(worker, job->source, (int32_t)task, job->seed, &rows);
+    CST_THEN(job->fn(worker, job->user, &rows));
+    cst_fold_rows_free(worker, &rows);
+    return status;
+}
+
+/* ---- one fold per rank ---- */
+
+/* Whether to fit one fold per rank: if passes over the rows are not worth dividing, or in a
+ * regression, which does not divide them. Each rank then needs all rows of the table. */
+static bool folds_by_ranks(const cst_context *context, const nested_job *job) {
+    const cst_view *view = &job->source->view;
+    const cst_compact *table = cst_compact_of(view);
+    double numbers = (double)view->rows * (double)view->members * (double)view->classes;
+    bool whole = !table || table->last - table->first == cst_block_count(table->rows);
+    return cst_ranks_share(context) && job->source->fold_count > 1 && job->count > 0 && whole &&
+           (view->targets || !cst_ranks_worth(context, numbers));
+}
+
+/* Gives every rank a fold's rows of the results, which `owner` has. */
+static cst_status share_fold(cst_context *context, cst_status status, const nested_job *job,
+                             int32_t fold, int owner) {
+    const cst_training *source = job->source;
+    int ranks = cst_context_ranks(context);
+    int64_t rows = 0;
+    size_t width = 0;
+    for (int64_t i = 0; i < source->view.rows; i++)
+        rows += source->folds[i] == fold;
+    for (int32_t r = 0; r < job->count; r++)
+        width += job->results[r].width;
+    int64_t *bounds = cst_alloc(context, (size_t)ranks + 1, sizeof *bounds);
+    float *all = cst_alloc_counted(context, (size_t)rows * width, sizeof *all);
+    if (status == CST_OK && (!bounds || !all))
+        status = CST_ERROR_MEMORY;
+    for (int r = 0; bounds && r <= ranks; r++)
+        bounds[r] = r > owner ? rows : 0;
+    float *part = all;
+    for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
+        size_t bytes = job->results[r].width * sizeof *part;
+        for (int64_t i = 0; cst_context_rank(context) == owner && i < source->view.rows; i++) {
+            if (source->folds[i] != fold)
+                continue;
+            memcpy(part, job->results[r].rows + (size_t)i * job->results[r].width, bytes);
+            part += job->results[r].width;
+        }
+    }
+    status = cst_ranks_fill_parts(context, status, all, width * sizeof *all, bounds);
+    part = all;
+    for (int32_t r = 0; status == CST_OK && r < job->count; r++) {
+        cst_fold_scatter(source->folds, source->view.rows, fold, job->results[r].width, part,
+                         job->results[r].rows);
+        part += (size_t)rows * job->results[r].width;
+    }
+    cst_free(context, all);
+    cst_free(context, bounds);
+    return status;
+}
+
+/* Runs as many folds at a time as there are ranks. */
+static cst_status run_by_ranks(cst_context *context, nested_job *job) {
+    int32_t folds = job->source->fold_count;
+    int ranks = cst_context_ranks(context);
+    int rank = cst_context_rank(context);
+    cst_status status = cst_stage(context, "nested evaluation, one fold per rank");
+    for (int32_t at = 0; status == CST_OK && at < folds; at += ranks) {
+        int wave = folds - at < ranks ? folds - at : ranks;
+        cst_mute(context, true);
+        cst_ranks_alone(context, true);
+        if (rank < wave)
+            status = nested_task(context, job, at + rank);
+        cst_ranks_alone(context, false);
+        cst_mute(context, false);
+        status = share_fold(context, status, job, at, 0);
+        for (int r = 1; status == CST_OK && r < wave; r++)
+            status = share_fold(context, status, job, at + r, r);
+    }
+    return status;
+}
+
+cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
+                          cst_fold_fn fn, void *user, const cst_fold_result *results,
+                          int32_t count) {
+    nested_job job = {
+        .source = source, .seed = seed, .fn = fn, .user = user, .results = results, .count = count};
+    return folds_by_ranks(context, &job)
+               ? run_by_ranks(context, &job)
+               : cst_parallel_long(context, source->fold_count, nested_task, &job);
+}
+
+void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,
+                      const float *from, float *to) {
+    for (int64_t i = 0; i < rows; i++) {
+        if (folds[i] != fold)
+            continue;
+        memcpy(to + (size_t)i * width, from, width * sizeof *from);
+        from += width;
+    }
+}

@@ -1,0 +1,455 @@
+/*
+ * The profile of a model: its meta-layer measured, the costs of its members summed, other methods
+ * next to it, and the figures of the paper's table. After a fit. docs/json.md#profile.
+ * Paper: section "Deployment Efficiency: Latency and Memory".
+ */
+#include "fit/profile.h"
+#include "fit/findings.h"
+
+#include "core/la.h"
+#include "core/machine.h"
+#include "core/measured.h"
+#include "model/stack.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The methods of the paper's table, in its order, and greedy selection. */
+static const char *const METHODS[] = {"best-single",   "average",   "ridge", "greedy",
+                                      "deep-ensemble", "prototype", "paper", NULL};
+
+typedef enum cost { FLOPS = 0, LATENCY, MEMORY, COSTS } cost;
+
+static const struct {
+    const char *key; /* of the manifest */
+    const char *needed_for;
+} COST[COSTS] = {[FLOPS] = {"flops", "FLOPs"},
+                 [LATENCY] = {"latency_ms", "latency and throughput from end to end"},
+                 [MEMORY] = {"memory_bytes", "peak memory from end to end"}};
+
+typedef struct profile {
+    const cst_task_ops *ops;
+    cst_pool *pool;
+    const cst_profile_options *options;
+    const char *split;
+    cst_profile_span span;
+    int64_t wanted;     /* samples of a batch, as asked for */
+    int64_t batch;      /* as measured */
+    int64_t samples;    /* in memory */
+    double *of[COSTS];  /* [members of the pool], NaN where unknown; passes are counted */
+    bool *needed;       /* [members of the pool]: some row uses it */
+    bool scored;        /* the split has labels */
+    bool seen;          /* and the model was fitted on them */
+    double seconds_fit; /* of all methods */
+    json_t *rows;       /* of the report */
+} profile;
+
+/* ---- costs ---- */
+
+static cst_status read_costs(cst_context *context, profile *p) {
+    int32_t members = cst_pool_members(p->pool);
+    for (int c = 0; c < COSTS; c++)
+        p->of[c] = cst_alloc(context, (size_t)members, sizeof *p->of[c]);
+    p->needed = cst_alloc(context, (size_t)members, sizeof *p->needed);
+    if (!p->of[FLOPS] || !p->of[LATENCY] || !p->of[MEMORY] || !p->needed)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < members; k++) {
+        /* A prediction averaged over several passes costs them all, one after another. */
+        double passes = cst_pool_member_ensemble(p->pool, k).passes;
+        p->of[FLOPS][k] = passes * cst_pool_member_flops(p->pool, k);
+        p->of[LATENCY][k] = passes * cst_pool_member_latency_ms(p->pool, k);
+        p->of[MEMORY][k] = cst_pool_member_memory_bytes(p->pool, k);
+    }
+    return CST_OK;
+}
+
+/* Of a model's members: the sum, or what the largest has. NaN where one is not known. */
+static double cost_of(const profile *p, const cst_model *model, cost which, bool largest) {
+    double total = 0;
+    for (int32_t j = 0; j < cst_model_inputs(model); j++) {
+        double mine = p->of[which][cst_pool_member_index(p->pool, cst_model_input_name(model, j))];
+        if (isnan(mine))
+            return NAN;
+        total = !largest ? total + mine : mine > total ? mine : total;
+    }
+    return total;
+}
+
+static double flops_of_pool(const profile *p) {
+    double total = 0;
+    for (int32_t k = 0; k < cst_pool_members(p->pool); k++)
+        total += p->of[FLOPS][k];
+    return total;
+}
+
+/* Says which members lack a cost that a row needs. */
+static void tell_unknown(cst_context *context, const profile *p, cost which) {
+    enum { NAMED = 3, NAMES_CHARS = 400 };
+    char names[NAMES_CHARS] = "";
+    int32_t lacking = 0;
+    int32_t known = 0;
+    for (int32_t k = 0; k < cst_pool_members(p->pool); k++) {
+        size_t at = strlen(names);
+        known += !isnan(p->of[which][k]);
+        if (p->needed[k] && isnan(p->of[which][k]) && lacking++ < NAMED)
+            (void)cst_snprintf(names + at, sizeof names - at, "%s'%.100s'", at ? ", " : "",
+                               cst_pool_member_name(p->pool, k));
+    }
+    if (lacking == 0)
+        return;
+    if (known == 0)
+        cst_notice(context, "no member has %s in the manifest, so the table has no %s",
+                   COST[which].key, COST[which].needed_for);
+    else
+        cst_notice(context,
+                   "member%s %s%s no %s in the manifest, so methods that use %s have no %s",
+                   lacking > 1 ? "s" : "", names,
+                   lacking > NAMED ? " and others have"
+                   : lacking > 1   ? " have"
+                                   : " has",
+                   COST[which].key, lacking > 1 ? "them" : "it", COST[which].needed_for);
+}
+
+/* ---- one row ---- */
+
+/* Scores of a model on the split. A split without labels has none; the first model says so. */
+static cst_status score(cst_context *context, profile *p, const cst_model *model, bool first,
+                        double *scores) {
+    const cst_compare_options options = {.split = p->split, .seed = p->options->seed};
+    cst_evaluation e = {.ops = p->ops,
+                        .pool = p->pool,
+                        .options = &options,
+                        .split = p->split,
+                        .brief = true,
+                        .shift = true,
+                        .members = cst_pool_members(p->pool)};
+    cst_entry entry = {0};
+    cst_status status = p->ops->open_model(context, &e, model);
+    CST_THEN(p->ops->run_model(context, &e, model, &entry));
+    if (status == CST_OK && first)
+        status = p->ops->seen(context, &e, model, &entry, &p->seen);
+    for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
+        scores[s] = status == CST_OK ? entry.scores[s] : NAN;
+    cst_entry_free(context, &e, &entry);
+    cst_evaluation_close(context, &e);
+    if (status != CST_ERROR_INPUT)
+        return status;
+    if (first) {
+        p->scored = false;
+        cst_notice(context, "there are no scores: %s", cst_last_error(context));
+    }
+    return CST_OK;
+}
+
+static cst_status measure(cst_context *context, profile *p, const cst_model *model, bool first,
+                          cst_profile_times *out) {
+    cst_profile_work work = {0};
+    cst_status status = p->ops->profile->open(context, p->pool, p->split, model,
+                                              first ? p->wanted : p->batch, &work);
+    if (status == CST_OK && first) {
+        p->batch = work.batch;
+        p->samples = work.samples;
+    }
+    CST_THEN(cst_profile_time(context, p->ops->profile, &work, &p->span, out));
+    p->ops->profile->close(context, &work);
+    return status;
+}
+
+static double micro(double seconds) {
+    return 1e6 * seconds;
+}
+
+static void put_whole(cst_report *report, json_t *row, const profile *p, const cst_model *model,
+                      const cst_profile_times *times) {
+    bool parallel = p->options->parallel != 0;
+    double all = flops_of_pool(p);
+    double flops = cost_of(p, model, FLOPS, false);
+    double members = cost_of(p, model, LATENCY, parallel);
+    double memory = cost_of(p, model, MEMORY, parallel);
+    double latency = members + 1e3 * times->batch.p50 / (double)times->samples;
+    cst_report_integer(report, row, "models", cst_model_inputs(model));
+    cst_report_number(report, row, "flops", flops);
+    cst_report_number(report, row, "flops_rel", all > 0 ? flops / all : NAN);
+    cst_report_number(report, row, "latency_ms", latency);
+    cst_report_number(report, row, "memory_bytes", memory + times->bytes);
+    cst_report_number(report, row, "throughput", 1e3 / latency);
+    cst_report_number(report, row, "members_latency_ms", members);
+    cst_report_number(report, row, "members_memory_bytes", memory);
+}
+
+static cst_status put_meta(cst_context *context, cst_report *report, json_t *row,
+                           const cst_model *model, const cst_profile_times *t) {
+    bool learned = model->gate.mode == CST_GATE_LEARNED;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    cst_status status = cst_stack_encode(context, model, &bytes, &size);
+    cst_free(context, bytes);
+    cst_report_number(report, row, "single_p50_us", micro(t->single.p50));
+    cst_report_number(report, row, "single_p99_us", micro(t->single.p99));
+    cst_report_integer(report, row, "single_calls", t->single.calls);
+    cst_report_number(report, row, "batch_p50_us", micro(t->batch.p50));
+    cst_report_number(report, row, "batch_p99_us", micro(t->batch.p99));
+    cst_report_integer(report, row, "batch_calls", t->batch.calls);
+    cst_report_number(report, row, "meta_throughput",
+                      (double)t->batch.calls * (double)t->samples / t->batch.total);
+    cst_report_integer(report, row, "meta_memory_bytes", (int64_t)t->bytes);
+    cst_report_integer(report, row, "model_bytes", (int64_t)size);
+    cst_report_integer(report, row, "gate_parameters",
+                       learned ? cst_gate_parameter_count(model->gate.inputs, model->gate.hidden)
+                               : 0);
+    return status;
+}
+
+/* Measures and scores a model, and adds its row. entry: the method that it is; NULL: the model of
+ * the profile. */
+static cst_status add_row(cst_context *context, cst_report *report, profile *p,
+                          const cst_model *model, const cst_entry *entry) {
+    double scores[CST_TASK_SCORES_MAX] = {0};
+    cst_profile_times times = {0};
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(p->ops->task, &count);
+    bool first = !entry;
+    if (!first)
+        cst_mute(context, true); /* what is wrong with the split was said of the model */
+    cst_status status = first || p->scored ? score(context, p, model, first, scores) : CST_OK;
+    CST_THEN(measure(context, p, model, first, &times));
+    if (!first)
+        cst_mute(context, false);
+    if (status != CST_OK)
+        return status;
+    for (int32_t j = 0; j < cst_model_inputs(model); j++)
+        p->needed[cst_pool_member_index(p->pool, cst_model_input_name(model, j))] = true;
+    const char *method = cst_model_value(model, "method");
+    const char *preset = cst_model_value(model, "preset");
+    char detail[120];
+    (void)cst_snprintf(detail, sizeof detail, "%s %.100s", method ? "method" : "preset",
+                       method   ? method
+                       : preset ? preset
+                                : "-");
+    json_t *row = cst_report_add_object(report, p->rows);
+    cst_report_string(report, row, "method", first ? "stack" : entry->name);
+    cst_report_string(report, row, "definition",
+                      first ? "the model that is profiled" : entry->definition);
+    cst_report_string(report, row, "detail", first ? detail : entry->detail);
+    int32_t shown = p->ops->brief_scores ? p->ops->brief_scores : count;
+    for (int32_t s = 0; p->scored && s < shown; s++)
+        cst_report_number(report, row, specs[s].key, scores[s]);
+    put_whole(report, row, p, model, &times);
+    status = put_meta(context, report, row, model, &times);
+    cst_report_number(report, row, "seconds", first ? NAN : entry->seconds);
+    return status;
+}
+
+/* ---- other methods ---- */
+
+/* Fits a method on all rows of split "oof", as the model that predicts alike. */
+static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    cst_options *options = NULL;
+    entry->keep = true;
+    cst_status status = cst_entry_run(context, e, NULL, entry);
+    CST_THEN(cst_options_create(context, &options));
+    if (status == CST_OK && entry->preset)
+        status = cst_options_preset(context, options, entry->preset);
+    CST_THEN(e->ops->label_model(context, e, options, entry));
+    cst_options_free(context, options);
+    return status;
+}
+
+static cst_status run_entries(cst_context *context, cst_report *report, profile *p,
+                              const cst_evaluation *e) {
+    cst_entry *entries = NULL;
+    int32_t count = 0;
+    cst_status status = cst_entries_list(context, e, METHODS, &entries, &count);
+    for (int32_t m = 0; status == CST_OK && m < count; m++) {
+        status = cst_progress(context, entries[m].name, m, count);
+        CST_THEN(fit_entry(context, e, &entries[m]));
+        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+            status = cst_entry_leave_out(context, &entries[m], false, status);
+            continue;
+        }
+        if (status == CST_OK)
+            p->seconds_fit += entries[m].seconds;
+        CST_THEN(add_row(context, report, p, entries[m].made.model, &entries[m]));
+    }
+    cst_entries_free(context, e, entries, count);
+    return status;
+}
+
+/* A pool without rows to fit on still has the profile of the model; unless methods were asked for.
+ */
+static cst_status add_methods(cst_context *context, cst_report *report, profile *p) {
+    const cst_profile_options *o = p->options;
+    const cst_compare_options compared = {.split = "oof",
+                                          .methods = o->methods,
+                                          .method_count = o->method_count,
+                                          .settings = o->settings,
+                                          .setting_count = o->setting_count,
+                                          .seed = o->seed};
+    cst_evaluation e = {.fitted = "oof"};
+    if (o->methods && o->method_count < 1)
+        return CST_OK;
+    cst_status status = cst_pool_has_split(p->pool, "oof")
+                            ? cst_evaluation_open(context, p->ops, p->pool, &compared, false, &e)
+                            : cst_fail_split(context, CST_ERROR_INPUT, p->pool, "oof");
+    if (status == CST_ERROR_INPUT && !o->methods) {
+        cst_notice(context, "no other methods were fitted and measured: %s",
+                   cst_last_error(context));
+        cst_evaluation_close(context, &e);
+        return CST_OK;
+    }
+    e.unscored = true;
+    CST_THEN(run_entries(context, report, p, &e));
+    if (status == CST_OK)
+        cst_findings_put(report, p->pool, &e.findings, false);
+    cst_evaluation_close(context, &e);
+    return status;
+}
+
+/* ---- document ---- */
+
+static void put_measured(cst_context *context, cst_report *report, const profile *p,
+                         json_t *object) {
+    char cpu[256];
+    cst_machine machine;
+    cst_machine_look(&machine);
+    cst_cpu_name(cpu, sizeof cpu);
+    cst_make_printable(cpu, ' ');
+    cst_report_string(report, object, "unit", p->ops->unit);
+    cst_report_integer(report, object, "batch", p->batch);
+    cst_report_integer(report, object, "samples", p->samples);
+    cst_report_integer(report, object, "threads", cst_context_threads(context));
+    if (p->span.calls > 0)
+        cst_report_integer(report, object, "calls", p->span.calls);
+    else
+        cst_report_number(report, object, "seconds", p->span.seconds);
+    cst_report_string(report, object, "members", p->options->parallel ? "parallel" : "in turn");
+    cst_report_string(report, object, "clock", "monotonic");
+    cst_report_string(report, object, "cpu", cpu);
+    cst_report_integer(report, object, "cores", machine.cores);
+}
+
+static void put_members(cst_report *report, const profile *p, const cst_model *model) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "members");
+    for (int32_t k = 0; k < cst_pool_members(p->pool); k++) {
+        json_t *member = cst_report_add_object(report, list);
+        bool used = false;
+        for (int32_t j = 0; j < cst_model_inputs(model); j++)
+            used = used || cst_pool_member_index(p->pool, cst_model_input_name(model, j)) == k;
+        cst_report_string(report, member, "name", cst_pool_member_name(p->pool, k));
+        cst_report_flag(report, member, "used", used);
+        cst_report_integer(report, member, "passes", cst_pool_member_ensemble(p->pool, k).passes);
+        cst_report_number(report, member, "flops", p->of[FLOPS][k]);
+        cst_report_number(report, member, "params", cst_pool_member_params(p->pool, k));
+        cst_report_number(report, member, "latency_ms", p->of[LATENCY][k]);
+        cst_report_number(report, member, "memory_bytes", p->of[MEMORY][k]);
+    }
+}
+
+/* Tables "Inference efficiency on a single A100 GPU" and "ImageNet-1K classification". */
+static void put_paper(cst_report *report) {
+    static const struct {
+        const char *method;
+        const char *name;
+        double top1;
+        int models;
+        double flops_rel;
+        double latency_ms;
+        double memory_gb;
+        double throughput;
+    } rows[] = {{"best-single", "Best Single (ConvNeXt-B)", 0.831, 1, 0.07, 1.9, 4.1, 526},
+                {"average", "Full Ensemble (14 models)", 0.839, 14, 1.00, 19.6, 28.4, 312},
+                {"ridge", "Ridge Stacking (14)", 0.842, 14, 1.00, 19.8, 28.4, 309},
+                {"deep-ensemble", "Deep Ensembles (5)", 0.836, 5, 0.36, 8.6, 11.2, 441},
+                {"prototype", "CoRe-Stack (9 models)", 0.845, 9, 0.64, 12.1, 16.6, 398},
+                {"paper", "CoRe-Stack+ (6 models)", 0.854, 6, 0.59, 11.4, 17.9, 528}};
+    json_t *paper = cst_report_object(report, cst_report_root(report), "paper");
+    cst_report_string(report, paper, "device", "one NVIDIA A100 GPU");
+    cst_report_string(report, paper, "data", "ImageNet-1K");
+    cst_report_integer(report, paper, "batch", CST_PROFILE_BATCH);
+    json_t *list = cst_report_list(report, paper, "rows");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *row = cst_report_add_object(report, list);
+        cst_report_string(report, row, "method", rows[i].method);
+        cst_report_string(report, row, "name", rows[i].name);
+        cst_report_number(report, row, "top1", rows[i].top1);
+        cst_report_integer(report, row, "models", rows[i].models);
+        cst_report_number(report, row, "flops_rel", rows[i].flops_rel);
+        cst_report_number(report, row, "latency_ms", rows[i].latency_ms);
+        cst_report_number(report, row, "memory_gb", rows[i].memory_gb);
+        cst_report_number(report, row, "throughput", rows[i].throughput);
+    }
+}
+
+static void tell_calls(cst_context *context, const profile *p) {
+    bool few = false;
+    for (size_t i = 0; i < json_array_size(p->rows); i++) {
+        const json_t *row = json_array_get(p->rows, i);
+        few = few || json_is_null(json_object_get(row, "single_p99_us")) ||
+              json_is_null(json_object_get(row, "batch_p99_us"));
+    }
+    if (few)
+        cst_notice(
+            context,
+            "some calls were timed fewer than %d times, too few for a 99th percentile: these "
+            "cells are empty; time more calls or for longer, or use smaller batches",
+            CST_PROFILE_FEWEST_CALLS);
+    if (p->batch < p->wanted)
+        cst_notice(context, "batches have %lld %s, as many as split '%s' has or memory holds",
+                   (long long)p->batch, p->ops->unit, p->split);
+}
+
+static cst_status fill(cst_context *context, cst_report *report, profile *p, const cst_model *model,
+                       double start) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "model", NULL);
+    cst_report_string(report, root, "task", cst_task_name(p->ops->task));
+    cst_report_string(report, root, "split", p->split);
+    cst_report_integer(report, root, "models_in", cst_pool_members(p->pool));
+    cst_report_integer(report, root, "seed", (int64_t)p->options->seed);
+    cst_report_value(report, root, "seen_in_fitting", json_null());
+    json_t *measured = cst_report_object(report, root, "measured");
+    p->rows = cst_report_list(report, root, "rows");
+    cst_status status = cst_stage(context, "stack");
+    CST_THEN(add_row(context, report, p, model, NULL));
+    cst_report_flag_where(report, root, "seen_in_fitting", p->scored, p->seen);
+    CST_THEN(add_methods(context, report, p));
+    if (status != CST_OK)
+        return status;
+    put_measured(context, report, p, measured);
+    put_members(report, p, model);
+    put_paper(report);
+    for (int c = 0; c < COSTS; c++)
+        tell_unknown(context, p, (cost)c);
+    tell_calls(context, p);
+    cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "methods", p->seconds_fit);
+    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    return status;
+}
+
+cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                           cst_pool *pool, const cst_profile_options *options,
+                           cst_report **report) {
+    double start = cst_seconds();
+    profile p = {.ops = ops,
+                 .pool = pool,
+                 .options = options,
+                 .split = options->split ? options->split : "test",
+                 .span = {.calls = options->calls,
+                          .seconds = options->seconds > 0 ? options->seconds : CST_PROFILE_SECONDS},
+                 .wanted = options->batch > 0 ? options->batch : CST_PROFILE_BATCH,
+                 .scored = true};
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_PROFILE, report);
+    if (status == CST_OK && !cst_pool_has_split(pool, p.split))
+        status = cst_fail_split(context, CST_ERROR_MISMATCH, pool, p.split);
+    CST_THEN(read_costs(context, &p));
+    CST_THEN(fill(context, *report, &p, model, start));
+    for (int c = 0; c < COSTS; c++)
+        cst_free(context, p.of[c]);
+    cst_free(context, p.needed);
+    cst_la_leave();
+    return cst_finish_report(context, status, report);
+}

@@ -1,0 +1,79 @@
+/*
+ * What prediction costs: calls of a task's meta-layer that can be timed, and the profile of a model
+ * made of them. After a fit. Paper: section "Deployment Efficiency: Latency and Memory".
+ */
+#ifndef CST_EVALUATION_PROFILE_H
+#define CST_EVALUATION_PROFILE_H
+
+#include "fit/harness.h"
+
+#include <corestack/profile.h>
+
+/* A model and samples that it predicts, in memory. */
+typedef struct cst_profile_work {
+    const cst_model *model;
+    int64_t samples;      /* in memory */
+    int64_t batch;        /* samples of a call with many: at most as many as are in memory */
+    double largest_bytes; /* what a call with a batch reads and writes, beyond what it allocates */
+    void *data;           /* the task's own */
+} cst_profile_work;
+
+/* How a task predicts. Each function but `call` belongs to the caller's context; `call` gets the
+ * one that is measured. */
+struct cst_profile_ops {
+    /* Reads samples with the members that the model needs: at least `batch` if the split has them
+     * and memory allows. Free with close, also after a failure. */
+    cst_status (*open)(cst_context *context, cst_pool *pool, const char *split,
+                       const cst_model *model, int64_t batch, cst_profile_work *out);
+    /* Memory that calls share, of the context that is measured, and its end; NULL: none. */
+    cst_status (*prepare)(cst_context *measured, cst_profile_work *work);
+    void (*release)(cst_context *measured, cst_profile_work *work);
+    /* Predicts samples first..first+count-1: one, or a batch that begins at a multiple of it. */
+    cst_status (*call)(cst_context *measured, const cst_profile_work *work, int64_t first,
+                       int64_t count);
+    void (*close)(cst_context *context, cst_profile_work *work);
+};
+
+/* Of tasks that predict rows of numbers: classification and regression. */
+extern const cst_profile_ops cst_profile_rows;
+
+/* Fails where the pool lacks a member or its rows; view: of the model's members. */
+cst_status cst_profile_need_members(cst_context *context, const cst_model *model, const char *split,
+                                    const cst_view *view);
+/* How many samples of `bytes` each may be kept in memory: at least one. */
+int64_t cst_profile_affordable(const cst_context *context, double bytes);
+
+/* ---- time ---- */
+
+/* How long calls of one size are timed. */
+typedef struct cst_profile_span {
+    int64_t calls; /* 0: by seconds */
+    double seconds;
+} cst_profile_span;
+
+/* Calls of one size, in seconds. */
+typedef struct cst_timing {
+    int64_t calls;
+    double p50;
+    double p99; /* NaN for fewer than CST_PROFILE_FEWEST_CALLS */
+    double total;
+} cst_timing;
+
+typedef struct cst_profile_times {
+    cst_timing single;
+    cst_timing batch;
+    int64_t samples; /* of a batch */
+    double bytes;    /* held at most by a call with a batch, with what it reads and writes */
+} cst_profile_times;
+
+cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
+                            cst_profile_work *work, const cst_profile_span *span,
+                            cst_profile_times *out);
+
+/* ---- the whole ---- */
+
+/* Behind the public function. options: checked. */
+cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                           cst_pool *pool, const cst_profile_options *options, cst_report **report);
+
+#endif

@@ -1,0 +1,143 @@
+/*
+ * Calls that predict rows: one row through a predictor, as a service does, and many through
+ * cst_model_predict. Classification and regression.
+ * Paper: section "Deployment Efficiency: Latency and Memory".
+ */
+#include "fit/profile.h"
+
+#include <string.h>
+
+enum { ROWS = 4096 }; /* different rows that calls take in turn, where there are so many */
+
+/* A quarter of the budget is for samples. */
+enum { SHARE_OF_MEMORY = 4 };
+
+typedef struct row_calls {
+    float **rows;       /* [members] -> [samples][classes] */
+    const float **from; /* [members] */
+    cst_predictor *predictor;
+    float *out; /* [batch][classes] */
+} row_calls;
+
+int64_t cst_profile_affordable(const cst_context *context, double bytes) {
+    double most = (double)cst_context_memory(context) / SHARE_OF_MEMORY / (bytes > 1 ? bytes : 1);
+    return most < 1 ? 1 : most < (double)INT32_MAX ? (int64_t)most : INT32_MAX;
+}
+
+cst_status cst_profile_need_members(cst_context *context, const cst_model *model, const char *split,
+                                    const cst_view *view) {
+    for (int32_t k = 0; k < view->members; k++)
+        if (!view->data[k])
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', but the pool has no predictions of it "
+                            "for split '%s'; a profile needs every member of the model",
+                            model->member_names[k], split);
+    if (view->rows < 1)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no rows to predict", split);
+    return CST_OK;
+}
+
+/* The first rows that every member predicted, at most `most`; *positions is the caller's. */
+static cst_status find_rows(cst_context *context, const char *split, const cst_view *view,
+                            int64_t most, int64_t **positions, int64_t *count) {
+    const uint8_t **present = cst_alloc(context, (size_t)view->members, sizeof *present);
+    *positions = cst_alloc(context, (size_t)most, sizeof **positions);
+    *count = 0;
+    cst_status status = present && *positions ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+        present[k] = cst_view_present(view, k);
+    for (int64_t i = 0; status == CST_OK && i < view->rows && *count < most; i++) {
+        bool whole = true;
+        for (int32_t k = 0; k < view->members; k++)
+            whole = whole && cst_view_is_there(view, present[k], i);
+        if (whole)
+            (*positions)[(*count)++] = i;
+    }
+    if (status == CST_OK && *count == 0)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "split '%s' has no row that every member of the model predicted; a "
+                          "profile needs such rows",
+                          split);
+    cst_free(context, present);
+    return status;
+}
+
+static cst_status open(cst_context *context, cst_pool *pool, const char *split,
+                       const cst_model *model, int64_t batch, cst_profile_work *out) {
+    cst_view view = {0};
+    const float **pointers = NULL;
+    int64_t *positions = NULL;
+    row_calls *calls = cst_alloc(context, 1, sizeof *calls);
+    *out = (cst_profile_work){.model = model, .data = calls};
+    cst_status status =
+        calls ? cst_model_view(context, model, pool, split, &pointers, &view) : CST_ERROR_MEMORY;
+    CST_THEN(cst_profile_need_members(context, model, split, &view));
+    double row = (double)model->classes * sizeof(float);
+    if (status == CST_OK) {
+        int64_t most = cst_profile_affordable(context, row * cst_model_inputs(model));
+        int64_t wanted = batch > ROWS ? batch : ROWS;
+        most = most < wanted ? most : wanted;
+        status = find_rows(context, split, &view, most < view.rows ? most : view.rows, &positions,
+                           &out->samples);
+    }
+    if (status == CST_OK) {
+        calls->rows = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof(float *));
+        calls->from = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *calls->from);
+        status = calls->rows && calls->from ? CST_OK : CST_ERROR_MEMORY;
+    }
+    for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
+        float *to = cst_alloc(context, (size_t)out->samples * (size_t)model->classes, sizeof *to);
+        calls->rows[k] = to;
+        status =
+            to ? cst_view_gather(context, &view, k, positions, out->samples, to) : CST_ERROR_MEMORY;
+    }
+    out->batch = batch < out->samples ? batch : out->samples;
+    out->largest_bytes = row * cst_model_inputs(model) * (double)out->batch;
+    cst_free(context, positions);
+    cst_free(context, pointers);
+    return status;
+}
+
+static cst_status prepare(cst_context *measured, cst_profile_work *work) {
+    row_calls *calls = work->data;
+    calls->out =
+        cst_alloc(measured, (size_t)work->batch * (size_t)work->model->classes, sizeof *calls->out);
+    return calls->out ? cst_predictor_create(measured, &calls->predictor, work->model)
+                      : CST_ERROR_MEMORY;
+}
+
+static void release(cst_context *measured, cst_profile_work *work) {
+    row_calls *calls = work->data;
+    cst_predictor_free(measured, calls->predictor);
+    cst_free(measured, calls->out);
+    calls->predictor = NULL;
+    calls->out = NULL;
+}
+
+static cst_status call(cst_context *measured, const cst_profile_work *work, int64_t first,
+                       int64_t count) {
+    const row_calls *calls = work->data;
+    for (int32_t k = 0; k < cst_model_inputs(work->model); k++)
+        calls->from[k] = calls->rows[k] + (size_t)first * (size_t)work->model->classes;
+    if (count > 1)
+        return cst_model_predict(measured, work->model, calls->from, count, calls->out);
+    cst_status status = cst_predictor_predict(calls->predictor, calls->from, 1, calls->out);
+    return status == CST_OK
+               ? CST_OK
+               : cst_fail(measured, status, "%s", cst_predictor_error(calls->predictor));
+}
+
+static void close_rows(cst_context *context, cst_profile_work *work) {
+    row_calls *calls = work->data;
+    for (int32_t k = 0; calls && calls->rows && k < cst_model_inputs(work->model); k++)
+        cst_free(context, calls->rows[k]);
+    if (calls) {
+        cst_free(context, (void *)calls->rows);
+        cst_free(context, calls->from);
+    }
+    cst_free(context, calls);
+    *work = (cst_profile_work){0};
+}
+
+const cst_profile_ops cst_profile_rows = {
+    .open = open, .prepare = prepare, .release = release, .call = call, .close = close_rows};

@@ -1,0 +1,123 @@
+/*
+ * Timing of calls: a warm-up, then one reading of the monotonic clock before and after each call.
+ * Paper: section "Deployment Efficiency: Latency and Memory".
+ */
+#include "core/measured.h"
+#include "fit/profile.h"
+#include "stats/percentile.h"
+
+#include <math.h>
+
+/* The warm-up has three calls and takes a tenth of the time, but no longer than the measurement;
+ * where the number of calls is given, just three calls. */
+static const double WARM_SHARE = 0.1;
+/* Slow calls are timed for so many times the seconds, until there are enough for a percentile. */
+static const double PATIENCE = 10;
+static const double POLL_SECONDS = 0.05;
+
+enum { WARM_CALLS = 3, MOST_CALLS = 100000 };
+
+typedef struct timed_call {
+    cst_context *context;
+    cst_measured *measured;
+    const cst_profile_ops *ops;
+    const cst_profile_work *work;
+    int64_t count;   /* samples of a call */
+    int64_t windows; /* different calls; they are taken in turn */
+    double polled;
+} timed_call;
+
+static cst_status run_call(timed_call *c, int64_t index, double *seconds) {
+    double start = cst_seconds();
+    cst_status status =
+        c->ops->call(c->measured->context, c->work, index % c->windows * c->count, c->count);
+    double end = cst_seconds();
+    *seconds = end - start;
+    if (status != CST_OK)
+        return cst_adopt_error(c->context, c->measured->context, status);
+    if (end - c->polled < POLL_SECONDS)
+        return CST_OK;
+    c->polled = end;
+    return cst_poll(c->context);
+}
+
+static cst_status warm_up(timed_call *c, const cst_profile_span *span) {
+    double seconds = span->calls > 0 ? 0 : span->seconds;
+    double start = cst_seconds();
+    double passed = 0;
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK; i++) {
+        double unused = 0;
+        bool done = i >= WARM_CALLS && passed >= WARM_SHARE * seconds;
+        if (done || (seconds > 0 && passed >= seconds))
+            break;
+        status = run_call(c, i, &unused);
+        passed = cst_seconds() - start;
+    }
+    return status;
+}
+
+static bool is_enough(const cst_profile_span *span, int64_t calls, double passed) {
+    if (span->calls > 0)
+        return calls >= span->calls;
+    return calls >= MOST_CALLS || (passed >= span->seconds && calls >= CST_PROFILE_FEWEST_CALLS) ||
+           passed >= PATIENCE * span->seconds;
+}
+
+static cst_status time_calls(timed_call *c, const cst_profile_span *span, cst_timing *out) {
+    int64_t room = span->calls > 0 ? span->calls : MOST_CALLS;
+    double *seconds = cst_alloc(c->context, (size_t)room, sizeof *seconds);
+    cst_status status = seconds ? warm_up(c, span) : CST_ERROR_MEMORY;
+    double start = cst_seconds();
+    int64_t calls = 0;
+    *out = (cst_timing){.p50 = NAN, .p99 = NAN};
+    while (status == CST_OK && (calls == 0 || !is_enough(span, calls, cst_seconds() - start))) {
+        status = run_call(c, calls, &seconds[calls]);
+        calls++;
+    }
+    if (status == CST_OK) {
+        out->calls = calls;
+        for (int64_t i = 0; i < calls; i++)
+            out->total += seconds[i];
+        out->p50 = cst_percentile(seconds, (int32_t)calls, 0.5);
+        if (calls >= CST_PROFILE_FEWEST_CALLS)
+            out->p99 = cst_percentile(seconds, (int32_t)calls, 0.99);
+    }
+    cst_free(c->context, seconds);
+    return status;
+}
+
+/* One batch on one thread, so that the bytes do not depend on which threads run at once. */
+static cst_status weigh(timed_call *c, double *bytes) {
+    double unused = 0;
+    cst_status status = cst_context_set_threads(c->measured->context, 1);
+    cst_measured_reset(c->measured);
+    CST_THEN(run_call(c, 0, &unused));
+    *bytes = (double)cst_measured_peak(c->measured) + c->work->largest_bytes;
+    CST_THEN(cst_context_set_threads(c->measured->context, cst_context_threads(c->context)));
+    return status;
+}
+
+cst_status cst_profile_time(cst_context *context, const cst_profile_ops *ops,
+                            cst_profile_work *work, const cst_profile_span *span,
+                            cst_profile_times *out) {
+    cst_measured measured;
+    timed_call c = {.context = context, .measured = &measured, .ops = ops, .work = work};
+    cst_status status = cst_measured_open(context, &measured);
+    if (status == CST_OK && ops->prepare) {
+        status = ops->prepare(measured.context, work);
+        if (status != CST_OK)
+            status = cst_adopt_error(context, measured.context, status);
+    }
+    out->samples = c.count = work->batch;
+    c.windows = status == CST_OK ? work->samples / work->batch : 1;
+    CST_THEN(weigh(&c, &out->bytes));
+    CST_THEN(time_calls(&c, span, &out->batch));
+    c.count = 1;
+    c.windows = work->samples;
+    CST_THEN(time_calls(&c, span, &out->single));
+    if (ops->release && measured.context)
+        ops->release(measured.context, work);
+    cst_measured_close(&measured);
+    return status;
+}

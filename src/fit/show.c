@@ -1,0 +1,264 @@
+/*
+ * What a model file says of itself, as a report; and whether a pool is the one that it was fitted
+ * on. After a fit. docs/json.md#show.
+ */
+#include "fit/show.h"
+
+#include "core/la.h"
+#include "core/options.h"
+#include "fit/document.h"
+#include "fit/label.h"
+#include "model/fitted_on.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- members ---- */
+
+/* The next number of "1e9,-,3", which *list moves past: NaN where there is none. */
+static double next_number(const char **list) {
+    const char *at = *list;
+    const char *comma = at ? strchr(at, ',') : NULL;
+    *list = comma ? comma + 1 : NULL;
+    return !at || *at == '-' || !*at ? NAN : cst_strtod(at, NULL);
+}
+
+static void put_members(cst_report *report, const cst_model *model) {
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "members");
+    const char *flops = cst_model_value(model, "members.flops");
+    const char *latency = cst_model_value(model, "members.latency_ms");
+    double total[2] = {0, 0};
+    for (int32_t k = 0; k < cst_model_inputs(model); k++) {
+        double cost[2] = {next_number(&flops), next_number(&latency)};
+        json_t *member = cst_report_add_object(report, list);
+        cst_report_string(report, member, "name", cst_model_input_name(model, k));
+        cst_report_number(report, member, "weight", cst_model_member_weight(model, k));
+        cst_report_number(report, member, "flops", cost[0]);
+        cst_report_number(report, member, "latency_ms", cost[1]);
+        total[0] += cost[0];
+        total[1] += cost[1];
+    }
+    cst_report_number(report, root, "flops", total[0]);
+    cst_report_number(report, root, "latency_ms", total[1]);
+}
+
+/* Those of a regression, "linear-pool 0.7,average 0.3", which are one linear function. */
+static void put_blended(cst_report *report, json_t *list, const char *blend) {
+    char name[64];
+    while (*blend) {
+        size_t length = strcspn(blend, " ");
+        size_t end = strcspn(blend, ",");
+        if (length >= sizeof name || length >= end)
+            return;
+        memcpy(name, blend, length);
+        name[length] = '\0';
+        json_t *entry = cst_report_add_object(report, list);
+        cst_report_string(report, entry, "name", name);
+        cst_report_number(report, entry, "weight", cst_strtod(blend + length + 1, NULL));
+        blend += end + (blend[end] == ',');
+    }
+}
+
+static void put_learners(cst_report *report, const cst_model *model) {
+    static const char *const maps[] = {"clip", "simplex", "mixture", "fine clip"};
+    static const char *const gates[] = {"none", "prototype", "learned"};
+    static const char *const rules[] = {"learners", "best-single", "average",        "wbf",
+                                        "nms",      "soft-nms",    "soft-nms-linear"};
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "learners");
+    bool linear = false;
+    const char *blend = model->task == CST_TASK_REGRESSION ? cst_model_value(model, "blend") : NULL;
+    if (blend)
+        put_blended(report, list, blend);
+    for (int32_t l = 0; !blend && l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        json_t *entry = cst_report_add_object(report, list);
+        cst_report_string(report, entry, "name", cst_learner_title(learner));
+        cst_report_number(report, entry, "weight", learner->blend);
+        linear = linear || cst_learner_is_linear(learner->kind);
+    }
+    cst_report_string(report, root, "gate", gates[model->gate.mode]);
+    cst_report_string(report, root, "map",
+                      linear && model->task != CST_TASK_REGRESSION ? maps[model->map] : NULL);
+    if (model->fusion)
+        cst_report_string(report, root, "boxes", rules[model->fusion->rule]);
+    const cst_calibrator *map = &model->calibrator;
+    if (map->kind == CST_CALIBRATOR_NONE) {
+        cst_report_value(report, root, "calibration", json_null());
+    } else {
+        json_t *entry = cst_report_object(report, root, "calibration");
+        cst_report_string(report, entry, "name", cst_calibrator_name(map->kind));
+        cst_report_string(report, entry, "detail", map->detail);
+    }
+    (void)cst_document_domains(report, model->domains);
+    cst_report_flag(report, root, "absent_members", model->refits != NULL);
+}
+
+/* Names where the model has them; a list otherwise empty. */
+static void put_classes(cst_report *report, const cst_model *model) {
+    json_t *root = cst_report_root(report);
+    const cst_fusion *fusion = model->fusion;
+    bool values = model->task == CST_TASK_REGRESSION;
+    int32_t count = fusion ? fusion->categories : model->classes;
+    cst_report_integer(report, root, values ? "outputs" : "classes", count);
+    json_t *list = cst_report_list(report, root, values ? "output_names" : "class_names");
+    for (int32_t c = 0; c < count; c++) {
+        const char *name = fusion ? fusion->category_name[c] : cst_model_class_name(model, c);
+        if (name)
+            cst_report_add_string(report, list, name);
+    }
+}
+
+/* ---- the fit ---- */
+
+/* A whole number at the start of a setting's value; -1 where there is none. */
+static int64_t whole(const char *text) {
+    return text && *text >= '0' && *text <= '9' ? (int64_t)strtoll(text, NULL, 10) : -1;
+}
+
+static void put_whole(cst_report *report, json_t *object, const char *key, int64_t value) {
+    if (value >= 0)
+        cst_report_integer(report, object, key, value);
+    else
+        cst_report_value(report, object, key, json_null());
+}
+
+static void put_fit(cst_report *report, const cst_model *model) {
+    json_t *root = cst_report_root(report);
+    json_t *fit = cst_report_object(report, root, "fitted_on");
+    const char *folds = cst_model_value(model, "split.folds");
+    const char *source = folds ? strchr(folds, ':') : NULL;
+    cst_report_string(report, fit, "split", cst_model_value(model, "split"));
+    put_whole(report, fit, "samples", whole(cst_model_value(model, "split.samples")));
+    put_whole(report, fit, "members", whole(cst_model_value(model, "split.members")));
+    put_whole(report, fit, "folds", whole(folds));
+    cst_report_string(report, fit, "folds_source", source ? source + 1 : NULL);
+    put_whole(report, fit, "seed", whole(cst_model_value(model, "seed")));
+    cst_report_string(report, fit, "pool_hash", cst_model_value(model, "split.pool"));
+}
+
+static void put_adaptation(cst_report *report, const cst_model *model) {
+    json_t *root = cst_report_root(report);
+    const char *step = cst_model_value(model, CST_ADAPTED_KEY ".step");
+    if (!model->adapted)
+        return;
+    json_t *object = cst_report_object(report, root, "adapted_to");
+    cst_report_string(report, object, "split", cst_model_value(model, CST_ADAPTED_KEY));
+    cst_report_integer(report, object, "samples", model->adapted->rows);
+    cst_report_number(report, object, "step", step ? cst_strtod(step, NULL) : NAN);
+    cst_report_number(report, object, "scale", model->adapted->scale);
+    cst_report_integer(report, object, "returned", model->adapted->extra);
+}
+
+/* Options whose values are not those of the preset. */
+static cst_status put_changed(cst_context *context, cst_report *report, const cst_model *model) {
+    json_t *changed = cst_report_object(report, cst_report_root(report), "changed");
+    const char *preset = cst_model_value(model, "preset");
+    cst_options *defaults = NULL;
+    cst_options *own = NULL;
+    cst_status status = cst_options_create(context, &defaults);
+    CST_THEN(cst_options_create(context, &own));
+    if (status == CST_OK && preset && cst_options_preset(context, defaults, preset) != CST_OK)
+        preset = NULL; /* of another version */
+    for (size_t i = 0; status == CST_OK && preset && i < cst_option_count(); i++) {
+        const char *key = cst_option_at(i)->key;
+        const char *value = cst_model_value(model, key);
+        if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 ||
+            strcmp(key, "seed") == 0)
+            continue;
+        cst_option_id id = (cst_option_id)i;
+        bool known = cst_options_restore(context, own, key, value) == CST_OK;
+        double difference = cst_option_real(own, id) - cst_option_real(defaults, id);
+        if (known && difference >= 0 && difference <= 0)
+            continue;
+        json_t *entry = cst_report_object(report, changed, key);
+        cst_report_string(report, entry, "value", value);
+        cst_report_string(report, entry, "preset", cst_options_get(defaults, key));
+    }
+    cst_options_free(context, defaults);
+    cst_options_free(context, own);
+    return status;
+}
+
+static cst_status put_settings(cst_context *context, cst_report *report, const cst_model *model) {
+    json_t *settings = cst_report_object(report, cst_report_root(report), "settings");
+    cst_status status = CST_OK;
+    for (size_t i = 0; status == CST_OK && i < model->settings; i++) {
+        const char *equals = strchr(model->setting[i], '=');
+        char *key = cst_strdup(context, model->setting[i]);
+        if (!key)
+            status = CST_ERROR_MEMORY;
+        if (key && equals) {
+            key[equals - model->setting[i]] = '\0';
+            cst_report_string(report, settings, key, equals + 1);
+        }
+        cst_free(context, key);
+    }
+    return status;
+}
+
+/* ---- a pool ---- */
+
+static cst_status put_pool(cst_context *context, cst_report *report, const cst_task_ops *ops,
+                           const cst_model *model, cst_pool *pool, const char *split) {
+    const char *fitted = cst_model_value(model, "split.pool");
+    const char *named = cst_model_value(model, "split");
+    char text[CST_HASH_CHARS];
+    uint64_t hash = 0;
+    split = split ? split : named ? named : "oof";
+    if (!cst_pool_has_split(pool, split))
+        return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
+    cst_status status = ops->hash(context, pool, split, &hash);
+    if (status != CST_OK)
+        return status;
+    cst_hash_text(hash, text);
+    json_t *object = cst_report_object(report, cst_report_root(report), "pool");
+    cst_report_string(report, object, "split", split);
+    cst_report_string(report, object, "hash", text);
+    cst_report_flag_where(report, object, "fitted_on", fitted != NULL,
+                          fitted && strcmp(fitted, text) == 0);
+    return status;
+}
+
+/* ---- the document ---- */
+
+static cst_status fill(cst_context *context, cst_report *report, const cst_task_ops *ops,
+                       const cst_model *model, cst_pool *pool, const char *split) {
+    json_t *root = cst_report_root(report);
+    const char *method = cst_model_value(model, "method");
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    cst_status status = cst_stack_encode(context, model, &bytes, &size);
+    cst_free(context, bytes);
+    if (status != CST_OK)
+        return status;
+    cst_report_string(report, root, "model", NULL);
+    cst_report_integer(report, root, "bytes", (int64_t)size);
+    cst_report_string(report, root, "modified", NULL);
+    cst_report_string(report, root, "corestack", cst_model_value(model, "corestack"));
+    cst_report_string(report, root, "task", cst_task_name(model->task));
+    cst_report_string(report, root, "method", method);
+    cst_report_string(report, root, "preset", method ? NULL : cst_model_value(model, "preset"));
+    put_classes(report, model);
+    put_members(report, model);
+    put_learners(report, model);
+    put_fit(report, model);
+    put_adaptation(report, model);
+    status = put_changed(context, report, model);
+    CST_THEN(put_settings(context, report, model));
+    if (pool)
+        CST_THEN(put_pool(context, report, ops, model, pool, split));
+    return status;
+}
+
+cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                        cst_pool *pool, const char *split, cst_report **report) {
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_SHOW, report);
+    CST_THEN(fill(context, *report, ops, model, pool, split));
+    cst_la_leave();
+    return cst_finish_report(context, status, report);
+}

@@ -1,0 +1,434 @@
+/*
+ * Sweeps: the same methods while one option, or the number of members, takes several values.
+ * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
+ */
+#include "core/la.h"
+#include "fit/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char POOL_SIZE[] = "pool.size";
+static const char FOLDS[] = "folds.count";
+static const char SEED[] = "seed";
+
+/* Keys that do not change a method: a sweep over them would show nothing. */
+static const char *const NOT_SWEPT[] = {"evaluate.nested"};
+
+enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
+
+typedef struct sweep {
+    const cst_task_ops *ops;
+    cst_pool *pool;
+    const cst_sweep_options *sweep;
+    const cst_compare_options *options;
+    cst_evaluation e;
+    cst_compare_options reopened; /* of `e`, where the sweep is over the folds */
+    const char *settings[SETTINGS_MAX];
+    char fold_setting[SETTING_CHARS];
+    bool sizes; /* the key is pool.size */
+    bool seeds; /* the key is seed: of the evaluation, so that any method takes it */
+    int32_t draws;
+    const char *methods[METHODS_MAX];
+    int32_t method_count;
+    int32_t *members; /* [all] of the present draw */
+    json_t *rows;
+    json_t *summary;
+    bool has_intervals;
+} sweep;
+
+static cst_status make_method(cst_context *context, const sweep *s, const char *name,
+                              const char *value, cst_entry *out) {
+    const char *settings[SETTINGS_MAX];
+    char own[SETTING_CHARS];
+    int32_t count = 0;
+    *out = (cst_entry){0};
+    if (s->options->setting_count >= SETTINGS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
+                        (int)s->options->setting_count);
+    for (int32_t i = 0; i < s->options->setting_count; i++)
+        settings[count++] = s->options->settings[i];
+    if (!s->sizes && !s->seeds) {
+        int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
+        if (length < 0 || (size_t)length >= sizeof own)
+            return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
+        settings[count++] = own;
+    }
+    cst_status status = cst_entry_make(context, &s->e, name, settings, count, out);
+    if (status == CST_OK && !s->sizes && !s->seeds && !out->preset)
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "method %s has no options; sweep %s over presets (prototype, paper, "
+                          "compact, best, default), or pool.size or seed over any method",
+                          name, s->sweep->key);
+    return status;
+}
+
+/* ---- random subsets ---- */
+
+/* The subset of a draw is the start of a random order of all members, the same order for every
+ * size, so that along a draw the pool only grows. Ascending. */
+static void draw_members(const sweep *s, int32_t draw, int32_t size) {
+    int32_t all = s->e.members;
+    cst_rng rng;
+    cst_rng_init(&rng, s->options->seed, CST_STREAM_SUBSETS, (uint32_t)draw);
+    for (int32_t k = 0; k < all; k++)
+        s->members[k] = k;
+    for (int32_t k = 0; k < all - 1; k++) {
+        int32_t other = k + (int32_t)cst_rng_below(&rng, all - k);
+        int32_t moved = s->members[k];
+        s->members[k] = s->members[other];
+        s->members[other] = moved;
+    }
+    for (int32_t i = 1; i < size; i++) {
+        int32_t moved = s->members[i];
+        int32_t at = i;
+        while (at > 0 && s->members[at - 1] > moved) {
+            s->members[at] = s->members[at - 1];
+            at--;
+        }
+        s->members[at] = moved;
+    }
+}
+
+static cst_status size_of(cst_context *context, const sweep *s, const char *value, int32_t *size) {
+    int32_t all = s->e.members;
+    bool digits = *value >= '1' && *value <= '9' && strspn(value, "0123456789") == strlen(value);
+    long parsed = digits ? strtol(value, NULL, 10) : 0;
+    if (parsed < 1 || parsed > all)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "pool.size '%.40s' is not a whole number from 1 to %d, the number of "
+                        "members of the pool",
+                        value, (int)all);
+    *size = (int32_t)parsed;
+    return CST_OK;
+}
+
+static cst_status seed_of(cst_context *context, const char *value, uint64_t *seed) {
+    bool digits = *value && strspn(value, "0123456789") == strlen(value);
+    unsigned long long parsed = digits && strlen(value) < 17 ? strtoull(value, NULL, 10) : 0;
+    if (!digits || strlen(value) >= 17 || parsed > CST_SEED_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "seed '%.40s' is not a whole number from 0 to 2^53", value);
+    *seed = parsed;
+    return CST_OK;
+}
+
+/* ---- rows ---- */
+
+static cst_status put_row(cst_context *context, cst_report *report, const sweep *s,
+                          const char *value, int32_t draw, int32_t size, const cst_entry *entry,
+                          const cst_intervals *intervals) {
+    json_t *row = cst_report_add_object(report, s->rows);
+    cst_report_string(report, row, "method", entry->name);
+    cst_report_string(report, row, "value", value);
+    if (s->sizes) {
+        cst_report_integer(report, row, "draw", draw);
+        json_t *names = cst_report_list(report, row, "members");
+        for (int32_t j = 0; j < size; j++)
+            cst_report_add_string(report, names, cst_pool_member_name(s->pool, s->members[j]));
+    }
+    cst_status status = cst_put_scores(context, report, row, &s->e, entry, intervals, 0);
+    cst_put_cost(report, row, entry);
+    return status;
+}
+
+/* Running mean and standard deviation over the draws. */
+typedef struct spread {
+    double count;
+    double mean;
+    double square; /* sum of squared deviations from the mean (Welford) */
+} spread;
+
+static void add(spread *s, double value) {
+    double before = value - s->mean;
+    s->count += 1;
+    s->mean += before / s->count;
+    s->square += before * (value - s->mean);
+}
+
+static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s) {
+    char key[32];
+    double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
+    (void)cst_snprintf(key, sizeof key, "%s_mean", name);
+    cst_report_number(report, object, key, s->count > 0 ? s->mean : NAN);
+    (void)cst_snprintf(key, sizeof key, "%s_sd", name);
+    cst_report_number(report, object, key, sqrt(variance));
+}
+
+/* The standard error of the mean. */
+static void put_error(cst_report *report, json_t *object, const char *name, const spread *s) {
+    char key[32];
+    (void)cst_snprintf(key, sizeof key, "%s_se", name);
+    cst_report_number(report, object, key,
+                      s->count > 1 ? sqrt(s->square / (s->count - 1) / s->count) : NAN);
+}
+
+/* Sums over the draws of a value. */
+typedef struct sums {
+    spread score[CST_TASK_SCORES_MAX];
+    spread models;
+} sums;
+
+/* The evaluation of the members drawn; where all are, that of the pool itself. */
+static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
+    *out = s->e;
+    out->findings = (cst_findings){0};
+    out->data = NULL;
+    out->pearson = NULL;
+    out->cka = NULL;
+    out->members = size;
+    out->positions = s->members;
+    return s->ops->narrow(context, &s->e, out);
+}
+
+static cst_status run_row(cst_context *context, cst_report *report, sweep *s, const char *name,
+                          const char *value, int32_t draw, int32_t size, sums *total) {
+    int32_t scores = 0;
+    const cst_score_spec *specs = cst_task_scores(s->ops->task, &scores);
+    cst_entry entry = {0};
+    cst_evaluation part = {0};
+    cst_intervals intervals = {0};
+    cst_status status = s->sizes ? narrow(context, s, size, &part) : CST_OK;
+    const cst_evaluation *used = s->sizes ? &part : &s->e;
+    CST_THEN(make_method(context, s, name, value, &entry));
+    bool applies = status == CST_OK && s->ops->applies(used, &entry);
+    if (applies && entry.preset)
+        status = s->ops->check(context, &s->e, &entry);
+    if (applies) {
+        CST_THEN(cst_entry_run(context, &s->e, used, &entry));
+        CST_THEN(
+            cst_intervals_make(context, &s->e, &entry, 1, 0, s->options->resamples, &intervals));
+        CST_THEN(put_row(context, report, s, value, draw, size, &entry, &intervals));
+        s->has_intervals = intervals.done;
+    }
+    if (applies && status == CST_OK) {
+        for (int32_t i = 0; i < scores; i++)
+            if (!isnan(entry.scores[i]) && !(specs[i].negative_is_none && entry.scores[i] < 0))
+                add(&total->score[i], entry.scores[i]);
+        add(&total->models, entry.models);
+    }
+    cst_intervals_free(context, &intervals);
+    if (status != CST_OK)
+        status = cst_fail_row(context, status, name, s->sweep->key, value);
+    cst_entry_free(context, &s->e, &entry);
+    if (s->sizes)
+        cst_evaluation_close(context, &part);
+    return status;
+}
+
+/* Means over draws of a size (value), or over all seeds (value NULL). */
+static void put_summary(cst_report *report, const sweep *s, const char *method, const char *value,
+                        const sums *total) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(s->ops->task, &count);
+    if (total->models.count < 1)
+        return;
+    json_t *object = cst_report_add_object(report, s->summary);
+    cst_report_string(report, object, "method", method);
+    if (value)
+        cst_report_string(report, object, "value", value);
+    cst_report_integer(report, object, value ? "draws" : "seeds", (int64_t)total->models.count);
+    for (int32_t i = 0; i < count; i++) {
+        if (!specs[i].in_summary && (value || !specs[i].in_table))
+            continue;
+        put_spread(report, object, specs[i].key, &total->score[i]);
+        if (!value)
+            put_error(report, object, specs[i].key, &total->score[i]);
+    }
+    cst_report_number(report, object, "models_mean", total->models.mean);
+}
+
+static cst_status run_value(cst_context *context, cst_report *report, sweep *s, const char *method,
+                            const char *value, sums *seeds) {
+    sums total = {0};
+    int32_t size = 0;
+    cst_status status = s->sizes ? size_of(context, s, value, &size) : CST_OK;
+    for (int32_t draw = 0; status == CST_OK && draw < s->draws; draw++) {
+        if (s->sizes)
+            draw_members(s, draw, size);
+        status = run_row(context, report, s, method, value, draw, size, s->seeds ? seeds : &total);
+    }
+    if (status == CST_OK && s->sizes)
+        put_summary(report, s, method, value, &total);
+    return status;
+}
+
+static cst_status check_sweep(cst_context *context, const sweep *s) {
+    if (!s->sweep || !s->sweep->key || s->sweep->value_count < 1 || !s->sweep->values)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "a sweep needs a key and at least one value");
+    if (s->sizes && (s->sweep->draws < 1 || s->sweep->draws > DRAWS_MAX))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "draws must be 1 to %d, got %d", DRAWS_MAX,
+                        (int)s->sweep->draws);
+    bool maps = strncmp(s->sweep->key, "segment.", 8) == 0;
+    bool boxes = strncmp(s->sweep->key, "detect.", 7) == 0;
+    if ((maps && s->ops->task != CST_TASK_SEGMENTATION) ||
+        (boxes && s->ops->task != CST_TASK_DETECTION))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%.60s is an option for %s; it changes nothing in a %s pool", s->sweep->key,
+                        maps ? "segmentation" : "detection", cst_task_name(s->ops->task));
+    for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
+        if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s does not change a method, so a sweep over it is pointless; run the "
+                            "command once for each value",
+                            NOT_SWEPT[i]);
+    return CST_OK;
+}
+
+static cst_status add_name(cst_context *context, sweep *s, const char *name) {
+    for (int32_t m = 0; m < s->method_count; m++)
+        if (strcmp(s->methods[m], name) == 0)
+            return CST_OK;
+    if (s->method_count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    s->methods[s->method_count++] = name;
+    return CST_OK;
+}
+
+/* "all" is every method that can be varied so: all of them by pool.size and seed, presets by an
+ * option. */
+static cst_status add_all(cst_context *context, sweep *s) {
+    cst_status status = CST_OK;
+    for (size_t n = 0; status == CST_OK && s->ops->method_name(n); n++) {
+        const char *name = s->ops->method_name(n);
+        if (s->sizes || s->seeds || cst_method_is_preset(name))
+            status = add_name(context, s, name);
+    }
+    return status;
+}
+
+static cst_status list_methods(cst_context *context, sweep *s) {
+    const cst_compare_options *o = s->options;
+    cst_status status = o->method_count < 1 ? add_name(context, s, "default") : CST_OK;
+    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++)
+        status = strcmp(o->methods[i], "all") == 0 ? add_all(context, s)
+                                                   : add_name(context, s, o->methods[i]);
+    return status;
+}
+
+/* Every value and method is read before the first is run. */
+static cst_status check_values(cst_context *context, const sweep *s) {
+    cst_status status = CST_OK;
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
+        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+            cst_entry entry;
+            int32_t size = 0;
+            uint64_t seed = 0;
+            status = make_method(context, s, s->methods[m], s->sweep->values[v], &entry);
+            cst_entry_free(context, &s->e, &entry);
+            if (s->sizes)
+                CST_THEN(size_of(context, s, s->sweep->values[v], &size));
+            if (s->seeds)
+                CST_THEN(seed_of(context, s->sweep->values[v], &seed));
+        }
+    return status;
+}
+
+/* Whether an option is one of the evaluation and not of a method: seed, folds, sampled pixels,
+ * clusters of boxes. The evaluation is then opened anew for each value. */
+static bool of_evaluation(const char *key) {
+    return strcmp(key, SEED) == 0 || strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
+           strncmp(key, "detect.", 7) == 0;
+}
+
+static cst_status reopen(cst_context *context, sweep *s, const char *value) {
+    if (strcmp(s->sweep->key, FOLDS) == 0 && cst_pool_folds(s->pool, "oof"))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split 'oof' has its own folds, so %s has no effect", FOLDS);
+    s->reopened = *s->options;
+    if (s->seeds) {
+        cst_evaluation_close(context, &s->e);
+        s->e.checked = true;
+        cst_status status = seed_of(context, value, &s->reopened.seed);
+        CST_THEN(cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e));
+        return status;
+    }
+    for (int32_t i = 0; i < s->options->setting_count; i++)
+        s->settings[i] = s->options->settings[i];
+    (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
+    s->settings[s->reopened.setting_count++] = s->fold_setting;
+    s->reopened.settings = s->settings;
+    cst_evaluation_close(context, &s->e);
+    return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
+}
+
+/* No score of the methods differs from seed to seed. */
+static bool is_constant(const sums *of) {
+    for (int i = 0; i < CST_TASK_SCORES_MAX; i++)
+        if (of->score[i].square > 0)
+            return false;
+    return true;
+}
+
+static cst_status run_all(cst_context *context, sweep *s, cst_report *report) {
+    int64_t total = (int64_t)s->method_count * s->sweep->value_count;
+    int64_t done = 0;
+    bool constant = s->seeds && s->sweep->value_count > 1;
+    cst_status status = CST_OK;
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++) {
+        sums seeds = {0};
+        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+            status = cst_progress(context, "sweep", done++, total);
+            if (of_evaluation(s->sweep->key))
+                CST_THEN(reopen(context, s, s->sweep->values[v]));
+            CST_THEN(run_value(context, report, s, s->methods[m], s->sweep->values[v], &seeds));
+        }
+        constant = constant && is_constant(&seeds);
+        if (status == CST_OK && s->seeds)
+            put_summary(report, s, s->methods[m], NULL, &seeds);
+    }
+    if (status == CST_OK && constant)
+        cst_notice(context, "every seed gives the same scores: nothing that was run depends on it");
+    return status;
+}
+
+static cst_status run(cst_context *context, sweep *s, cst_report *report) {
+    double start = cst_seconds();
+    json_t *root = cst_report_root(report);
+    cst_status status = check_sweep(context, s);
+    CST_THEN(list_methods(context, s));
+    CST_THEN(cst_evaluation_open(context, s->ops, s->pool, s->options, false, &s->e));
+    if (status != CST_OK)
+        return status;
+    s->members = cst_alloc(context, (size_t)s->e.members, sizeof *s->members);
+    status = s->members ? check_values(context, s) : CST_ERROR_MEMORY;
+    cst_report_string(report, root, "key", s->sweep->key);
+    cst_put_header(report, &s->e);
+    if (s->sizes)
+        cst_report_integer(report, root, "draws", s->draws);
+    s->rows = cst_report_list(report, root, "rows");
+    if (s->seeds)
+        cst_report_value(report, root, SEED, json_null());
+    s->summary = s->sizes || s->seeds ? cst_report_list(report, root, "summary") : NULL;
+    CST_THEN(run_all(context, s, report));
+    if (s->has_intervals)
+        cst_report_integer(report, root, "resamples", s->options->resamples);
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "read", s->e.seconds_read);
+    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    cst_free(context, s->members);
+    return status;
+}
+
+cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                         const cst_sweep_options *over, const cst_compare_options *given,
+                         cst_report **report) {
+    cst_compare_options options = given ? *given : (cst_compare_options){0};
+    options.ood = NULL;
+    options.predicted = NULL;
+    sweep s = {.ops = ops,
+               .pool = pool,
+               .sweep = over,
+               .options = &options,
+               .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
+    s.seeds = over->key && strcmp(over->key, SEED) == 0;
+    s.draws = s.sizes ? over->draws : 1;
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_SWEEP, report);
+    CST_THEN(run(context, &s, *report));
+    cst_evaluation_close(context, &s.e);
+    cst_la_leave();
+    return cst_finish_report(context, status, report);
+}

@@ -1,0 +1,266 @@
+/* Stage S0: loading a split, checking or making its folds. */
+#include "fit/training.h"
+
+#include "data/pool/folds.h"
+
+#include <math.h>
+#include <string.h>
+
+static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t seed,
+                                cst_training *out) {
+    const int32_t *labels = out->view.labels;
+    const double *targets = out->view.targets;
+    const int32_t *given = out->counted.folds;
+    const int64_t *groups = out->view.groups;
+    int64_t rows = out->view.rows;
+    out->folds_given = given != NULL;
+    if (given) {
+        cst_status status = cst_folds_check(context, given, labels, rows);
+        if (status != CST_OK)
+            return status;
+        memcpy(out->folds, given, (size_t)rows * sizeof *given);
+        out->fold_count = cst_folds_count(given, rows);
+        return CST_OK;
+    }
+    out->fold_count = folds;
+    if (targets)
+        return cst_folds_quantile(context, targets, out->view.classes, groups, rows, folds, seed,
+                                  out->folds);
+    if (groups)
+        return cst_folds_grouped(context, labels, groups, rows, folds, seed, out->folds);
+    return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
+}
+
+/* ---- costs ---- */
+
+cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out) {
+    out->flops = cst_alloc(context, members, sizeof *out->flops);
+    out->latency = cst_alloc(context, members, sizeof *out->latency);
+    out->params = cst_alloc(context, members, sizeof *out->params);
+    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
+    return out->flops && out->latency && out->params && out->ensembles ? CST_OK : CST_ERROR_MEMORY;
+}
+
+void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out) {
+    for (size_t k = 0; k < members; k++) {
+        int32_t member = (int32_t)k;
+        out->ensembles[k] = cst_pool_member_ensemble(pool, member);
+        /* A prediction averaged over several passes costs them all; parameters are stored once. */
+        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, member);
+        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, member);
+        out->params[k] = cst_pool_member_params(pool, member);
+    }
+}
+
+void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
+    out->flops[to] = all->flops[from];
+    out->latency[to] = all->latency[from];
+    out->params[to] = all->params[from];
+    out->ensembles[to] = all->ensembles[from];
+}
+
+static void training_free_costs(cst_context *context, cst_training *source) {
+    cst_free(context, source->flops);
+    cst_free(context, source->latency);
+    cst_free(context, source->params);
+    cst_free(context, source->ensembles);
+    source->flops = source->latency = source->params = NULL;
+    source->ensembles = NULL;
+}
+
+cst_costs cst_training_costs(const cst_training *source) {
+    return (cst_costs){{[CST_COST_FLOPS] = source->flops,
+                        [CST_COST_LATENCY] = source->latency,
+                        [CST_COST_PARAMS] = source->params}};
+}
+
+/* How many predictions of the rows that count were filled in. */
+static void tell_absent(cst_context *context, const cst_pool *pool, const char *split,
+                        const cst_view *view) {
+    int64_t most = 0;
+    int32_t worst = 0;
+    int32_t members = 0;
+    for (int32_t k = 0; k < view->members; k++) {
+        const uint8_t *present = cst_view_present(view, k);
+        int64_t absent = 0;
+        for (int64_t i = 0; present && i < view->rows; i++)
+            absent += !cst_view_is_there(view, present, i);
+        members += absent > 0;
+        worst = absent > most ? k : worst;
+        most = absent > most ? absent : most;
+    }
+    if (members > 0)
+        cst_notice(context,
+                   "split '%s': %d of %d members lack predictions ('%s' lacks %lld of %lld rows, "
+                   "most of all); for the fit they are filled in from the other members",
+                   split, (int)members, (int)view->members, cst_pool_member_name(pool, worst),
+                   (long long)most, (long long)view->rows);
+}
+
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                             uint64_t seed, cst_training *out) {
+    *out = (cst_training){0};
+    double start = cst_seconds();
+    cst_status status = cst_pool_load(context, pool, split);
+    if (status != CST_OK)
+        return status;
+    status = cst_pool_need_all(context, pool, split);
+    if (status != CST_OK)
+        return status;
+    out->seconds_read = cst_seconds() - start;
+    bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
+    if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' has no %s; a stack is fitted on rows with a known %s: give them "
+            "with --labels, or name their column in a csv with --label-column; in a manifest, as "
+            "\"labels\" of the split",
+            split, values ? "targets" : "labels", values ? "target" : "class");
+    if (cst_pool_conditions(pool, split) > 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has several conditions of the same samples; fit on a split "
+                        "without conditions",
+                        split);
+    size_t members = (size_t)cst_pool_members(pool);
+    status = cst_counted_open(context, pool, split, NULL, 0, &out->counted);
+    if (status != CST_OK)
+        return status;
+    const cst_view *all = &out->counted.view;
+    tell_absent(context, pool, split, all);
+    out->data = cst_alloc(context, members, sizeof *out->data);
+    out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
+    status = out->data && out->folds ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_training_make_costs(context, members, out));
+    for (size_t k = 0; status == CST_OK && k < members; k++)
+        out->data[k] = all->data[k];
+    if (status == CST_OK)
+        cst_training_read_costs(pool, members, out);
+    out->view = *all;
+    out->view.data = out->data;
+    out->view.groups = out->counted.groups;
+    CST_THEN(prepare_folds(context, folds, seed, out));
+    if (status != CST_OK)
+        cst_training_close(context, out);
+    return status;
+}
+
+static cst_status check_cost(cst_context *context, const cst_pool *pool, const double *of,
+                             cst_cost cost, double most) {
+    int32_t cheapest = 0;
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        if (isnan(of[k]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "member '%.100s' has no %s, which %s needs for every member; add it to "
+                            "the manifest or remove the limit",
+                            cst_pool_member_name(pool, k), cst_cost_key(cost),
+                            cst_cost_option(cost));
+        cheapest = of[k] < of[cheapest] ? k : cheapest;
+    }
+    if (!cst_within(of[cheapest], most))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "no member is within %s=%g: the cheapest, '%.100s', has %s %g; raise the "
+                        "limit",
+                        cst_cost_option(cost), most, cst_pool_member_name(pool, cheapest),
+                        cst_cost_key(cost), of[cheapest]);
+    return CST_OK;
+}
+
+cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
+                                    const cst_training *source, const cst_limits *limits) {
+    cst_costs costs = cst_training_costs(source);
+    cst_status status = CST_OK;
+    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
+        if (limits->most[c] > 0)
+            status = check_cost(context, pool, costs.of[c], (cst_cost)c, limits->most[c]);
+    return status;
+}
+
+/* The source of checks. hints: may be NULL. */
+static cst_check_source check_of(const cst_pool *pool, const char *split,
+                                 const cst_training *source, const cst_training_hints *hints) {
+    return (cst_check_source){.pool = pool,
+                              .split = hints && hints->split ? hints->split : split,
+                              .view = &source->view,
+                              .rows = source->counted.rows,
+                              .folds = source->folds_given ? source->folds : NULL,
+                              .groups = source->view.groups,
+                              .taught = source->taught,
+                              .orders = hints ? hints->orders : NULL,
+                              .order_count = hints ? hints->order_count : 0};
+}
+
+cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
+                              uint64_t seed, cst_training *source, cst_findings *findings) {
+    int32_t count = source->fold_count;
+    size_t cells = (size_t)source->view.members * (size_t)count * (size_t)source->view.classes;
+    int64_t rows = cst_pool_rows(pool, split);
+    if (!source->folds_given)
+        return CST_OK;
+    const cst_check_source check = check_of(pool, split, source, NULL);
+    uint8_t *lacks = cst_alloc(context, cells, 1);
+    int32_t *folds = cst_alloc(context, (size_t)rows, sizeof *folds);
+    cst_status status = lacks && folds ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_check_unknown(context, &check, lacks, findings));
+    if (status == CST_OK && memchr(lacks, 1, cells)) {
+        for (int64_t i = 0; i < rows; i++)
+            folds[i] = -1;
+        for (int64_t i = 0; i < source->view.rows; i++)
+            folds[check.rows ? check.rows[i] : i] = source->folds[i];
+        status = cst_pool_teach(context, pool, split, folds, count, lacks);
+        double seconds = source->seconds_read;
+        cst_training_close(context, source);
+        CST_THEN(cst_training_open(context, pool, split, count, seed, source));
+        source->seconds_read += seconds;
+    }
+    source->taught = true;
+    cst_free(context, lacks);
+    cst_free(context, folds);
+    return status;
+}
+
+cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_training *source, const cst_training_hints *hints,
+                             cst_findings *findings) {
+    const cst_check_source check = check_of(pool, split, source, hints);
+    return cst_check_run(context, &check, findings);
+}
+
+cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_training_hints *hints,
+                              cst_findings *findings) {
+    cst_status status = cst_training_find(context, pool, split, source, hints, findings);
+    return status == CST_OK ? cst_findings_tell(context, findings) : status;
+}
+
+void cst_training_close(cst_context *context, cst_training *source) {
+    cst_counted_close(context, &source->counted);
+    cst_free(context, source->data);
+    cst_free(context, source->folds);
+    training_free_costs(context, source);
+    *source = (cst_training){0};
+}
+
+/* ---- some members ---- */
+
+cst_status cst_training_part_make(cst_context *context, const cst_training *all,
+                                  const int32_t *members, int32_t count, cst_training_part *out) {
+    size_t n = (size_t)count;
+    *out = (cst_training_part){.source = *all,
+                               .pointers = cst_alloc(context, n, sizeof *out->pointers)};
+    cst_training *source = &out->source;
+    cst_status status = cst_training_make_costs(context, n, source);
+    if (!out->pointers)
+        status = CST_ERROR_MEMORY;
+    if (status != CST_OK)
+        return status;
+    source->view = cst_view_members(&all->view, members, count, out->pointers);
+    for (int32_t j = 0; j < count; j++)
+        cst_training_copy_costs(all, members[j], j, source);
+    return CST_OK;
+}
+
+void cst_training_part_free(cst_context *context, cst_training_part *part) {
+    cst_free(context, part->pointers);
+    training_free_costs(context, &part->source);
+    *part = (cst_training_part){0};
+}

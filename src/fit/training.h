@@ -1,0 +1,82 @@
+/* Input of a fit or an inspection: a labelled split's view, folds and costs. Stage S0. */
+#ifndef CST_PIPELINE_TRAINING_H
+#define CST_PIPELINE_TRAINING_H
+
+#include "core/base.h"
+#include "data/checks/checks.h"
+#include "data/pool/costs.h"
+#include "data/pool/weighted_rows.h"
+
+#include <corestack/pool.h>
+
+typedef struct cst_training {
+    cst_view view; /* every member, the rows that count */
+    cst_counted counted;
+    const float **data; /* [members] */
+    int32_t *folds;     /* [rows], 0..fold_count-1 */
+    int32_t fold_count;
+    bool folds_given;               /* by the pool */
+    double *flops;                  /* [members], NaN where unknown */
+    double *latency;                /* [members], NaN where unknown */
+    double *params;                 /* [members], NaN where unknown */
+    cst_member_ensemble *ensembles; /* [members]: tags */
+    double seconds_read;
+    bool taught; /* cst_training_teach was called */
+} cst_training;
+
+/* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from
+ * the seed. A split without labels or with conditions cannot be fitted on. */
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                             uint64_t seed, cst_training *out);
+/* CST_ERROR_INPUT, naming the member, where a cost that is limited is not known for every member or
+ * the cheapest member exceeds the limit. */
+cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
+                                    const cst_training *source, const cst_limits *limits);
+
+/* What its members cost, borrowed. */
+cst_costs cst_training_costs(const cst_training *source);
+
+/* Allocates flops, latency, params and ensembles for `members` members. */
+cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out);
+/* Takes them from a pool, or member `from` of a training as member `to`. */
+void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
+void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
+
+/* Where a member's model of a fold did not know a class that others knew, takes the probability of
+ * the class from these in the rows of that fold. Adds a finding of each such fold. */
+cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *split,
+                              uint64_t seed, cst_training *source, cst_findings *findings);
+
+/* What the checks know of the rows that the pool does not say; all NULL or 0: nothing. */
+typedef struct cst_training_hints {
+    const char *split; /* its name for the user; NULL: that of the training */
+    const cst_check_order_of *orders;
+    int32_t order_count;
+    const cst_findings *findings; /* of checks of another kind, instead of these; NULL: none */
+} cst_training_hints;
+
+/* Checks the rows and members (src/checks). hints: may be NULL. Free findings with
+ * cst_findings_free, also after a failure. */
+cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
+                             const cst_training *source, const cst_training_hints *hints,
+                             cst_findings *findings);
+/* The same with a notice for each finding, and CST_ERROR_INPUT where no honest fit is possible. */
+cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_training_hints *hints,
+                              cst_findings *findings);
+
+void cst_training_close(cst_context *context, cst_training *source);
+
+/* A training of some members of another, which it borrows rows and folds from. */
+typedef struct cst_training_part {
+    cst_training source; /* not to be closed by itself */
+    const float **pointers;
+} cst_training_part;
+
+/* members: [count] positions in `all`, which has to outlive the part. Free with
+ * cst_training_part_free, also after a failure. */
+cst_status cst_training_part_make(cst_context *context, const cst_training *all,
+                                  const int32_t *members, int32_t count, cst_training_part *out);
+void cst_training_part_free(cst_context *context, cst_training_part *part);
+
+#endif

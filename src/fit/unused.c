@@ -1,0 +1,206 @@
+/* Members that no meta-learner of a blend reads any more. See the header. */
+#include "fit/unused.h"
+
+#include "method/gate/design.h"
+#include "model/absent.h"
+
+/* Columns of the linear learners' weights, which a regression has for each output. */
+static int32_t columns_of(const cst_model *model, const cst_learner *learner) {
+    bool outputs = model->task == CST_TASK_REGRESSION && cst_learner_is_linear(learner->kind);
+    return learner->coefficients / (outputs ? model->classes : 1);
+}
+
+/* Whether a learner, or the doubt about its coefficients, reads a column. */
+static bool reads(const cst_model *model, int32_t column) {
+    for (int32_t l = 0; l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        int32_t columns = columns_of(model, learner);
+        for (int32_t j = column; column < columns && j < learner->coefficients; j += columns)
+            if (learner->weights[j] != 0)
+                return true;
+    }
+    const cst_values *values = model->values;
+    for (int32_t d = 0; values && d < model->classes; d++) {
+        size_t columns = (size_t)values->columns;
+        if (values->covariance[((size_t)d * columns + (size_t)column) * columns + (size_t)column] !=
+            0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether some learner reads a gated aggregator, and with it every member. */
+static bool reads_gate(const cst_model *model) {
+    for (int32_t l = 0; l < model->learners; l++) {
+        if (!cst_learner_is_linear(model->learner[l].kind))
+            continue;
+        for (int32_t j = model->members; j < columns_of(model, &model->learner[l]); j++)
+            if (reads(model, j))
+                return true;
+    }
+    return false;
+}
+
+/* Whether the variance of a regression grows with the disagreement of all members. */
+static bool disagreement_is_read(const cst_model *model) {
+    for (int32_t d = 0; model->values && d < model->classes; d++)
+        if (model->values->share[d] > 0)
+            return true;
+    return false;
+}
+
+/* Entries of `values` [from] that stay, moved together. */
+static void keep(double *values, const bool *used, int32_t from) {
+    int32_t to = 0;
+    for (int32_t k = 0; values && k < from; k++)
+        if (used[k])
+            values[to++] = values[k];
+}
+
+/* Columns that stay of `rows` rows, moved together. */
+static void keep_rows(double *values, const bool *used, int32_t rows, int32_t from, int32_t left) {
+    for (int32_t r = 0; r < rows; r++) { /* rows move towards the start: none is overwritten */
+        double *row = values + (size_t)r * (size_t)from;
+        keep(row, used, from);
+        for (int32_t j = 0; j < left; j++)
+            values[(size_t)r * (size_t)left + (size_t)j] = row[j];
+    }
+}
+
+/* The same of a matrix [from][from]. */
+static void keep_square(double *values, const bool *used, int32_t from, int32_t left) {
+    int32_t to = 0;
+    for (int32_t k = 0; k < from; k++) {
+        if (!used[k])
+            continue;
+        double *row = values + (size_t)k * (size_t)from;
+        keep(row, used, from);
+        for (int32_t j = 0; j < left; j++)
+            values[(size_t)to * (size_t)left + (size_t)j] = row[j];
+        to++;
+    }
+}
+
+static void keep_values(cst_values *values, int32_t outputs, const bool *used, int32_t left) {
+    int32_t from = values->columns;
+    size_t before = (size_t)from * (size_t)from;
+    size_t after = (size_t)left * (size_t)left;
+    keep_rows(values->center, used, outputs, from, left);
+    for (int32_t d = 0; d < outputs; d++) {
+        double *one = values->covariance + (size_t)d * before;
+        keep_square(one, used, from, left);
+        for (size_t i = 0; i < after; i++)
+            values->covariance[(size_t)d * after + i] = one[i];
+    }
+    values->columns = left;
+}
+
+/* Columns of the linear learners that stay. */
+static void keep_columns(cst_model *model, const bool *used, int32_t from, int32_t left) {
+    for (int32_t l = 0; l < model->learners; l++) {
+        cst_learner *learner = &model->learner[l];
+        if (!cst_learner_is_linear(learner->kind) || columns_of(model, learner) != from)
+            continue;
+        int32_t rows = learner->coefficients / from;
+        keep_rows(learner->weights, used, rows, from, left);
+        learner->coefficients = rows * left;
+    }
+    if (model->values && model->values->columns == from)
+        keep_values(model->values, model->classes, used, left);
+}
+
+static cst_status drop_gate(cst_context *context, cst_model *model) {
+    int32_t columns = cst_design_columns(&model->gate);
+    bool *used = cst_alloc(context, (size_t)columns, sizeof *used);
+    if (!used)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < model->members; k++)
+        used[k] = true;
+    keep_columns(model, used, columns, model->members);
+    cst_gate_free(context, &model->gate);
+    model->gate.mode = CST_GATE_NONE;
+    model->gate.inputs = model->members;
+    cst_free(context, used);
+    return CST_OK;
+}
+
+static void keep_scaling(cst_context *context, cst_learner_own *own, const bool *used) {
+    int32_t to = 0;
+    for (int32_t k = 0; k < own->scaled; k++) {
+        cst_calibrator moved = own->scaling[k];
+        own->scaling[k] = (cst_calibrator){0};
+        if (used[k])
+            own->scaling[to++] = moved;
+        else
+            cst_calibrator_free(context, &moved);
+    }
+    own->scaled = to;
+}
+
+static void keep_refit(cst_refit *refit, const bool *used, int32_t from, int32_t left) {
+    keep_square(refit->curvature, used, from, left);
+    double *each[] = {refit->slope, refit->ridge, refit->l1, refit->center};
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
+        keep(each[i], used, from);
+    keep_rows(refit->tilt, used, refit->biases, from, left);
+}
+
+/* Takes members without a weight in any learner out of a model without names: mixing, weights,
+ * scalings, refits and what a regression knows of their coefficients. Members whose disagreement
+ * its variance grows with stay. used: [model->members as it was], out: who stays, at least one. A
+ * gate whose aggregators have no weight leaves first; one that is read keeps every member. */
+static cst_status model_drop_unused(cst_context *context, cst_model *model, bool *used) {
+    int32_t from = model->members;
+    int32_t left = 0;
+    bool gated = model->gate.mode != CST_GATE_NONE && reads_gate(model);
+    bool all = gated || disagreement_is_read(model);
+    cst_status status = CST_OK;
+    if (!gated && model->gate.mode != CST_GATE_NONE)
+        status = drop_gate(context, model);
+    for (int32_t k = 0; k < from; k++) {
+        used[k] = all || reads(model, k);
+        left += used[k];
+    }
+    if (left == 0) {
+        used[0] = true;
+        left = 1;
+    }
+    if (status != CST_OK || left == from)
+        return status;
+    keep(model->mix, used, from);
+    keep_columns(model, used, from, left);
+    for (int32_t l = 0; l < model->learners; l++) {
+        cst_learner *learner = &model->learner[l];
+        if (learner->kind == CST_LEARNER_LOGLINEAR) {
+            keep(learner->weights, used, from);
+            learner->coefficients = left;
+        }
+        if (learner->own) {
+            keep(learner->own->mix, used, from);
+            keep_scaling(context, learner->own, used);
+        }
+    }
+    for (int32_t i = 0; model->refits && i < model->refits->count; i++)
+        keep_refit(&model->refits->refit[i], used, from, left);
+    model->members = left;
+    model->gate.inputs = left;
+    return CST_OK;
+}
+
+cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages) {
+    int32_t count = stages->kept_count;
+    int32_t to = 0;
+    bool *used = cst_alloc(context, (size_t)count, sizeof *used);
+    cst_status status =
+        used ? model_drop_unused(context, stages->fit.model, used) : CST_ERROR_MEMORY;
+    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+        if (used[j])
+            stages->kept[to++] = stages->kept[j];
+        else
+            stages->reason[stages->kept[j]] = CST_REASON_BLEND;
+    }
+    if (status == CST_OK)
+        stages->kept_count = to;
+    cst_free(context, used);
+    return status;
+}

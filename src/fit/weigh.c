@@ -1,0 +1,154 @@
+/* The weights of meta-learners in the blend. See the header. */
+#include "fit/weigh.h"
+
+#include "stats/risk.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double TWO_PI = 6.283185307179586476925;
+
+/* Total NLL of one learner's held-out probabilities of the true class. */
+static double total_nll(const cst_view *view, const float *truth) {
+    double sum = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        double loss = -log(fmax((double)truth[i], CST_NLL_FLOOR));
+        sum += view->weights ? cst_view_weight(view, i) * loss : loss;
+    }
+    return sum;
+}
+
+static bool is_empty(const cst_learner *learner) {
+    for (int32_t j = 0; j < learner->coefficients; j++)
+        if (learner->weights[j] != 0)
+            return false;
+    return true;
+}
+
+/* A penalty that leaves a learner no coefficient leaves it no Hessian either, and the Laplace
+ * weights would take the missing determinant for simplicity: such a learner, which says the same
+ * for every sample, gets no evidence as long as there is another. */
+static void leave_out_empty(cst_context *context, const cst_model *model, int32_t learners,
+                            double *nll) {
+    int32_t full = 0;
+    for (int32_t m = 0; m < learners; m++)
+        full += !is_empty(&model->learner[m]);
+    for (int32_t m = 0; m < learners && full > 0; m++) {
+        if (!is_empty(&model->learner[m]))
+            continue;
+        nll[m] = INFINITY;
+        cst_notice(context,
+                   "the penalty removes every coefficient of the %s; it is left out of the blend",
+                   cst_learner_name(model->learner[m].kind));
+    }
+}
+
+/* Weights of stacking, with the prior on the log-linear pools. Learners below the least weight
+ * leave, but never the one with the most, and the rest is weighed again. */
+static cst_status stack(cst_context *context, const cst_view *view,
+                        const cst_blend_options *settings, const float *truth,
+                        const cst_meta_fit *fit, double *weights) {
+    size_t rows = (size_t)view->rows;
+    int32_t place[CST_LEARNERS_MAX];
+    double share[CST_LEARNERS_MAX];
+    int32_t count = fit->learners;
+    float *left = cst_alloc(context, rows * (size_t)count, sizeof *left);
+    cst_status status = left ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t m = 0; m < count; m++)
+        place[m] = m;
+    for (bool stay = false; status == CST_OK && !stay;) {
+        cst_blend_options options = *settings;
+        options.favoured = 0;
+        for (int32_t m = 0; m < count; m++) {
+            memcpy(left + (size_t)m * rows, truth + (size_t)place[m] * rows, rows * sizeof *left);
+            const cst_learner *learner = &fit->model->learner[place[m]];
+            bool linear = learner->own && learner->own->linear > 0;
+            if (learner->kind == CST_LEARNER_LOGLINEAR && !linear)
+                options.favoured |= 1U << m;
+        }
+        cst_blend_evidence evidence = {
+            .rows = view->rows, .members = count, .truth = left, .weighted = view};
+        status = cst_blend_weights_from(context, &evidence, &options, share);
+        int32_t kept = 0;
+        double most = 0;
+        for (int32_t m = 0; status == CST_OK && m < count; m++)
+            most = fmax(most, share[m]);
+        for (int32_t m = 0; status == CST_OK && m < count; m++)
+            if (share[m] >= fmin(options.least, most)) {
+                share[kept] = share[m];
+                place[kept++] = place[m];
+            }
+        stay = kept == count;
+        count = kept;
+    }
+    memset(weights, 0, (size_t)fit->learners * sizeof *weights);
+    for (int32_t m = 0; status == CST_OK && m < count; m++)
+        weights[place[m]] = share[m];
+    cst_free(context, left);
+    return status;
+}
+
+/* L and log det H of the squared error as the exponent of a Gaussian likelihood, whose noise has
+ * the learner's own held-out variance: n (log(2 pi s^2) + 1) / 2 over the n (sample, class) rows,
+ * and (X'X + n lambda I) / s^2. A likelihood of classes is not on the same scale: with a log-linear
+ * pool among the learners L stays the NLL. */
+static void take_squares(cst_context *context, const cst_view *view, const double *squares,
+                         const cst_meta_fit *fit, double *loss, double *logdet) {
+    double rows = cst_view_weight_sum(view) * (double)view->classes;
+    for (int32_t m = 0; m < fit->learners; m++)
+        if (isnan(squares[m])) {
+            cst_notice(context,
+                       "blend.evidence=same-loss compares squared errors, which %s does not "
+                       "minimise: the Laplace weights use the NLL",
+                       fit->name[m]);
+            return;
+        }
+    for (int32_t m = 0; m < fit->learners; m++) {
+        double variance = fmax(squares[m], 1e-300);
+        loss[m] = 0.5 * rows * (log(TWO_PI * variance) + 1);
+        logdet[m] -= (double)fit->active[m] * log(2 * variance);
+    }
+}
+
+cst_status cst_blend_learners(cst_context *context, const cst_view *view,
+                              const cst_blend_options *options, const float *truth,
+                              const double *moments, const double *squares, cst_meta_fit *fit) {
+    int64_t rows = view->rows;
+    double nll[CST_LEARNERS_MAX]; /* or the loss that is asked for */
+    double logdet[CST_LEARNERS_MAX];
+    for (int32_t m = 0; m < fit->learners; m++) {
+        fit->nll[m] = total_nll(view, truth + m * rows);
+        nll[m] = fit->nll[m];
+        logdet[m] = 2 * fit->half_logdet[m];
+    }
+    if (squares)
+        take_squares(context, view, squares, fit, nll, logdet);
+    for (int32_t m = 0; options->rule == CST_BLEND_LAPLACE && m < fit->learners; m++) {
+        fit->loss[m] = nll[m];
+        fit->half_logdet[m] = 0.5 * logdet[m];
+    }
+    if (options->rule == CST_BLEND_LAPLACE)
+        leave_out_empty(context, fit->model, fit->learners, nll);
+    double weights[CST_LEARNERS_MAX] = {0};
+    cst_blend_evidence evidence = {.rows = rows,
+                                   .members = fit->learners,
+                                   .nll = nll,
+                                   .logdet = logdet,
+                                   .truth = truth,
+                                   .weighted = view,
+                                   .moments = moments};
+    cst_status status = options->rule == CST_BLEND_STACKING
+                            ? stack(context, view, options, truth, fit, weights)
+                            : cst_blend_weights_from(context, &evidence, options, weights);
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
+        fit->weight[m] = fit->model->learner[m].blend = weights[m];
+    for (int64_t i = 0; status == CST_OK && fit->row_loss && i < rows; i++) {
+        double p = 0;
+        for (int32_t m = 0; m < fit->learners; m++)
+            p += weights[m] * (double)truth[m * rows + i];
+        fit->row_loss[i] = -log(fmax(p, CST_NLL_FLOOR));
+        if (view->weights)
+            fit->row_loss[i] *= cst_view_weight(view, i);
+    }
+    return status;
+}

@@ -1,0 +1,235 @@
+/* Whole methods as meta-learners of a blend. See the header. */
+#include "fit/whole.h"
+
+#include "fit/refits.h"
+#include "fit/scaled.h"
+
+#include <string.h>
+
+/* A mixture has a weight for each member, a map a few numbers for each class: more rows than have
+ * so many numbers, but at least so many rows, change them no more. */
+static const int64_t NUMBERS_MAX = (int64_t)1 << 22;
+static const int64_t ROWS_LEAST = 4096;
+
+/* Precision of the weights of a pool of probabilities, whose scores are in these times a factor. */
+static const double LINEAR_PRIOR = 100;
+
+/* Mixed into members after scaling: what their tails then are. */
+static const double SCALED_SHARE = 1e-3;
+static const double LEAST_SHARE = 1e-12;
+
+static const cst_meta_spec SPECS[] = {
+    {.name = "ridge", .kind = CST_LEARNER_RIDGE},
+    {.name = "elastic-net", .kind = CST_LEARNER_ELASTIC_NET},
+    {.name = "lasso", .kind = CST_LEARNER_LASSO},
+    {.name = "log-linear", .kind = CST_LEARNER_LOGLINEAR},
+    {.name = "log-linear:nonnegative", .kind = CST_LEARNER_LOGLINEAR, .nonnegative = true},
+    {.name = "log-linear:mix=1e-6", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-6},
+    {.name = "log-linear:mix=1e-3", .kind = CST_LEARNER_LOGLINEAR, .share = 1e-3},
+    {.name = "temperature+log-linear",
+     .kind = CST_LEARNER_LOGLINEAR,
+     .scaling = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "vector+log-linear", .kind = CST_LEARNER_LOGLINEAR, .scaling = CST_CALIBRATOR_VECTOR},
+    {.name = "logistic", .kind = CST_LEARNER_LOGLINEAR, .linear = 8},
+    {.name = "best-single+temperature",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_best_single,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "average+temperature",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_average,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "average+vector",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_average,
+     .calibrator = CST_CALIBRATOR_VECTOR},
+    {.name = "greedy+temperature",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_greedy,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "greedy+vector",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_greedy,
+     .calibrator = CST_CALIBRATOR_VECTOR},
+    {.name = "ridge+temperature",
+     .kind = CST_LEARNER_RIDGE,
+     .baseline = &cst_baseline_ridge,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+    {.name = "hill-climbing+temperature",
+     .kind = CST_LEARNER_LINEAR,
+     .baseline = &cst_baseline_hill_climbing,
+     .calibrator = CST_CALIBRATOR_TEMPERATURE},
+};
+
+const cst_meta_spec *cst_meta_spec_at(int index) {
+    return index >= 0 && (size_t)index < sizeof SPECS / sizeof SPECS[0] ? &SPECS[index] : NULL;
+}
+
+bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view) {
+    return !view->weights || !spec->baseline || !spec->baseline->rows_alike;
+}
+
+/* The rows that the method is fitted on, with their folds. */
+typedef struct row_part {
+    cst_view view;
+    const int32_t *folds;
+    int64_t *index;     /* NULL: every row */
+    int32_t *own_folds; /* with index */
+} row_part;
+
+static void free_part(cst_context *context, row_part *part) {
+    cst_free(context, part->index);
+    cst_free(context, part->own_folds);
+}
+
+/* width: numbers of a row. */
+static cst_status take_part(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, int64_t width, row_part *out) {
+    int64_t most = NUMBERS_MAX / width;
+    int64_t count = 0;
+    *out = (row_part){.view = *view, .folds = folds};
+    most = most < ROWS_LEAST ? ROWS_LEAST : most;
+    if (view->rows <= most)
+        return CST_OK;
+    cst_status status =
+        cst_thin_rows(context, view->rows, folds, fold_count, most, &out->index, &count);
+    if (status != CST_OK)
+        return status;
+    out->own_folds = cst_alloc(context, (size_t)count, sizeof *out->own_folds);
+    if (!out->own_folds)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < count; i++) {
+        out->own_folds[i] = folds[out->index[i]];
+        out->index[i] = view->index ? view->index[out->index[i]] : out->index[i];
+    }
+    out->folds = out->own_folds;
+    out->view.rows = count;
+    out->view.index = out->index;
+    return CST_OK;
+}
+
+/* The learner of a model of one method that reads every member, with its name and maps. */
+static cst_status take_learner(cst_context *context, const cst_meta_spec *spec, cst_model *model,
+                               cst_calibrator *calibrator, cst_learner *out) {
+    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
+    if (!own)
+        return CST_ERROR_MEMORY;
+    *out = model->learner[0];
+    model->learner[0] = (cst_learner){0};
+    out->own = own;
+    own->map = model->map;
+    own->calibrator = *calibrator;
+    *calibrator = (cst_calibrator){0};
+    own->name = cst_strdup(context, spec->name);
+    return own->name ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
+                               const row_part *part, int32_t fold_count, uint64_t seed,
+                               const cst_learner *near, cst_learner *out) {
+    const cst_view *view = &part->view;
+    cst_baseline_fit fit = {0};
+    cst_model *model = NULL;
+    cst_calibrator calibrator = {0};
+    int32_t members = view->members;
+    bool start = near && spec->calibrator == CST_CALIBRATOR_TEMPERATURE;
+    size_t cells = (size_t)view->rows * (size_t)view->classes; /* at most those of a member */
+    float *own = cst_alloc(context, cells, sizeof *own);
+    int32_t *kept = cst_alloc(context, (size_t)members, sizeof *kept);
+    cst_status status = own && kept ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; kept && k < members; k++)
+        kept[k] = k;
+    cst_baseline_data data = {
+        .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
+    CST_THEN(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
+    fit.own_rows = true; /* of the sums that fit a calibrator */
+    CST_THEN(cst_baseline_fit_predict(context, &fit, view, own));
+    fit.own_rows = false;
+    CST_THEN(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
+                                       start ? &near->own->calibrator : NULL, &calibrator));
+    CST_THEN(cst_baseline_fit_model(context, &fit, kept, members, &model));
+    CST_THEN(take_learner(context, spec, model, &calibrator, out));
+    cst_calibrator_free(context, &calibrator);
+    cst_model_free(context, model);
+    cst_baseline_fit_free(context, &fit);
+    cst_free(context, own);
+    cst_free(context, kept);
+    return status;
+}
+
+/* ---- the log-linear pool of scaled members ---- */
+
+static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, const row_part *part,
+                             int32_t fold_count, const cst_settings *settings,
+                             const cst_learner *near, cst_refits *refits, int32_t at,
+                             cst_learner *out) {
+    const cst_view *view = &part->view;
+    size_t members = (size_t)view->members;
+    cst_scaled scaled = {0};
+    const cst_scaled_spec scaling = {
+        .kind = spec->scaling, .near = near ? near->own->scaling : NULL, .factor = spec->linear};
+    cst_loglinear pool = {0};
+    cst_loglinear_options options = settings->loglinear;
+    cst_loglinear_cv cv = {.start = near ? near->weights : NULL};
+    cst_learner_own *own = cst_alloc(context, 1, sizeof *own);
+    if (!own)
+        return CST_ERROR_MEMORY;
+    *out = (cst_learner){.kind = CST_LEARNER_LOGLINEAR, .own = own};
+    own->name = cst_strdup(context, spec->name);
+    own->mix = cst_alloc(context, members, sizeof *own->mix);
+    own->linear = spec->linear;
+    cst_status status = own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && spec->linear <= 0) {
+        own->scaling = cst_alloc(context, members, sizeof *own->scaling);
+        own->scaled = own->scaling ? view->members : 0;
+        status = own->scaling ? CST_OK : CST_ERROR_MEMORY;
+    }
+    options.evidence = false;
+    options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
+    if (spec->linear > 0)
+        options.prior_weights = LINEAR_PRIOR;
+    if (near)
+        options.tolerance = 1e-4;
+    CST_THEN(cst_scaled_make(context, view, &scaling, own->scaling, &scaled));
+    CST_THEN(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
+                                own->mix, &pool, NULL));
+    CST_THEN(cst_loglinear_learner(context, &pool, out));
+    if (status == CST_OK && refits)
+        status = cst_refits_add_loglinear(context, refits, &pool, &options, at);
+    cst_loglinear_free(context, &pool);
+    cst_scaled_free(context, &scaled);
+    return status;
+}
+
+cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
+                                 cst_learner *learner) {
+    learner->kind = CST_LEARNER_LOGLINEAR;
+    learner->coefficients = pool->members;
+    learner->biases = pool->classes;
+    learner->weights = cst_alloc(context, (size_t)pool->members, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, (size_t)pool->classes, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    memcpy(learner->weights, pool->weights, (size_t)pool->members * sizeof *learner->weights);
+    memcpy(learner->bias, pool->bias, (size_t)pool->classes * sizeof *learner->bias);
+    return CST_OK;
+}
+
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
+                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                         const cst_learner *near, cst_refits *refits, int32_t at,
+                         cst_learner *out) {
+    row_part part = {0};
+    int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
+    *out = (cst_learner){0};
+    cst_status status = take_part(context, view, folds, fold_count, width, &part);
+    if (status == CST_OK)
+        status =
+            spec->baseline
+                ? fit_baseline(context, spec, &part, fold_count, settings->seed, near, out)
+                : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
+    if (status != CST_OK)
+        cst_learner_free(context, out);
+    free_part(context, &part);
+    return status;
+}

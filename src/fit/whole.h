@@ -1,0 +1,48 @@
+/*
+ * Whole methods as meta-learners of a blend: a mixture of the members with a calibration map.
+ * Stage S3, for the blend of stage S4. Not in the paper; docs/method.md#s4-blend.
+ */
+#ifndef CST_PIPELINE_WHOLE_H
+#define CST_PIPELINE_WHOLE_H
+
+#include "fit/baselines/baselines.h"
+#include "fit/settings.h"
+#include "model/absent.h"
+
+/* One choice of the option meta.learners; bit i of cst_settings.learners is number i. */
+typedef struct cst_meta_spec {
+    const char *name;
+    cst_learner_kind kind;
+    const cst_baseline *baseline;   /* NULL: a linear learner or a log-linear pool */
+    cst_calibrator_kind calibrator; /* of a baseline: cst_calibrator_fit_shrunk */
+    cst_calibrator_kind scaling; /* of each member, before a log-linear pool; none: no such pool */
+    double linear;               /* a pool of probabilities times this; 0: no such pool */
+    bool nonnegative;            /* of a log-linear pool of the pipeline */
+    double share;                /* the same: of the uniform distribution; 0: as settings say */
+} cst_meta_spec;
+
+/* Whether a choice is fitted by cst_whole_fit. */
+static inline bool cst_meta_is_whole(const cst_meta_spec *spec) {
+    return spec->baseline || spec->scaling != CST_CALIBRATOR_NONE || spec->linear > 0;
+}
+
+/* In the order of the option's choices: at most CST_LEARNERS_MAX. */
+const cst_meta_spec *cst_meta_spec_at(int index); /* NULL beyond the last */
+
+/* Whether a whole method can be fitted on the rows of a view: not all of them take weights. */
+bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view);
+
+/* Gives a learner, whose other parts stay, the weights and biases of a pool. */
+cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
+                                 cst_learner *learner);
+
+/* Fits the method on the rows of a view and its calibration map on its predictions of these rows,
+ * with more than 2^22 numbers on a sample spread evenly over the folds. folds: [view->rows]. near:
+ * the fit on more of the rows, from which one that only gives held-out losses starts; NULL: none.
+ * refits: gets that of a log-linear pool, as learner `at`; NULL: not wanted. *out, with its weights
+ * for every member, is freed with cst_learner_free. */
+cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
+                         const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                         const cst_learner *near, cst_refits *refits, int32_t at, cst_learner *out);
+
+#endif

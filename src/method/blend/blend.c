@@ -1,0 +1,341 @@
+/*
+ * Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Stage S4.
+ * Paper: "Laplace-Approximate Bayesian Blender", theorem "Optimal blending";
+ * docs/method.md#s4-blend.
+ */
+#include "method/blend/blend.h"
+
+#include "core/la.h"
+#include "method/blend/greedy.h"
+
+#include <math.h>
+#include <string.h>
+
+cst_blend_options cst_blend_defaults(void) {
+    return (cst_blend_options){.rule = CST_BLEND_LAPLACE, .temperature = 1};
+}
+
+static void uniform(int32_t count, double *weights) {
+    for (int32_t m = 0; m < count; m++)
+        weights[m] = 1.0 / (double)count;
+}
+
+/* ---- Laplace ---- */
+
+cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *nll,
+                             const double *logdet, double temperature, double scale,
+                             double *weights) {
+    if (!(temperature > 0) || !(scale > 0))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "blend temperature %g and scale %g must be positive", temperature, scale);
+    double least = INFINITY;
+    for (int32_t m = 0; m < count; m++) {
+        weights[m] = nll[m] + (logdet ? 0.5 * logdet[m] : 0);
+        if (isfinite(weights[m]))
+            least = fmin(least, weights[m]);
+    }
+    if (least == INFINITY)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "no meta-learner has a finite loss and curvature: nothing to blend");
+    double sum = 0;
+    for (int32_t m = 0; m < count; m++) { /* exponents are at most 0: nothing overflows */
+        weights[m] = isfinite(weights[m]) ? exp(-((weights[m] - least) / scale) / temperature) : 0;
+        sum += weights[m];
+    }
+    for (int32_t m = 0; m < count; m++)
+        weights[m] /= sum;
+    return CST_OK;
+}
+
+/* ---- residual moments ---- */
+
+/* sum_c (y_c - p_c)(y_c - q_c) of one sample. */
+static double residual_product(const float *p, const float *q, size_t classes, size_t truth) {
+    double sum = (1 - (double)p[truth]) * (1 - (double)q[truth]);
+    for (size_t c = 0; c < truth; c++)
+        sum += (double)p[c] * (double)q[c];
+    for (size_t c = truth + 1; c < classes; c++)
+        sum += (double)p[c] * (double)q[c];
+    return sum;
+}
+
+void cst_residual_products(const float *const *members, int32_t count, int32_t classes,
+                           int32_t truth, double weight, double *sum) {
+    for (int32_t a = 0; a < count; a++)
+        for (int32_t b = a; b < count; b++)
+            sum[(size_t)a * (size_t)count + (size_t)b] +=
+                weight * residual_product(members[a], members[b], (size_t)classes, (size_t)truth);
+}
+
+/* Adds the upper triangle of the residuals' products of one block of rows. */
+static cst_status moment_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const cst_view *oof = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(oof->rows, block);
+    size_t members = (size_t)oof->members;
+    size_t width = (size_t)oof->classes;
+    cst_status status = CST_OK;
+    size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
+    float *scratch = cst_alloc(context, copied * members, sizeof *scratch);
+    const float **rows = cst_alloc(context, members, sizeof *rows);
+    if (!scratch || !rows) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    for (size_t m = 0; status == CST_OK && m < members; m++)
+        status =
+            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_residual_products(rows, oof->members, oof->classes, cst_view_label(oof, first + i),
+                              cst_view_weight(oof, first + i), sum);
+        for (size_t m = 0; m < members; m++)
+            rows[m] += width;
+    }
+cleanup:
+    cst_free(context, scratch);
+    cst_free(context, rows);
+    return status;
+}
+
+cst_status cst_residual_moments(cst_context *context, const cst_view *oof, double *moments) {
+    size_t members = (size_t)oof->members;
+    if (oof->rows < 1 || !oof->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "blend weights need labelled rows");
+    cst_status status = cst_reduce_blocks(context, cst_block_count(oof->rows), members * members,
+                                          moment_block, (void *)oof, moments);
+    double n = cst_view_weight_sum(oof) * (double)oof->classes;
+    for (size_t a = 0; status == CST_OK && a < members; a++) {
+        for (size_t b = a; b < members; b++) {
+            moments[a * members + b] /= n;
+            moments[b * members + a] = moments[a * members + b];
+        }
+    }
+    return status;
+}
+
+/* ---- inverse RMSE ---- */
+
+static void inverse_rmse(int32_t members, const double *moments, double *weights) {
+    double least = INFINITY;
+    for (int32_t m = 0; m < members; m++)
+        least = fmin(least, fmax(moments[(size_t)m * (size_t)members + (size_t)m], 0));
+    double sum = 0;
+    for (int32_t m = 0; m < members; m++) { /* relative to the best: nothing overflows */
+        double own = fmax(moments[(size_t)m * (size_t)members + (size_t)m], 0);
+        weights[m] = own == least ? 1 : sqrt(least / own);
+        sum += weights[m];
+    }
+    for (int32_t m = 0; m < members; m++)
+        weights[m] /= sum;
+}
+
+/* ---- minimum variance ---- */
+
+/* S with its diagonal raised until it has a Cholesky factor; `factor` gets the factor. */
+static cst_status regularise(cst_context *context, int32_t count, double *moments, double *factor) {
+    size_t n = (size_t)count;
+    double mean = 0;
+    for (size_t j = 0; j < n; j++)
+        mean += moments[j * n + j] / (double)n;
+    if (!isfinite(mean))
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "residual variances are not finite: no minimum-variance weights");
+    if (!(mean > 0)) { /* nobody errs: any mixture is as good, and equal shares it is */
+        memset(factor, 0, n * n * sizeof *factor);
+        for (size_t j = 0; j < n; j++)
+            factor[j * n + j] = 1;
+        return CST_OK;
+    }
+    double raised = 0;
+    for (double ridge = 1e-10; ridge < 10; ridge *= 10) {
+        memcpy(factor, moments, n * n * sizeof *factor);
+        if (cst_cholesky(context, count, factor) == CST_OK) {
+            double least = INFINITY; /* a pivot at rounding level is as good as none */
+            for (size_t j = 0; j < n; j++)
+                least = fmin(least, factor[j * n + j] * factor[j * n + j]);
+            if (least > 1e-14 * mean)
+                return CST_OK;
+        }
+        for (size_t j = 0; j < n; j++)
+            moments[j * n + j] += (ridge - raised) * mean;
+        raised = ridge;
+    }
+    return cst_fail(context, CST_ERROR_NUMERIC, "the residual covariance is not positive definite");
+}
+
+cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const double *moments,
+                                      bool allow_negative, double *weights) {
+    size_t n = (size_t)count;
+    cst_status status = CST_OK;
+    double *s = cst_alloc(context, n * n, sizeof *s);
+    double *factor = cst_alloc(context, n * n, sizeof *factor);
+    double *ones = cst_alloc(context, n, sizeof *ones);
+    if (!s || !factor || !ones) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    memcpy(s, moments, n * n * sizeof *s);
+    status = regularise(context, count, s, factor);
+    if (status != CST_OK)
+        goto cleanup;
+    for (size_t j = 0; j < n; j++) {
+        ones[j] = 1;
+        weights[j] = 1;
+    }
+    cst_cholesky_solve(count, factor, weights);
+    bool negative = false;
+    for (size_t j = 0; j < n; j++)
+        negative = negative || weights[j] < 0;
+    /* min w'Sw on the simplex is min v'Sv/2 - 1'v over v >= 0, scaled to sum 1. */
+    if (negative && !allow_negative)
+        status = cst_nonnegative_quadratic(context, count, s, ones, weights);
+    double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        sum += weights[j];
+    for (size_t j = 0; j < n; j++)
+        weights[j] /= sum;
+cleanup:
+    cst_free(context, s);
+    cst_free(context, factor);
+    cst_free(context, ones);
+    return status;
+}
+
+/* ---- all rules ---- */
+
+static cst_status from_moments(cst_context *context, int32_t members, const double *moments,
+                               const cst_blend_options *options, double *weights) {
+    if (options->rule != CST_BLEND_INVERSE_RMSE)
+        return cst_blend_minimum_variance(context, members, moments, options->allow_negative,
+                                          weights);
+    inverse_rmse(members, moments, weights);
+    return CST_OK;
+}
+
+static cst_status from_residuals(cst_context *context, const cst_view *oof,
+                                 const cst_blend_options *options, double *weights) {
+    size_t members = (size_t)oof->members;
+    double *moments = cst_alloc(context, members * members, sizeof *moments);
+    cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
+    CST_THEN(from_moments(context, oof->members, moments, options, weights));
+    cst_free(context, moments);
+    return status;
+}
+
+cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights) {
+    cst_blend_options options = {.rule = CST_BLEND_INVERSE_RMSE};
+    return from_residuals(context, oof, &options, weights);
+}
+
+static cst_status greedy(cst_context *context, const cst_view *oof, double *weights) {
+    cst_greedy found = {0};
+    cst_status status = cst_greedy_select(context, oof, CST_GREEDY_ROUNDS, 0, &found);
+    if (status == CST_OK)
+        memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
+    cst_greedy_free(context, &found);
+    return status;
+}
+
+/* Rules that read probabilities beyond the loss. */
+static cst_status from_view(cst_context *context, const cst_view *oof,
+                            const cst_blend_options *options, double *weights) {
+    if (options->rule == CST_BLEND_GREEDY)
+        return greedy(context, oof, weights);
+    if (options->rule == CST_BLEND_STACKING)
+        return cst_blend_stacking(context, oof, weights, NULL);
+    return from_residuals(context, oof, options, weights);
+}
+
+/* Greedy and stacking see the true class and, as one class, the others: the loss needs no more. */
+static cst_status from_truth(cst_context *context, const cst_blend_evidence *evidence,
+                             const cst_blend_options *options, double *out) {
+    size_t given = (size_t)evidence->rows;
+    size_t members = (size_t)evidence->members;
+    size_t cells = 0;
+    size_t favoured[32];
+    size_t rows = given;
+    bool prior = options->rule == CST_BLEND_STACKING && options->prior > 0 && options->favoured;
+    for (size_t m = 0; prior && m < members && m < 32; m++)
+        if (options->favoured >> m & 1U)
+            favoured[rows++ - given] = m;
+    if (!cst_size_mul(rows, 2 * members, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
+                        members);
+    float *pairs = cst_alloc(context, cells, sizeof *pairs);
+    int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
+    const float **data = cst_alloc(context, members, sizeof *data);
+    const cst_view *weighted = evidence->weighted;
+    bool weighs = prior || (weighted && weighted->weights);
+    double *weights = cst_alloc(context, weighs ? rows : 0, sizeof *weights);
+    cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && weighs && i < given; i++)
+        weights[i] = weighted ? cst_view_weight(weighted, (int64_t)i) : 1;
+    for (size_t i = given; status == CST_OK && i < rows; i++)
+        weights[i] = options->prior;
+    for (size_t m = 0; status == CST_OK && m < members; m++) {
+        data[m] = pairs + m * rows * 2;
+        for (size_t i = 0; i < rows; i++) {
+            float p = i < given                  ? evidence->truth[m * given + i]
+                      : favoured[i - given] == m ? 1.0F
+                                                 : 0.0F;
+            pairs[(m * rows + i) * 2] = p;
+            pairs[(m * rows + i) * 2 + 1] = 1 - p;
+        }
+    }
+    cst_view view = {.rows = (int64_t)rows,
+                     .classes = 2,
+                     .members = evidence->members,
+                     .data = data,
+                     .labels = labels,
+                     .weights = weighs ? weights : NULL,
+                     .weight_scale = 1};
+    CST_THEN(from_view(context, &view, options, out));
+    cst_free(context, weights);
+    cst_free(context, pairs);
+    cst_free(context, labels);
+    cst_free(context, data);
+    return status;
+}
+
+/* From the evidence, or where there is a view, from the view. */
+static cst_status weights_of(cst_context *context, const cst_blend_evidence *evidence,
+                             const cst_view *oof, const cst_blend_options *options,
+                             double *weights) {
+    if (evidence->members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "there is nothing to blend");
+    if (evidence->members == 1) {
+        weights[0] = 1;
+        return CST_OK;
+    }
+    switch (options->rule) {
+    case CST_BLEND_LAPLACE:
+        return cst_blend_laplace(context, evidence->members, evidence->nll, evidence->logdet,
+                                 options->temperature,
+                                 options->mean_loss ? (double)evidence->rows : 1, weights);
+    case CST_BLEND_INVERSE_RMSE:
+    case CST_BLEND_MINIMUM_VARIANCE:
+        return oof ? from_view(context, oof, options, weights)
+                   : from_moments(context, evidence->members, evidence->moments, options, weights);
+    case CST_BLEND_GREEDY:
+    case CST_BLEND_STACKING:
+        return oof ? from_view(context, oof, options, weights)
+                   : from_truth(context, evidence, options, weights);
+    case CST_BLEND_UNIFORM:
+        uniform(evidence->members, weights);
+        return CST_OK;
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT, "unknown blend rule %d", (int)options->rule);
+}
+
+cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,
+                             const double *logdet, const cst_blend_options *options,
+                             double *weights) {
+    cst_blend_evidence evidence = {
+        .rows = oof->rows, .members = oof->members, .nll = nll, .logdet = logdet};
+    return weights_of(context, &evidence, oof, options, weights);
+}
+
+cst_status cst_blend_weights_from(cst_context *context, const cst_blend_evidence *evidence,
+                                  const cst_blend_options *options, double *weights) {
+    return weights_of(context, evidence, NULL, options, weights);
+}

@@ -1,0 +1,389 @@
+/*
+ * Greedy ensemble selection on the log loss, with AutoGluon's float32 arithmetic where it can
+ * decide. docs/method.md#s4-blend; Caruana et al. (2004).
+ *
+ * The loss of an average is the mean of log S - log T, T its true-class probability and S its row
+ * sum. T needs one kept column a member; S is 1 but for rounding, and its logarithm is taken to
+ * first order from each member's mean row sum. Where a loss is so near a float32 rounding boundary
+ * that AutoGluon's multiplication by 1/(s+1) could matter, S is computed from all columns.
+ */
+#include "method/blend/greedy.h"
+#include "core/wide.h"
+#include "method/blend/greedy_rounds.h"
+
+#include <math.h>
+
+/* Rows whose likelihoods are multiplied before one logarithm is taken: a product of so many
+ * factors >= 2^-52 does not underflow. */
+enum { CHAIN = 16, LANES = 16 };
+
+static const double CLIP = 0x1p-52;     /* float64 epsilon, as scikit-learn clips */
+static const double HALF_ULP = 0x1p-24; /* relative rounding error of a float32 product */
+static const double NOISE = 2e-15;      /* of float64 arithmetic in a mean loss */
+
+typedef struct greedy_state {
+    const cst_view *view;
+    float *truth;       /* [members][rows] true-class probabilities */
+    double *excess;     /* [members] mean of the row sums less 1, and the share of rows at risk */
+    double *off;        /* [blocks] largest distance of a row sum from 1; then [0] of all blocks */
+    double *mean_truth; /* [rows] of the ensemble so far */
+    double *mean_sum;   /* [rows], by the exact arithmetic, of the first `summed` members */
+    int32_t *joined;    /* [rounds] the members in the ensemble, in order */
+    int32_t rounds;
+    int32_t size;   /* s: members in the ensemble */
+    int32_t summed; /* how many of them are in mean_sum */
+    bool rounding;
+    bool *doubtful; /* [members] those to be evaluated from all columns */
+    double *again;  /* [members] their losses */
+} greedy_state;
+
+static bool power_of_two(int32_t n) {
+    return (n & (n - 1)) == 0;
+}
+
+/* ---- loops over one block ---- */
+
+CST_WIDE_INLINE double lane_total(const double lane[8]) {
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+/* sums[i] = sum_c fl32(scale * row[c]) of `count` rows, in eight fixed lanes. */
+CST_WIDE_BODY product_sums_body(const float *rows, int64_t count, int64_t width, float scale,
+                                double *sums) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = rows + i * width;
+        double lane[8] = {0};
+        int64_t c = 0;
+        for (; c + 8 <= width; c += 8)
+            for (int l = 0; l < 8; l++) {
+                float product = scale * row[c + l];
+                lane[l] += (double)product;
+            }
+        for (int l = 0; c < width; c++, l++) {
+            float product = scale * row[c];
+            lane[l] += (double)product;
+        }
+        sums[i] = lane_total(lane);
+    }
+}
+CST_WIDE(product_sums, (const float *rows, int64_t count, int64_t width, float scale, double *sums),
+         (rows, count, width, scale, sums))
+
+/* sums[i] = sum_c fl32(row[c] / size). */
+CST_WIDE_BODY quotient_sums_body(const float *rows, int64_t count, int64_t width, float size,
+                                 double *sums) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = rows + i * width;
+        double lane[8] = {0};
+        int64_t c = 0;
+        for (; c + 8 <= width; c += 8)
+            for (int l = 0; l < 8; l++) {
+                float quotient = row[c + l] / size;
+                lane[l] += (double)quotient;
+            }
+        for (int l = 0; c < width; c++, l++) {
+            float quotient = row[c] / size;
+            lane[l] += (double)quotient;
+        }
+        sums[i] = lane_total(lane);
+    }
+}
+CST_WIDE(quotient_sums, (const float *rows, int64_t count, int64_t width, float size, double *sums),
+         (rows, count, width, size, sums))
+
+/* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
+CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_t size,
+                              double *restrict mean) {
+    double keep = (double)(size - 1) / (double)size;
+    float divisor = (float)size;
+    for (int64_t i = 0; i < count; i++) {
+        float own = truth[i] / divisor;
+        mean[i] = mean[i] * keep + (double)own;
+    }
+}
+CST_WIDE(fold_truth,
+         (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
+         (truth, count, size, mean))
+
+/* sum of log max(T, CLIP) over `count` rows, T = keep mean + fl32(share truth). */
+CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *restrict mean,
+                                 int64_t count, double keep, float share) {
+    double sum = 0;
+    for (int64_t first = 0; first < count; first += CHAIN * LANES) {
+        double product[LANES];
+        for (int l = 0; l < LANES; l++)
+            product[l] = 1;
+        int64_t i = first;
+        int64_t end = count - first < CHAIN * LANES ? count : first + CHAIN * LANES;
+        for (; i + LANES <= end; i += LANES)
+            for (int l = 0; l < LANES; l++) {
+                float own = share * truth[i + l];
+                double mixed = keep * mean[i + l] + (double)own;
+                product[l] *= mixed < CLIP ? CLIP : mixed;
+            }
+        for (int l = 0; i < end; i++, l++) {
+            float own = share * truth[i];
+            double mixed = keep * mean[i] + (double)own;
+            product[l] *= mixed < CLIP ? CLIP : mixed;
+        }
+        for (int l = 0; l < LANES; l++)
+            product[l] = cst_log_one_f64(product[l]);
+        for (int l = 0; l < LANES; l++)
+            sum += product[l];
+    }
+    return sum;
+}
+
+/* loss[k] = -sum of log T of every candidate k. */
+CST_WIDE_BODY truth_losses_body(const float *truth, int64_t stride, int32_t members,
+                                const double *mean, int64_t count, double keep, float share,
+                                double *loss) {
+    for (int32_t k = 0; k < members; k++)
+        loss[k] = -log_chain(truth + k * stride, mean, count, keep, share);
+}
+CST_WIDE(truth_losses,
+         (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
+          double keep, float share, double *loss),
+         (truth, stride, members, mean, count, keep, share, loss))
+
+/* ---- what is kept of the predictions ---- */
+
+static float *block_scratch(cst_context *context, const cst_view *view, int64_t count) {
+    size_t cells = (size_t)count * (size_t)view->classes; /* of a view: fits */
+    return cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof(float));
+}
+
+/* sum: [members] row sums less 1; then the rows where some member's true-class probability is so
+ * small that an average may be clipped. */
+static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
+    greedy_state *s = user;
+    const cst_view *view = s->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    int64_t width = view->classes;
+    double sums[CST_BLOCK_ROWS];
+    unsigned char risky[CST_BLOCK_ROWS] = {0};
+    float least = (float)(2 * CLIP * (double)(s->rounds + 1));
+    double off = 0;
+    float *scratch = block_scratch(context, view, count);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
+        product_sums(rows, count, width, 1, sums);
+        for (int64_t i = 0; i < count; i++) {
+            if (!(sums[i] > 0) || !isfinite(sums[i]))
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "member %d sums to %g in row %lld, so it is not a distribution",
+                                  k, sums[i], (long long)(first + i));
+            sum[k] += sums[i] - 1;
+            off = fmax(off, fabs(sums[i] - 1));
+            truth[i] = rows[i * width + cst_view_label(view, first + i)];
+            risky[i] |= truth[i] < least;
+        }
+    }
+    for (int64_t i = 0; i < count; i++)
+        sum[view->members] += risky[i];
+    s->off[block] = off;
+    cst_free(context, scratch);
+    return status;
+}
+
+static cst_status gather(cst_context *context, greedy_state *s) {
+    const cst_view *view = s->view;
+    int64_t blocks = cst_block_count(view->rows);
+    cst_status status =
+        cst_reduce_fill(context, blocks, (size_t)view->members + 1, gather_block, s, s->excess,
+                        &(cst_share){s->off, sizeof *s->off, (size_t)blocks * sizeof *s->off}, 1);
+    for (int32_t k = 0; k <= view->members; k++)
+        s->excess[k] /= (double)view->rows;
+    for (int64_t b = 1; b < blocks; b++)
+        s->off[0] = fmax(s->off[0], s->off[b]);
+    return status;
+}
+
+/* ---- the loss of every candidate ---- */
+
+/* Lets the last member join the mean, and adds up -log T. */
+static cst_status fast_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const greedy_state *s = user;
+    const cst_view *view = s->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    double *mean = s->mean_truth + first;
+    (void)context;
+    if (s->size > 0)
+        fold_truth(s->truth + (size_t)s->joined[s->size - 1] * (size_t)view->rows + first, count,
+                   s->size, mean);
+    truth_losses(s->truth + first, view->rows, view->members, mean, count,
+                 (double)s->size / (double)(s->size + 1), (float)(1.0 / (double)(s->size + 1)),
+                 sum);
+    return CST_OK;
+}
+
+/* Adds the mean of log S to first order: S - 1 is the mean of the row sums less 1. */
+static void add_row_sums(const greedy_state *s, double *loss) {
+    double inside = 0;
+    for (int32_t j = 0; j < s->size; j++)
+        inside += s->excess[s->joined[j]];
+    for (int32_t k = 0; k < s->view->members; k++)
+        loss[k] = loss[k] / (double)s->view->rows + (inside + s->excess[k]) / (double)(s->size + 1);
+}
+
+/* How far the fast loss may be from the exact one. Of the s + 1 parts of S, those divided by a
+ * power of two are exact; where T is clipped, S does not enter. */
+static double slack_of(const greedy_state *s) {
+    int32_t inexact = !power_of_two(s->size + 1);
+    for (int32_t size = 1; size <= s->size; size++)
+        inexact += !power_of_two(size);
+    double off = s->off[0];
+    double parts = (double)inexact / (double)(s->size + 1);
+    if (!(off < 0.01)) /* no expansion of the logarithm */
+        return INFINITY;
+    return 1.03 * (HALF_ULP * parts + off * off + off * s->excess[s->view->members]) + NOISE;
+}
+
+/* Marks the candidates whose fast loss, known up to `slack`, could be the least and could take more
+ * than one value. */
+static bool mark_doubtful(greedy_state *s, const double *loss, double slack) {
+    double least = INFINITY;
+    bool any = false;
+    for (int32_t k = 0; k < s->view->members; k++)
+        least = fmin(least, cst_greedy_rounded(loss[k] + slack, s->rounding));
+    least += CST_GREEDY_TIE * fabs(least);
+    for (int32_t k = 0; k < s->view->members; k++) {
+        double low = cst_greedy_rounded(loss[k] - slack, s->rounding);
+        double high = cst_greedy_rounded(loss[k] + slack, s->rounding);
+        s->doubtful[k] = !(low > least) && low != high;
+        any = any || s->doubtful[k];
+    }
+    return any;
+}
+
+static double clip(double ratio) {
+    ratio = ratio < CLIP ? CLIP : ratio;
+    return ratio > 1 - CLIP ? 1 - CLIP : ratio;
+}
+
+/* -sum log of `count` likelihoods in `ratio`. */
+static double chained_log(const double *ratio, int64_t count) {
+    double loss = 0;
+    for (int64_t first = 0; first < count; first += CHAIN) {
+        double product = 1;
+        int64_t end = count - first < CHAIN ? count : first + CHAIN;
+        for (int64_t i = first; i < end; i++)
+            product *= ratio[i];
+        loss -= log(product);
+    }
+    return loss;
+}
+
+/* The row sums of the mean in AutoGluon's arithmetic, brought up to the present ensemble; then the
+ * losses of the doubtful candidates from all columns. */
+static cst_status exact_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const greedy_state *s = user;
+    const cst_view *view = s->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    double keep = (double)s->size / (double)(s->size + 1);
+    float share = (float)(1.0 / (double)(s->size + 1));
+    double *mean = s->mean_sum + first;
+    double sums[CST_BLOCK_ROWS];
+    const float *rows = NULL;
+    float *scratch = block_scratch(context, view, count);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t t = s->summed; status == CST_OK && t < s->size; t++) {
+        status = cst_view_rows(context, view, s->joined[t], first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        quotient_sums(rows, count, view->classes, (float)(t + 1), sums);
+        for (int64_t i = 0; i < count; i++)
+            mean[i] = mean[i] * ((double)t / (double)(t + 1)) + sums[i];
+    }
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        if (!s->doubtful[k])
+            continue;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        product_sums(rows, count, view->classes, share, sums);
+        const float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
+        for (int64_t i = 0; i < count; i++) {
+            float own = share * truth[i];
+            sums[i] =
+                clip((keep * s->mean_truth[first + i] + (double)own) / (keep * mean[i] + sums[i]));
+        }
+        sum[k] = chained_log(sums, count);
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+/* A cst_greedy_losses_fn: losses of all candidates, those in doubt from all columns. */
+static cst_status losses(cst_context *context, void *user, int32_t size, int32_t last,
+                         bool rounding, double *loss) {
+    greedy_state *s = user;
+    int64_t blocks = cst_block_count(s->view->rows);
+    size_t members = (size_t)s->view->members;
+    s->size = size;
+    s->rounding = rounding;
+    if (size > 0)
+        s->joined[size - 1] = last;
+    cst_status status = cst_reduce_blocks(context, blocks, members, fast_block, s, loss);
+    add_row_sums(s, loss);
+    if (status == CST_OK && mark_doubtful(s, loss, slack_of(s))) {
+        status = cst_reduce_blocks(context, blocks, members, exact_block, s, s->again);
+        s->summed = size;
+        for (size_t k = 0; k < members; k++)
+            if (s->doubtful[k])
+                loss[k] = s->again[k] / (double)s->view->rows;
+    }
+    for (size_t k = 0; k < members; k++)
+        loss[k] = cst_greedy_rounded(loss[k], rounding);
+    return status;
+}
+
+/* Cells read in a round: the true-class columns, and now and then all columns of a few members. */
+static double round_work(const cst_view *view) {
+    return (double)view->rows * (view->classes + (double)view->members);
+}
+
+cst_status cst_greedy_select_alike(cst_context *context, const cst_view *view, int32_t rounds,
+                                   uint32_t seed, cst_greedy *out) {
+    *out = (cst_greedy){0};
+    cst_status status = cst_greedy_check(context, view, rounds);
+    if (status != CST_OK)
+        return status;
+    size_t rows = (size_t)view->rows;
+    size_t members = (size_t)view->members;
+    size_t cells = 0;
+    if (!cst_size_mul(members, rows, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %d members are too many", rows,
+                        view->members);
+    greedy_state s = {.view = view, .rounds = rounds};
+    s.truth = cst_alloc(context, cells, sizeof *s.truth);
+    s.excess = cst_alloc(context, members + 1, sizeof *s.excess);
+    s.off = cst_alloc(context, (size_t)cst_block_count(view->rows), sizeof *s.off);
+    s.mean_truth = cst_alloc(context, rows, sizeof *s.mean_truth);
+    s.mean_sum = cst_alloc(context, rows, sizeof *s.mean_sum);
+    s.joined = cst_alloc(context, (size_t)rounds, sizeof *s.joined);
+    s.again = cst_alloc(context, members, sizeof *s.again);
+    s.doubtful = cst_alloc(context, members, sizeof *s.doubtful);
+    bool complete = s.truth && s.excess && s.off && s.mean_truth && s.mean_sum && s.joined &&
+                    s.again && s.doubtful;
+    status = complete ? gather(context, &s) : CST_ERROR_MEMORY;
+    CST_THEN(cst_greedy_run(context, view, rounds, seed, round_work(view), losses, &s, out));
+    cst_free(context, s.truth);
+    cst_free(context, s.excess);
+    cst_free(context, s.off);
+    cst_free(context, s.mean_truth);
+    cst_free(context, s.mean_sum);
+    cst_free(context, s.joined);
+    cst_free(context, s.again);
+    cst_free(context, s.doubtful);
+    return status;
+}

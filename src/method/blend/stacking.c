@@ -1,0 +1,215 @@
+/*
+ * Convex weights that minimise the NLL of the linear mixture, by sequential quadratic programming
+ * on w >= 0 (the sum comes out as 1 because the objective carries it). A blend rule of stage S4.
+ * docs/method.md#s4-blend; Kim, Carbonetto, Stephens and Anitescu (2020).
+ */
+#include "method/blend/blend.h"
+
+#include "stats/risk.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Optimal when no member's mean likelihood ratio exceeds 1 by more than this. */
+static const double GAP = 1e-9;
+
+enum { ITERATIONS = 200 };
+
+/* Products in one pass from which on threads share it: below, starting them costs more. */
+static const double SHARED_FROM = 4e6;
+
+typedef struct stacking {
+    const cst_view *oof;
+    float *likelihood; /* [rows][members] true-class probabilities, floored */
+    const double *w;   /* [members] */
+    double *sums;      /* 1 + members + members^2: objective, gradient, curvature */
+    double *hessian;   /* [members][members] */
+    double *b;         /* [members] */
+    double *minimiser; /* [members] */
+    double *trial;     /* [members] */
+} stacking;
+
+static void stacking_free(cst_context *context, stacking *s) {
+    cst_free(context, s->likelihood);
+    cst_free(context, s->sums);
+    cst_free(context, s->hessian);
+    cst_free(context, s->b);
+    cst_free(context, s->minimiser);
+    cst_free(context, s->trial);
+}
+
+static cst_status gather_block(cst_context *context, void *user, int64_t block) {
+    stacking *s = user;
+    const cst_view *oof = s->oof;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(oof->rows, block);
+    size_t width = (size_t)oof->classes;
+    size_t members = (size_t)oof->members;
+    size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
+    float *scratch = cst_alloc(context, copied, sizeof *scratch);
+    if (!scratch)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (size_t m = 0; status == CST_OK && m < members; m++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, oof, (int32_t)m, first, count, scratch, &rows);
+        float *to = s->likelihood + (size_t)first * members + m;
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+            int32_t truth = cst_view_label(oof, first + i);
+            to[(size_t)i * members] =
+                fmaxf(rows[(size_t)i * width + (size_t)truth], (float)CST_NLL_FLOOR);
+        }
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+/* sum: [0] -log mixture; [1 + m] p_m / mixture; then the products of those ratios. */
+static cst_status sums_block(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    const stacking *s = user;
+    size_t members = (size_t)s->oof->members;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(s->oof->rows, block);
+    double *gradient = sum + 1;
+    double *curvature = gradient + members;
+    for (int64_t i = first; i < end; i++) {
+        const float *p = s->likelihood + (size_t)i * members;
+        double mixture = 0;
+        for (size_t m = 0; m < members; m++)
+            mixture += s->w[m] * (double)p[m];
+        double weight = cst_view_weight(s->oof, i);
+        sum[0] -= weight * log(mixture);
+        double inverse = 1 / mixture;
+        for (size_t m = 0; m < members; m++) {
+            double ratio = weight * (double)p[m] * inverse;
+            gradient[m] += ratio;
+            for (size_t l = 0; l <= m; l++)
+                curvature[m * members + l] += ratio * (double)p[l] * inverse;
+        }
+    }
+    return CST_OK;
+}
+
+/* Mean over rows of the sums at `w`. */
+static cst_status evaluate(cst_context *context, stacking *s, const double *w) {
+    size_t members = (size_t)s->oof->members;
+    size_t width = 1 + members + members * members;
+    s->w = w;
+    cst_status status =
+        cst_reduce_blocks(context, cst_block_count(s->oof->rows), width, sums_block, s, s->sums);
+    double total = cst_view_weight_sum(s->oof);
+    for (size_t j = 0; j < width; j++)
+        s->sums[j] /= total;
+    return status;
+}
+
+/* minimiser = minimum over u >= 0 of the quadratic model of -mean log(mixture) + sum u around w. */
+static cst_status newton_target(cst_context *context, stacking *s, const double *w) {
+    size_t n = (size_t)s->oof->members;
+    const double *ratios = s->sums + 1;
+    const double *curvature = ratios + n;
+    double mean = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += curvature[i * n + i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double h = curvature[i * n + j] + (i == j ? 1e-9 * mean : 0);
+            s->hessian[i * n + j] = h;
+            s->hessian[j * n + i] = h;
+        }
+    for (size_t i = 0; i < n; i++) { /* b = Hw - gradient, gradient = 1 - ratio */
+        s->b[i] = ratios[i] - 1;
+        for (size_t j = 0; j < n; j++)
+            s->b[i] += s->hessian[i * n + j] * w[j];
+    }
+    return cst_nonnegative_quadratic(context, (int32_t)n, s->hessian, s->b, s->minimiser);
+}
+
+/* Moves w towards the minimiser, halving the way until the loss falls enough. *moved is false when
+ * no length does, which is where rounding ends the search. `sums` are those of the new w. */
+static cst_status line_search(cst_context *context, stacking *s, double *w, bool *moved) {
+    size_t n = (size_t)s->oof->members;
+    double loss = s->sums[0];
+    double slope = 0;
+    for (size_t m = 0; m < n; m++)
+        slope += (1 - s->sums[1 + m]) * (s->minimiser[m] - w[m]);
+    cst_status status = CST_OK;
+    *moved = false;
+    for (double length = 1; status == CST_OK && !*moved && length > 1e-8; length *= 0.5) {
+        double sum = 0;
+        for (size_t m = 0; m < n; m++) {
+            s->trial[m] = w[m] + length * (s->minimiser[m] - w[m]);
+            sum += s->trial[m];
+        }
+        if (!(sum > 0))
+            continue;
+        for (size_t m = 0; m < n; m++) /* the best scale of any w is the one with sum 1 */
+            s->trial[m] /= sum;
+        status = evaluate(context, s, s->trial);
+        /* Next to the optimum the loss cannot tell two points apart; Newton's step still can. */
+        *moved = s->sums[0] <= loss + 1e-4 * length * slope + 1e-14 * (1 + fabs(loss));
+    }
+    if (status == CST_OK && *moved)
+        memcpy(w, s->trial, n * sizeof *w);
+    return status;
+}
+
+static double optimality_gap(const stacking *s) {
+    double most = 0;
+    for (int32_t m = 0; m < s->oof->members; m++)
+        most = fmax(most, s->sums[1 + m]);
+    return most - 1;
+}
+
+static cst_status minimise(cst_context *context, stacking *s, double *weights, double *gap) {
+    size_t n = (size_t)s->oof->members;
+    for (size_t m = 0; m < n; m++)
+        weights[m] = 1.0 / (double)n;
+    cst_status status = evaluate(context, s, weights);
+    bool moved = true;
+    *gap = optimality_gap(s);
+    for (int it = 0; status == CST_OK && moved && *gap > GAP && it < ITERATIONS; it++) {
+        status = newton_target(context, s, weights);
+        CST_THEN(line_search(context, s, weights, &moved));
+        if (status == CST_OK && moved)
+            *gap = optimality_gap(s);
+    }
+    if (status == CST_OK && *gap > 1e3 * GAP)
+        cst_notice(context,
+                   "the stacking weights are within %.1e nats of the optimum, not within %.0e",
+                   *gap, GAP);
+    return status;
+}
+
+cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double *weights,
+                              double *gap) {
+    if (oof->rows < 1 || !oof->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "stacking weights need labelled rows");
+    size_t n = (size_t)oof->members;
+    double reached = 0;
+    size_t cells = 0;
+    stacking s = {.oof = oof};
+    cst_status status = CST_OK;
+    if (!cst_size_mul((size_t)oof->rows, n, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %zu members are too many",
+                        (long long)oof->rows, n);
+    s.likelihood = cst_alloc(context, cells, sizeof *s.likelihood);
+    s.sums = cst_alloc(context, 1 + n + n * n, sizeof *s.sums);
+    s.hessian = cst_alloc(context, n * n, sizeof *s.hessian);
+    s.b = cst_alloc(context, n, sizeof *s.b);
+    s.minimiser = cst_alloc(context, n, sizeof *s.minimiser);
+    s.trial = cst_alloc(context, n, sizeof *s.trial);
+    if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.minimiser || !s.trial)
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_parallel_own(context, cst_block_count(oof->rows), 1, gather_block, &s));
+    int threads = cst_context_threads(context);
+    if (status == CST_OK && (double)cells * (double)n < SHARED_FROM)
+        status = cst_context_set_threads(context, 1);
+    CST_THEN(minimise(context, &s, weights, &reached));
+    (void)cst_context_set_threads(context, threads); /* was valid before */
+    if (gap)
+        *gap = reached;
+    stacking_free(context, &s);
+    return status;
+}

@@ -1,0 +1,184 @@
+/*
+ * Calibration maps: probabilities in, probabilities out, fitted on labelled rows. After any method.
+ * docs/calibration.md#definitions.
+ */
+#ifndef CST_CALIBRATION_H
+#define CST_CALIBRATION_H
+
+#include "core/base.h"
+#include "data/pool/view.h"
+
+typedef enum cst_calibrator_kind {
+    CST_CALIBRATOR_NONE = 0,
+    CST_CALIBRATOR_TEMPERATURE = 1, /* softmax(log p / T), one T (Guo et al. 2017) */
+    CST_CALIBRATOR_VECTOR = 2,      /* softmax(a_c log p_c + b_c) (Guo et al. 2017) */
+    CST_CALIBRATOR_ISOTONIC = 3,    /* a monotone map for each class (Zadrozny and Elkan 2002) */
+    CST_CALIBRATOR_PLATT = 4        /* a sigmoid for each class (Platt 1999; Lin et al. 2007) */
+} cst_calibrator_kind;
+
+/* A non-decreasing, piecewise linear function: y[i] at x[i], constant outside. */
+typedef struct cst_isotonic {
+    int64_t count; /* of knots, >= 1 */
+    double *x;     /* [count], ascending */
+    double *y;     /* [count], non-decreasing, in [0, 1] */
+} cst_isotonic;
+
+/* A fitted map. Free with cst_calibrator_free. */
+typedef struct cst_calibrator {
+    cst_calibrator_kind kind;
+    int32_t classes;
+    double temperature;  /* CST_CALIBRATOR_TEMPERATURE */
+    double *slopes;      /* [classes]: CST_CALIBRATOR_VECTOR (a_c), CST_CALIBRATOR_PLATT */
+    double *intercepts;  /* [classes]: CST_CALIBRATOR_VECTOR (b_c), CST_CALIBRATOR_PLATT */
+    cst_isotonic *steps; /* [classes]: CST_CALIBRATOR_ISOTONIC */
+    char detail[64];     /* what was fitted, for a reader: "T = 1.234" */
+} cst_calibrator;
+
+/* "temperature", "vector", "isotonic", "platt"; NULL for CST_CALIBRATOR_NONE and unknown kinds. */
+const char *cst_calibrator_name(cst_calibrator_kind kind);
+/* One sentence; NULL as above. */
+const char *cst_calibrator_definition(cst_calibrator_kind kind);
+/* The kind of a name; CST_CALIBRATOR_NONE where there is none. */
+cst_calibrator_kind cst_calibrator_find(const char *name);
+
+/* Fits on probabilities [rows][classes] with labels [rows], each 0..classes-1; rows count by
+ * weights [rows] (NULL: alike), which the temperature alone takes: CST_ERROR_INPUT for another
+ * kind. *out is zeroed first and empty after an error. */
+cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
+                                       const float *probabilities, int64_t rows, int32_t classes,
+                                       const int32_t *labels, const double *weights,
+                                       cst_calibrator *out);
+
+/* The same of a labelled view's rows, with their weights: probabilities [view->rows][classes]. */
+cst_status cst_calibrator_fit_view(cst_context *context, cst_calibrator_kind kind,
+                                   const cst_view *view, const float *probabilities,
+                                   cst_calibrator *out);
+
+/* Maps probabilities [rows][classes] in place; rows sum to 1 afterwards. The same bytes for any
+ * number of threads. */
+cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *calibrator,
+                                float *probabilities, int64_t rows);
+
+/* The same of rows in double precision, [count][classes], without threads or memory. */
+void cst_calibrator_rows(const cst_calibrator *calibrator, int64_t count, double *probabilities);
+
+/* Fills `detail` from what is there. */
+void cst_calibrator_describe(cst_calibrator *calibrator);
+
+/* A temperature or vector scaling as [1 + 2 * classes] numbers, and back. */
+void cst_calibrator_pack(const cst_calibrator *map, double *numbers);
+cst_status cst_calibrator_unpack(cst_context *context, cst_calibrator_kind kind, int32_t classes,
+                                 const double *numbers, cst_calibrator *out);
+
+void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
+
+/* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */
+#define CST_TEMPERATURE_LOW 0.01
+#define CST_TEMPERATURE_HIGH 100.0
+
+/* What a temperature is drawn to, and how far it is taken. */
+typedef struct cst_temperature_options {
+    double prior; /* precision of a Gaussian prior on the inverse around 1, against the total NLL */
+    double start; /* a temperature near the optimum, or 1 */
+    double tolerance; /* the relative step that is the last */
+} cst_temperature_options;
+
+/* The temperature with the least mean NLL; a probability below 1e-15 counts as 1e-15. weights:
+ * [rows] or NULL. options: NULL for those of the map `temperature`. *nll: the loss one Newton step
+ * before it; may be NULL. */
+cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    const cst_temperature_options *options, double *temperature,
+                                    double *nll);
+
+/* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
+void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
+                          double *probabilities);
+
+/* Rows side by side in a table of logs; a block has a whole number of these. */
+enum { CST_LOG_ROWS = 32 };
+
+/* log(max(p, 1e-15)) of probabilities [rows][classes], as float32 [tiles][classes][CST_LOG_ROWS],
+ * for loops over the rows of a tile; 0 in the last tile's places without a row. Free *out with
+ * cst_free. */
+cst_status cst_log_tiles(cst_context *context, const float *probabilities, int64_t rows,
+                         int32_t classes, float **out);
+
+/* log(max(p, 1e-15)) of [count] values in place. */
+void cst_floored_logs(int64_t count, double *values);
+
+/* softmax of rows [count][classes] of scores in place. */
+void cst_softmax_rows(int64_t count, int32_t classes, double *scores);
+
+/* Rows [count][classes] divided by their sums; a row of sum 0 becomes uniform. */
+void cst_normalise_rows(int64_t count, int32_t classes, double *values);
+
+/* Precision of the Gaussian prior on a_c - 1 and on b_c, against the total NLL: worth about one row
+ * that is for the identity. It makes the optimum unique and finite where classes can be separated.
+ */
+#define CST_VECTOR_PRIOR 1.0
+
+/* What vector scaling is drawn to, and how far it is taken. */
+typedef struct cst_vector_options {
+    double shrink;    /* precision of the slopes around their mean and of the intercepts around
+                         0, which leaves a temperature; 0: CST_VECTOR_PRIOR, of the slopes
+                         around 1 */
+    double tolerance; /* half the squared decrement, in nats, from which on a step is not taken */
+    const double *weights;       /* [rows]: how much each counts; NULL: all alike */
+    const cst_calibrator *start; /* a map near the optimum; NULL: the identity */
+} cst_vector_options;
+
+/* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus the prior's half
+ * squared distances, at its one minimum, by L-BFGS. slopes, intercepts: [classes]. options: NULL
+ * for those of the map `vector`. */
+cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
+                          int32_t classes, const int32_t *labels, const cst_vector_options *options,
+                          double *slopes, double *intercepts);
+
+/* A map of kind temperature or vector of a labelled view's rows, with their weights, as a blend
+ * takes it: the inverse temperature has a prior of precision 1 around 1, and vector scaling is
+ * shrunk to a temperature with precision 10. start: a map near it, or NULL. */
+cst_status cst_calibrator_fit_shrunk(cst_context *context, cst_calibrator_kind kind,
+                                     const cst_view *view, const float *probabilities,
+                                     const cst_calibrator *start, cst_calibrator *out);
+
+/* The map itself in place; probabilities: [count][classes]. */
+void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
+                     double *probabilities);
+
+/* An isotonic map gives no class less than this before rows are normalised: the mean of a block of
+ * rows without the class is 0, and one such row of that class would make the NLL infinite. */
+#define CST_ISOTONIC_FLOOR 1e-6
+
+/* Isotonic regression of [label = c] on p_c for each class, by pooling adjacent violators; rows of
+ * equal p are one point with their mean. steps: [classes], zeroed; free each x and y. */
+cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_isotonic *steps);
+
+/* The function's value at x. */
+double cst_isotonic_value(const cst_isotonic *step, double x);
+
+/* The map itself in place, with its floor, rows normalised; probabilities: [count][classes]. */
+void cst_isotonic_rows(const cst_isotonic *steps, int64_t count, int32_t classes,
+                       double *probabilities);
+
+/* Log-odds are those of probabilities kept in [this, 1 - this]. Half of float32's spacing just
+ * below 1: a probability nearer to 1 cannot be told from 1, so that one nearer to 0 is not told
+ * from 0. */
+#define CST_PLATT_FLOOR 0x1p-25
+
+/* For each class the sigmoid of slope * log-odds(p_c) + intercept that minimises the cross-entropy
+ * with the targets (N+ + 1)/(N+ + 2) for rows of the class and 1/(N- + 2) for the others. Where all
+ * rows have the same p_c, the slope is 0. slopes, intercepts: [classes]. */
+cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64_t rows,
+                         int32_t classes, const int32_t *labels, double *slopes,
+                         double *intercepts);
+
+/* The map itself in place, rows normalised; probabilities: [count][classes]. */
+void cst_platt_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
+                    double *probabilities);
+
+/* log(p / (1 - p)) of a probability kept in its bounds. */
+double cst_log_odds(double probability);
+
+#endif

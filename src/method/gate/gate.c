@@ -1,0 +1,246 @@
+/*
+ * A fitted gate: its values for a tile of (sample, class) pairs, and its memory.
+ * Stage S2 after training, and the costly part of prediction.
+ * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
+ */
+#include "method/gate/gate.h"
+
+#include "core/ranks.h"
+
+#include <string.h>
+
+int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
+    int64_t k = inputs;
+    int64_t h = hidden;
+    return k * h + h + CST_AGGREGATORS * h + CST_AGGREGATORS;
+}
+
+void cst_gate_free(cst_context *context, cst_gate *gate) {
+    if (!gate)
+        return;
+    cst_free(context, gate->w1);
+    cst_free(context, gate->b1);
+    cst_free(context, gate->w2);
+    cst_free(context, gate->b2);
+    memset(gate, 0, sizeof *gate);
+}
+
+/* ---- as numbers ---- */
+
+enum { HEAD_NUMBERS = 9 };
+
+static size_t gate_numbers(int32_t inputs, int32_t hidden) {
+    return HEAD_NUMBERS + (size_t)cst_gate_parameter_count(inputs, hidden);
+}
+
+/* The four arrays and their lengths. */
+static void arrays_of(cst_gate *gate, float **arrays[4], size_t counts[4]) {
+    size_t hidden = (size_t)gate->hidden;
+    const size_t lengths[4] = {hidden * (size_t)gate->inputs, hidden, CST_AGGREGATORS * hidden,
+                               CST_AGGREGATORS};
+    memcpy(counts, lengths, sizeof lengths);
+    arrays[0] = &gate->w1;
+    arrays[1] = &gate->b1;
+    arrays[2] = &gate->w2;
+    arrays[3] = &gate->b2;
+}
+
+static void gate_to_numbers(const cst_gate *gate, double *numbers) {
+    const double head[HEAD_NUMBERS] = {gate->mode,
+                                       gate->inputs,
+                                       gate->hidden,
+                                       gate->best,
+                                       gate->epochs,
+                                       gate->best_epoch,
+                                       (double)gate->train_rows,
+                                       gate->loss_start,
+                                       gate->loss_best};
+    cst_gate copy = *gate;
+    float **arrays[4];
+    size_t counts[4];
+    arrays_of(&copy, arrays, counts);
+    memcpy(numbers, head, sizeof head);
+    numbers += HEAD_NUMBERS;
+    for (int a = 0; a < 4; a++)
+        for (size_t i = 0; i < counts[a]; i++)
+            *numbers++ = (double)(*arrays[a])[i];
+}
+
+static cst_status gate_from_numbers(cst_context *context, const double *numbers, cst_gate *out) {
+    float **arrays[4];
+    size_t counts[4];
+    *out = (cst_gate){.mode = (cst_gate_mode)numbers[0],
+                      .inputs = (int32_t)numbers[1],
+                      .hidden = (int32_t)numbers[2],
+                      .best = (int32_t)numbers[3],
+                      .epochs = (int32_t)numbers[4],
+                      .best_epoch = (int32_t)numbers[5],
+                      .train_rows = (int64_t)numbers[6],
+                      .loss_start = numbers[7],
+                      .loss_best = numbers[8]};
+    arrays_of(out, arrays, counts);
+    numbers += HEAD_NUMBERS;
+    for (int a = 0; a < 4; a++) {
+        *arrays[a] = cst_alloc(context, counts[a], sizeof **arrays[a]);
+        if (!*arrays[a]) {
+            cst_gate_free(context, out);
+            return CST_ERROR_MEMORY;
+        }
+        for (size_t i = 0; i < counts[a]; i++)
+            (*arrays[a])[i] = (float)*numbers++;
+    }
+    return CST_OK;
+}
+
+typedef struct gates_job {
+    cst_gate_fn fit;
+    const void *user;
+    cst_gate *const *gates;
+    double *numbers; /* [gates][width]: those of every rank; NULL without ranks */
+    size_t width;
+} gates_job;
+
+static cst_status gates_task(cst_context *worker, void *user, int64_t task) {
+    const gates_job *job = user;
+    cst_status status = job->fit(worker, job->user, (int32_t)task, job->gates[task]);
+    if (status == CST_OK && job->numbers)
+        gate_to_numbers(job->gates[task], job->numbers + (size_t)task * job->width);
+    return status;
+}
+
+cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
+                         cst_gate_fn fit, const void *user, int32_t count, cst_gate *const *gates) {
+    gates_job job = {.fit = fit, .user = user, .gates = gates};
+    bool too_large = options->hidden < 1 || cst_gate_parameter_count(inputs, options->hidden) >
+                                                options->max_parameters; /* fit says so */
+    if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
+        return cst_parallel_for(context, count, gates_task, &job);
+    job.width = gate_numbers(inputs, options->hidden);
+    job.numbers = cst_alloc(context, (size_t)count, job.width * sizeof *job.numbers);
+    if (!job.numbers)
+        return CST_ERROR_MEMORY;
+    const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);
+    cst_status status = cst_parallel_fill(context, count, gates_task, &job, &filled, 1);
+    for (int32_t i = 0; status == CST_OK && i < count; i++)
+        if (!gates[i]->w1) /* another rank's */
+            status = gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]);
+    cst_free(context, job.numbers);
+    return status;
+}
+
+/* Floats: a tile of the inputs, of the hidden layer, and of the output. */
+size_t cst_gate_scratch(const cst_gate *gate) {
+    return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;
+}
+
+/* Pairs that a step of the perceptron handles in registers, and rows of weights beside them. Eight
+ * floats of GCC's and clang's vector extension are one register of AVX2 or two of SSE2. */
+enum { STEP = 16, ROWS = 4 };
+typedef float lanes __attribute__((vector_size(32)));
+
+/* out[r][e..e+15] = bias[r] + sum_k weights[r][k] in[k][e..e+15], added in the order of k, for
+ * `rows` (constant, at most ROWS) rows r; in [count][CST_TILE], out [rows][CST_TILE]. */
+static inline __attribute__((always_inline)) void step(const float *in, int32_t count,
+                                                       const float *weights, const float *bias,
+                                                       int32_t rows, float *out) {
+    lanes sum[ROWS][2];
+    for (int32_t r = 0; r < rows; r++) {
+        sum[r][0] = (lanes){0} + bias[r];
+        sum[r][1] = sum[r][0];
+    }
+    for (int32_t k = 0; k < count; k++) {
+        lanes low;
+        lanes high;
+        memcpy(&low, in + (size_t)k * CST_TILE, sizeof low);
+        memcpy(&high, in + (size_t)k * CST_TILE + STEP / 2, sizeof high);
+        for (int32_t r = 0; r < rows; r++) {
+            float w = weights[(size_t)r * (size_t)count + (size_t)k];
+            sum[r][0] += w * low;
+            sum[r][1] += w * high;
+        }
+    }
+    for (int32_t r = 0; r < rows; r++) { /* one by one: as a pair they would go through memory */
+        lanes low = sum[r][0];
+        lanes high = sum[r][1];
+        memcpy(out + (size_t)r * CST_TILE, &low, sizeof low);
+        memcpy(out + (size_t)r * CST_TILE + STEP / 2, &high, sizeof high);
+    }
+}
+
+/* All rows of a layer for `size` pairs, a multiple of STEP. */
+static inline __attribute__((always_inline)) void layer(const float *in, int32_t count,
+                                                        const float *weights, const float *bias,
+                                                        int32_t rows, int64_t size, float *out) {
+    for (int64_t e = 0; e < size; e += STEP) {
+        int32_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, ROWS,
+                 out + (size_t)r * CST_TILE + e);
+        for (; r < rows; r++)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, 1,
+                 out + (size_t)r * CST_TILE + e);
+    }
+}
+
+/* exp(x) within a few units in the last place of a float, |x| <= 30. exp(x) = 2^n exp(r), |r| <=
+ * log(2)/2; the polynomial is Cephes's. */
+static inline __attribute__((always_inline)) float exp_small(float x) {
+    float shifted = x * 1.44269504F + 12582912.0F; /* rounds to the nearest integer */
+    float n = shifted - 12582912.0F;
+    float r = x - n * 0.693359375F;
+    r = r - n * -2.12194440e-4F;
+    float series = 1.9875691500e-4F;
+    series = series * r + 1.3981999507e-3F;
+    series = series * r + 8.3334519073e-3F;
+    series = series * r + 4.1665795894e-2F;
+    series = series * r + 1.6666665459e-1F;
+    series = series * r + 5.0000001201e-1F;
+    series = series * (r * r) + r + 1.0F;
+    int32_t power_bits = ((int32_t)n + 127) << 23;
+    float power = 0;
+    memcpy(&power, &power_bits, sizeof power);
+    return series * power;
+}
+
+/* z = 1 / (1 + exp(-z)), z cut at +-30, beyond which a sigmoid is 1e-13 from its limit; NaN
+ * becomes 30, since exp_small needs a number. One loop per cut: both in one become a branch, and
+ * the loop no longer vectorises. */
+static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int64_t size) {
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] < 30.0F ? z[e] : 30.0F;
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] < -30.0F ? -30.0F : z[e];
+    for (int64_t e = 0; e < size; e++)
+        z[e] = 1.0F / (1.0F + exp_small(-z[e]));
+}
+
+CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
+                              float *restrict hidden, float *restrict out) {
+    layer(in, gate->inputs, gate->w1, gate->b1, gate->hidden, size, hidden);
+    for (int32_t j = 0; j < gate->hidden; j++) {
+        float *restrict h = hidden + (size_t)j * CST_TILE;
+        for (int64_t e = 0; e < size; e++)
+            h[e] = h[e] > 0.0F ? h[e] : 0.0F;
+    }
+    layer(hidden, gate->hidden, gate->w2, gate->b2, CST_AGGREGATORS, size, out);
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+        sigmoid(out + (size_t)a * CST_TILE, size);
+}
+CST_WIDE(perceptron,
+         (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
+          float *restrict out),
+         (gate, in, size, hidden, out))
+
+void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
+                   float *out, double *scratch) {
+    float *in = (float *)scratch;
+    int64_t padded = (size + STEP - 1) / STEP * STEP;
+    for (int32_t k = 0; k < gate->inputs; k++) {
+        float *column = in + (size_t)k * CST_TILE;
+        memcpy(column, members[k] + first, (size_t)size * sizeof *in);
+        for (int64_t e = size; e < padded; e++)
+            column[e] = 0;
+    }
+    float *hidden = in + (size_t)gate->inputs * CST_TILE;
+    perceptron(gate, in, padded, hidden, out);
+}

@@ -1,0 +1,117 @@
+/*
+ * The gate g: [0,1]^K -> [0,1]^12, a two-layer perceptron that weighs the aggregators of each
+ * (sample, class) pair. Stage S2. Paper: section "Differentiable Meta-Feature Gate";
+ * docs/method.md#s2-and-s3-gate-and-penalties.
+ */
+#ifndef CST_LEARNERS_GATE_H
+#define CST_LEARNERS_GATE_H
+
+#include "data/pool/view.h"
+#include "method/gate/aggregators.h"
+
+typedef enum cst_gate_mode {
+    CST_GATE_NONE = 0,      /* the design is the members alone */
+    CST_GATE_PROTOTYPE = 1, /* g = 1 on mean, sd, median, range, mean*sd, range*sd; 0 elsewhere */
+    CST_GATE_LEARNED = 2    /* the perceptron */
+} cst_gate_mode;
+
+/* A fitted gate: plain data, all a model file has to store. g(p) = sigmoid(w2 relu(w1 p + b1) +
+ * b2), with the standardisation of the inputs already folded into w1 and b1. Immutable after the
+ * fit. */
+typedef struct cst_gate {
+    cst_gate_mode mode;
+    int32_t inputs; /* K_eff, set in every mode */
+    int32_t hidden; /* h; 0 unless learned */
+    int32_t best;   /* position of the best single member, for the divergence column */
+    float *w1;      /* [hidden][inputs]; the four arrays are NULL unless learned */
+    float *b1;      /* [hidden] */
+    float *w2;      /* [12][hidden] */
+    float *b2;      /* [12] */
+    /* What the training saw; not needed to predict. */
+    int32_t epochs;     /* epochs run */
+    int32_t best_epoch; /* epoch that was kept; 0: no epoch beat the constant gate g = 1/2 */
+    int64_t train_rows; /* (sample, class) rows trained on */
+    double loss_start;  /* held-out mean squared error, in units of the target's variance, of the */
+    double loss_best;   /* best head on the constant gate, and of the epoch that was kept */
+} cst_gate;
+
+typedef struct cst_gate_options {
+    cst_gate_mode mode;
+    int32_t hidden;             /* h, 1.. */
+    int32_t epochs;             /* at most */
+    int32_t batch_rows;         /* rows of a mini-batch */
+    double learning_rate;       /* Adam's */
+    double validation_fraction; /* of the samples (not rows) held out for early stopping, (0, 1) */
+    int32_t patience;           /* epochs without improvement before stopping */
+    int64_t max_rows;           /* (sample, class) rows drawn when there are more */
+    int32_t max_parameters;     /* the paper's 15,000; more is an error */
+    double l2;                  /* penalty on the head, standardised columns, mean-loss scale */
+    uint64_t seed;
+} cst_gate_options;
+
+/* The defaults: learned, h = 32, Adam at 1e-3, 15,000 parameters, 20,000 rows. */
+cst_gate_options cst_gate_options_default(void);
+
+/* Number of parameters of the perceptron: inputs * hidden + hidden + 12 * hidden + 12. */
+int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden);
+
+/* Fits the gate on the rows of `view` (which must have labels, or targets, when the gate is
+ * learned) end to end with a linear head on the squared error of the class indicators; the head is
+ * then thrown away, as the penalised fits replace it. NULL options: the defaults. *out is zeroed
+ * first and owns its arrays: free with cst_gate_free. The bytes of the result depend on the seed
+ * and not on the number of threads.
+ *
+ * When the view has more than max_rows (sample, class) rows, a sample of them is trained on: some
+ * samples at random, of each the true class always, and of the other classes those where some
+ * member puts mass with high probability and the rest rarely; each row weighs one over its
+ * probability of being drawn. The weighted loss is an unbiased estimate of the loss over all rows;
+ * what it costs is variance, most of it from the rarely drawn rows, and so a gate that can differ a
+ * little from seed to seed. The penalised fits that follow use every row. */
+cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
+                        const cst_gate_options *options, cst_gate *out);
+
+/* Fits gates[0] to gates[count - 1], each by `fit` on its own. Ranks fit some each and send each
+ * other the weights. inputs: of every gate. */
+typedef cst_status (*cst_gate_fn)(cst_context *worker, const void *user, int32_t index,
+                                  cst_gate *out);
+cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
+                         cst_gate_fn fit, const void *user, int32_t count, cst_gate *const *gates);
+
+/* Frees the arrays and zeroes the struct. NULL is accepted. */
+void cst_gate_free(cst_context *context, cst_gate *gate);
+
+/* Doubles of scratch for cst_gate_tile, and a tile of its output. */
+size_t cst_gate_scratch(const cst_gate *gate);
+
+/* g, learned, for (sample, class) pairs first..first+size-1, size <= CST_TILE: members[k] [count],
+ * out [12][CST_TILE] in [0, 1]. Float arithmetic, the same operations for every pair. */
+void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
+                   float *out, double *scratch);
+
+/* ---- the training problem, exposed for the tests ---- */
+
+/* Rows to train on. f = head_members . inputs + head_aggregates . (g(inputs) * aggregates) +
+ * intercept. */
+typedef struct cst_gate_problem {
+    int64_t rows;
+    int32_t inputs;
+    int32_t hidden;
+    double l2;
+    const double *input;     /* [rows][inputs], standardised */
+    const double *aggregate; /* [rows][12], divided by their standard deviations */
+    const double *target;    /* [rows], standardised */
+    const double *weight;    /* [rows], mean 1 */
+} cst_gate_problem;
+
+/* Entries of the parameter vector, in the order w1 [hidden][inputs], b1 [hidden], w2 [12][hidden],
+ * b2 [12], head_members [inputs], head_aggregates [12], intercept. */
+size_t cst_gate_theta_count(int32_t inputs, int32_t hidden);
+
+/* Loss (1/count) sum_i weight_i (f_i - target_i)^2 + l2 |head|^2 (intercept not penalised) over the
+ * rows rows[0..count-1] (NULL: rows 0..count-1), and its gradient [theta] (NULL: loss only). The
+ * sum is taken over chunks of fixed size in their order. */
+cst_status cst_gate_gradient(cst_context *context, const cst_gate_problem *problem,
+                             const int64_t *rows, int64_t count, const double *theta,
+                             double *gradient, double *loss);
+
+#endif

@@ -1,0 +1,542 @@
+/*
+ * Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores.
+ * Stage S3 after the penalty, and the second half of prediction. Paper: section "Spectrum-Adaptive
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
+ */
+#include "method/linear/linear.h"
+#include "core/la.h"
+#include "core/wide.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sweeps at most; sweeps between checks; tolerance of the KKT residual relative to max|X'y/n|, for
+ * a fit and along a cross-validation path. */
+enum { FIT_SWEEPS = 50000, PATH_SWEEPS = 2000, CHECK_EVERY = 10 };
+/* Sweeps before active-set steps are tried, a multiple of CHECK_EVERY; their number at most. */
+enum { PATIENCE = 200, STEPS_PER_COLUMN = 20 };
+/* Of a residual relative to the target's deviation: what rounding leaves. Without it, columns that
+ * have nothing to do with the target would be swept for ever. */
+static const double rounding = 1e-14;
+static const double fit_tolerance = 1e-10;
+static const double path_tolerance = 1e-7;
+
+void cst_linear_free(cst_context *context, cst_linear *linear) {
+    if (!linear)
+        return;
+    cst_free(context, linear->coefficients);
+    memset(linear, 0, sizeof *linear);
+}
+
+/* ---- coordinate descent ---- */
+
+/* minimise w'Gw - 2c'w + quadratic |w|^2 + 2 absolute |w|_1, G of unit diagonal. */
+typedef struct problem {
+    int32_t k;
+    const double *gram;
+    const double *cross;
+    double absolute;  /* lambda l1_ratio */
+    double quadratic; /* lambda (1 - l1_ratio) */
+    double deviation; /* standard deviation of the target, the largest that |c| can be */
+} problem;
+
+typedef struct descent {
+    cst_context *context;
+    cst_status status; /* CST_ERROR_CANCELLED once the caller wants to stop */
+    double *w;         /* [k], the coefficients; the start on entry */
+    double *gradient;  /* [k], c - Gw */
+    double *trial;     /* [k] */
+    double *packed;    /* [k]: right-hand side on the active set */
+    double *factor;    /* [k][k] */
+    int32_t *active;   /* [k] */
+} descent;
+
+static cst_status make_descent(cst_context *context, int32_t k, descent *d) {
+    *d = (descent){.context = context};
+    size_t n = (size_t)k;
+    d->w = cst_alloc(context, n, sizeof(double));
+    d->gradient = cst_alloc(context, n, sizeof(double));
+    d->trial = cst_alloc(context, n, sizeof(double));
+    d->packed = cst_alloc(context, n, sizeof(double));
+    d->factor = cst_alloc(context, n * n, sizeof(double));
+    d->active = cst_alloc(context, n, sizeof(int32_t));
+    return d->w && d->gradient && d->trial && d->packed && d->factor && d->active
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+static void free_descent(cst_context *context, descent *d) {
+    cst_free(context, d->w);
+    cst_free(context, d->gradient);
+    cst_free(context, d->trial);
+    cst_free(context, d->packed);
+    cst_free(context, d->factor);
+    cst_free(context, d->active);
+}
+
+static double soft(double x, double threshold) {
+    if (x > threshold)
+        return x - threshold;
+    return x < -threshold ? x + threshold : 0;
+}
+
+static double largest_absolute(const double *x, int32_t count) {
+    double most = 0;
+    for (int32_t j = 0; j < count; j++)
+        most = fmax(most, fabs(x[j]));
+    return most;
+}
+
+/* The KKT residual at which a problem counts as solved. */
+static double small_enough(const problem *p, double tolerance) {
+    return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
+}
+
+/* to -= factor x. */
+CST_WIDE_BODY subtract_body(int64_t count, double factor, const double *restrict x,
+                            double *restrict to) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] -= factor * x[i];
+}
+CST_WIDE(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
+         (count, factor, x, to))
+
+/* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
+ * w. */
+static double kkt_residual(const problem *p, const double *w, double *gradient) {
+    double worst = 0;
+    memcpy(gradient, p->cross, (size_t)p->k * sizeof *gradient);
+    for (int32_t i = 0; i < p->k; i++)
+        if (w[i] != 0)
+            subtract(p->k, w[i], p->gram + (size_t)i * (size_t)p->k, gradient);
+    for (int32_t j = 0; j < p->k; j++) {
+        double g = gradient[j];
+        double off = fabs(g) - p->absolute;
+        if (w[j] != 0)
+            off = fabs(g - p->quadratic * w[j] - copysign(p->absolute, w[j]));
+        worst = fmax(worst, off);
+    }
+    return worst;
+}
+
+/* One sweep over all coordinates. True when no coefficient changed its sign, to or from 0. */
+static bool sweep(const problem *p, double *w, double *gradient) {
+    bool same = true;
+    for (int32_t j = 0; j < p->k; j++) {
+        const double *column = p->gram + (size_t)j * (size_t)p->k;
+        double next = soft(gradient[j] + w[j], p->absolute) / (1 + p->quadratic);
+        double change = next - w[j];
+        if (change == 0)
+            continue;
+        same = same && ((next > 0) - (next < 0)) == ((w[j] > 0) - (w[j] < 0));
+        w[j] = next;
+        subtract(p->k, change, column, gradient);
+    }
+    return same;
+}
+
+/* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the
+ * upper triangle as columns, so that all of the row is reduced at once. */
+CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
+    double *restrict row = a + i * n;
+    for (size_t m = 0; m < i; m++) {
+        const double *restrict other = a + m * n;
+        double factor = other[m] > 0 ? row[m] / other[m] : 0;
+        row[m] = factor;
+        for (size_t j = m + 1; j < i; j++)
+            row[j] -= factor * other[j];
+        row[i] -= factor * factor;
+    }
+}
+CST_WIDE(factor_row, (size_t n, size_t i, double *a), (n, i, a))
+
+/* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
+ * once more; the number of rows that do not depend on those before, that is, whose pivot is above
+ * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them
+ * ends it. */
+static int32_t independent_cholesky(int32_t count, double *a, bool stop) {
+    size_t n = (size_t)count;
+    int32_t rank = 0;
+    for (size_t i = 0; i < n; i++) {
+        double *row = a + i * n;
+        factor_row(n, i, a);
+        row[i] = row[i] > 1e-13 ? sqrt(row[i]) : 0;
+        if (row[i] > 0)
+            rank++;
+        else if (stop)
+            return rank;
+        else
+            memset(row, 0, n * sizeof *row);
+        for (size_t m = 0; m < i; m++)
+            a[m * n + i] = row[m];
+    }
+    return rank;
+}
+
+/* Whether the columns of the active set do not depend on one another; then `a` is factored. */
+static bool try_cholesky(int32_t n, double *a) {
+    return independent_cholesky(n, a, true) == n;
+}
+
+/* Indices of the non-zero entries of w to d->active, and G + quadratic I on them to d->factor. */
+static int32_t active_matrix(const problem *p, const double *w, double ridge, descent *d) {
+    int32_t count = 0;
+    for (int32_t j = 0; j < p->k; j++)
+        if (w[j] != 0)
+            d->active[count++] = j;
+    for (int32_t a = 0; a < count; a++) {
+        const double *row = p->gram + (size_t)d->active[a] * (size_t)p->k;
+        for (int32_t b = 0; b < count; b++)
+            d->factor[(size_t)a * (size_t)count + (size_t)b] =
+                row[d->active[b]] + (a == b ? ridge : 0);
+    }
+    return count;
+}
+
+/* Solves the optimality conditions exactly for the signs of d->w. True, with d->w replaced, when
+ * the solution has those signs and is no worse. */
+static bool polish(const problem *p, descent *d, double *residual) {
+    int32_t count = active_matrix(p, d->w, p->quadratic, d);
+    if (count == 0 || !try_cholesky(count, d->factor))
+        return false;
+    for (int32_t a = 0; a < count; a++)
+        d->packed[a] = p->cross[d->active[a]] - copysign(p->absolute, d->w[d->active[a]]);
+    cst_cholesky_solve(count, d->factor, d->packed);
+    memset(d->trial, 0, (size_t)p->k * sizeof *d->trial);
+    for (int32_t a = 0; a < count; a++) {
+        if (p->absolute > 0 && d->packed[a] * d->w[d->active[a]] <= 0)
+            return false;
+        d->trial[d->active[a]] = d->packed[a];
+    }
+    double reached = kkt_residual(p, d->trial, d->gradient);
+    if (!(reached <= *residual)) {
+        (void)kkt_residual(p, d->w, d->gradient);
+        return false;
+    }
+    memcpy(d->w, d->trial, (size_t)p->k * sizeof *d->w);
+    *residual = reached;
+    return true;
+}
+
+/* Index of the coefficient at 0 whose gradient is furthest outside the penalty; -1 where all are
+ * inside. */
+static int32_t worst_inactive(const problem *p, const descent *d) {
+    int32_t worst = -1;
+    double most = p->absolute;
+    for (int32_t j = 0; j < p->k; j++) {
+        if (d->w[j] == 0 && fabs(d->gradient[j]) > most) {
+            most = fabs(d->gradient[j]);
+            worst = j;
+        }
+    }
+    return worst;
+}
+
+/* One step towards the minimum on the active coefficients (and `joining`, or none: -1) with their
+ * signs held, as far as the first that reaches 0, which it leaves at 0. True when none did. */
+static bool orthant_step(const problem *p, int32_t joining, descent *d) {
+    double *sign = d->trial;
+    for (int32_t j = 0; j < p->k; j++)
+        sign[j] = (double)((d->w[j] > 0) - (d->w[j] < 0));
+    if (joining >= 0)
+        sign[joining] = copysign(1, d->gradient[joining]);
+    /* Dependent columns: a small ridge on the step, which later steps make up for. */
+    int32_t count = active_matrix(p, sign, p->quadratic, d);
+    if (!try_cholesky(count, d->factor)) {
+        (void)active_matrix(p, sign, p->quadratic + 1e-9, d);
+        if (!try_cholesky(count, d->factor))
+            return false;
+    }
+    for (int32_t a = 0; a < count; a++) {
+        int32_t j = d->active[a];
+        d->packed[a] = d->gradient[j] - p->quadratic * d->w[j] - p->absolute * sign[j];
+    }
+    cst_cholesky_solve(count, d->factor, d->packed);
+    double length = 1;
+    int32_t leaving = -1;
+    for (int32_t a = 0; a < count; a++) {
+        int32_t j = d->active[a];
+        double reach = -d->w[j] / d->packed[a];
+        if (sign[j] * (d->w[j] + d->packed[a]) < 0 && reach < length) {
+            length = reach;
+            leaving = j;
+        }
+    }
+    for (int32_t a = 0; a < count; a++)
+        d->w[d->active[a]] += length * d->packed[a];
+    if (leaving >= 0)
+        d->w[leaving] = 0;
+    return leaving < 0;
+}
+
+/* Whether to go on; a step of hundreds of columns takes long enough to ask. */
+static bool goes_on(descent *d) {
+    if (d->status == CST_OK)
+        d->status = cst_poll(d->context);
+    return d->status == CST_OK;
+}
+
+/* Active-set steps (the feature-sign search of Lee et al. 2007), for columns so close to dependent
+ * that sweeps do not arrive. Every step lowers the objective or changes the active set. */
+static void finish(const problem *p, double enough, descent *d, double *residual) {
+    int32_t joining = -1;
+    for (int32_t step = 0; *residual > enough && step < STEPS_PER_COLUMN * p->k && goes_on(d);
+         step++) {
+        bool inside = orthant_step(p, joining, d);
+        *residual = kkt_residual(p, d->w, d->gradient);
+        joining = inside ? worst_inactive(p, d) : -1;
+    }
+}
+
+/* Sweeps from d->w until the KKT residual is small. Returns the number of sweeps. */
+static int32_t descend(const problem *p, double tolerance, int32_t most, descent *d,
+                       double *residual) {
+    double enough = small_enough(p, tolerance);
+    *residual = kkt_residual(p, d->w, d->gradient);
+    int32_t sweeps = 0;
+    bool same = false;
+    while (*residual > enough && sweeps < most && d->status == CST_OK) {
+        same = sweep(p, d->w, d->gradient);
+        sweeps++;
+        if (sweeps % CHECK_EVERY != 0 || !goes_on(d))
+            continue;
+        *residual = kkt_residual(p, d->w, d->gradient);
+        if (*residual > enough && same)
+            (void)polish(p, d, residual);
+        if (*residual > enough && sweeps % PATIENCE == 0)
+            finish(p, enough, d, residual);
+    }
+    return sweeps;
+}
+
+/* Coefficients that differ from 0 by rounding are 0: whether one is there decides on a dimension.
+ */
+static void drop_rounding(const problem *p, double *w) {
+    double least = rounding * largest_absolute(w, p->k);
+    for (int32_t j = 0; p->absolute > 0 && j < p->k; j++)
+        w[j] = fabs(w[j]) > least ? w[j] : 0;
+}
+
+/* ---- fits ---- */
+
+static cst_status check_penalty(cst_context *context, double lambda, double l1_ratio) {
+    if (!(lambda >= 0) || !isfinite(lambda))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a penalty of %g: lambda must be a non-negative number", lambda);
+    if (!(l1_ratio >= 0 && l1_ratio <= 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "l1_ratio %g is not in [0, 1]", l1_ratio);
+    return CST_OK;
+}
+
+static double ratio_of(cst_linear_kind kind, double l1_ratio) {
+    if (kind == CST_LINEAR_RIDGE)
+        return 0;
+    return kind == CST_LINEAR_LASSO ? 1 : l1_ratio;
+}
+
+/* Raw units from standardised coefficients. */
+static void unscale(const cst_standardised *s, const double *w, double *coefficients,
+                    double *intercept) {
+    memset(coefficients, 0, (size_t)s->columns * sizeof *coefficients);
+    *intercept = s->target_mean;
+    for (int32_t j = 0; j < s->kept; j++) {
+        double raw = w[j] / s->scale[j];
+        coefficients[s->index[j]] = raw;
+        *intercept -= raw * s->mean[j];
+    }
+}
+
+/* Ridge: (G + lambda I) w = c. */
+static cst_status solve_ridge(cst_context *context, const problem *p, descent *d) {
+    size_t k = (size_t)p->k;
+    memcpy(d->factor, p->gram, k * k * sizeof *d->factor);
+    for (size_t j = 0; j < k; j++)
+        d->factor[j * k + j] += p->quadratic;
+    if (cst_cholesky(context, p->k, d->factor) != CST_OK)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "the ridge system of %d columns is singular at lambda = %g: use a larger "
+                        "penalty",
+                        (int)p->k, p->quadratic);
+    memcpy(d->w, p->cross, k * sizeof *d->w);
+    cst_cholesky_solve(p->k, d->factor, d->w);
+    return CST_OK;
+}
+
+/* log det of 2n (G + quadratic I) on the coefficients it is taken over. Of columns that depend on
+ * one another (with one member, its mean and its median) as many count as are independent: how a
+ * solver spreads a weight over them says nothing. */
+static void hessian(const problem *p, double rows, descent *d, cst_linear *out) {
+    int32_t count = p->k;
+    out->active = p->k;
+    if (out->kind != CST_LINEAR_RIDGE) {
+        for (int32_t j = 0; p->absolute == 0 && j < p->k; j++)
+            d->trial[j] = 1;
+        const double *support = p->absolute == 0 ? d->trial : d->w;
+        count = active_matrix(p, support, p->quadratic, d);
+        out->active = independent_cholesky(count, d->factor, false);
+    }
+    out->logdet_hessian = out->active * log(2 * rows);
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        double pivot = d->factor[(size_t)i * (size_t)count + (size_t)i];
+        sum += pivot > 0 ? log(pivot) : 0;
+    }
+    out->logdet_hessian += 2 * sum;
+}
+
+/* Loss and objective at d->w; d->gradient is c - Gw. */
+static void describe(const problem *p, const cst_standardised *s, const descent *d,
+                     cst_linear *out) {
+    double loss = s->target_square;
+    double square = 0;
+    double absolute = 0;
+    for (int32_t j = 0; j < p->k; j++) {
+        loss -= d->w[j] * (p->cross[j] + d->gradient[j]);
+        square += d->w[j] * d->w[j];
+        absolute += fabs(d->w[j]);
+    }
+    out->loss = fmax(loss, 0);
+    out->objective = out->loss + p->quadratic * square + 2 * p->absolute * absolute;
+}
+
+cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
+                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
+    memset(out, 0, sizeof *out);
+    double ratio = ratio_of(kind, l1_ratio);
+    cst_status status = check_penalty(context, lambda, ratio);
+    if (status != CST_OK)
+        return status;
+    problem p = {.k = standardised->kept,
+                 .gram = standardised->gram,
+                 .cross = standardised->cross,
+                 .absolute = lambda * ratio,
+                 .quadratic = lambda * (1 - ratio),
+                 .deviation = sqrt(standardised->target_square)};
+    descent d;
+    status = make_descent(context, p.k, &d);
+    out->coefficients =
+        cst_alloc(context, (size_t)standardised->columns, sizeof *out->coefficients);
+    if (!out->coefficients)
+        status = CST_ERROR_MEMORY;
+    if (status != CST_OK)
+        goto cleanup;
+    cst_la_enter();
+    out->kind = kind;
+    out->columns = standardised->columns;
+    out->lambda = lambda;
+    out->l1_ratio = ratio;
+    if (kind == CST_LINEAR_RIDGE)
+        status = solve_ridge(context, &p, &d);
+    else {
+        out->iterations = descend(&p, fit_tolerance, FIT_SWEEPS, &d, &out->kkt_residual);
+        status = d.status;
+        drop_rounding(&p, d.w);
+    }
+    if (status == CST_OK) {
+        out->kkt_residual = kkt_residual(&p, d.w, d.gradient);
+        describe(&p, standardised, &d, out);
+        hessian(&p, standardised->rows, &d, out);
+        unscale(standardised, d.w, out->coefficients, &out->intercept);
+        if (out->kkt_residual > small_enough(&p, fit_tolerance) && kind != CST_LINEAR_RIDGE)
+            cst_notice(context,
+                       "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
+                       "(lambda %g, l1_ratio %g): the columns are nearly collinear",
+                       (int)out->iterations, out->kkt_residual, lambda, ratio);
+    }
+    cst_la_leave();
+cleanup:
+    free_descent(context, &d);
+    if (status != CST_OK)
+        cst_linear_free(context, out);
+    return status;
+}
+
+double cst_linear_lambda_max(const cst_standardised *standardised, double l1_ratio) {
+    return largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
+}
+
+/* ---- path ---- */
+
+static double path_at(double top, double low, int32_t points, int32_t point) {
+    return top * pow(low, (double)point / (double)(points - 1));
+}
+
+/* Adds one fold's squared error at each point of the path, from the largest penalty down. */
+static cst_status add_path(cst_context *context, const cst_moments *moments, int32_t fold,
+                           double ratio, double top, double low, int32_t points, double *losses) {
+    cst_standardised s = {0};
+    descent d = {0};
+    double *coefficients = NULL;
+    cst_status status = cst_standardise(context, moments, fold, &s);
+    if (status != CST_OK)
+        return status;
+    status = make_descent(context, s.kept, &d);
+    coefficients = cst_alloc(context, (size_t)s.columns, sizeof *coefficients);
+    if (!coefficients)
+        status = CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && goes_on(&d) && i < points; i++) {
+        double lambda = path_at(top, low, points, i);
+        problem p = {.k = s.kept,
+                     .gram = s.gram,
+                     .cross = s.cross,
+                     .absolute = lambda * ratio,
+                     .quadratic = lambda * (1 - ratio),
+                     .deviation = sqrt(s.target_square)};
+        double residual = 0;
+        double intercept = 0;
+        (void)descend(&p, path_tolerance, PATH_SWEEPS, &d, &residual);
+        unscale(&s, d.w, coefficients, &intercept);
+        losses[i] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
+    }
+    status = status == CST_OK ? d.status : status;
+    cst_free(context, coefficients);
+    free_descent(context, &d);
+    cst_standardised_free(context, &s);
+    return status;
+}
+
+cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
+                              cst_linear_kind kind, double l1_ratio, double low, int32_t points,
+                              double *lambda, double *lambdas, double *losses) {
+    double ratio = ratio_of(kind, l1_ratio);
+    if (!(ratio > 0 && ratio <= 1) || !(low > 0 && low < 1) || points < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a path of %d penalties down to %g of the largest with l1_ratio %g: it "
+                        "needs two points, 0 < low < 1 and 0 < l1_ratio <= 1",
+                        (int)points, low, ratio);
+    if (moments->folds < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cross-validation of the penalty needs at least two folds, but there is %d",
+                        (int)moments->folds);
+    cst_standardised all = {0};
+    double *sums = NULL;
+    cst_status status = cst_standardise(context, moments, -1, &all);
+    if (status != CST_OK)
+        return status;
+    double top = cst_linear_lambda_max(&all, ratio);
+    double rows = all.rows;
+    cst_standardised_free(context, &all);
+    if (!(top > 0)) /* nothing correlates with the target: every penalty gives the same fit */
+        top = 1;
+    sums = cst_alloc(context, (size_t)points, sizeof *sums);
+    status = sums ? CST_OK : CST_ERROR_MEMORY;
+    cst_la_enter();
+    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++)
+        status = add_path(context, moments, f, ratio, top, low, points, sums);
+    cst_la_leave();
+    if (status == CST_OK) {
+        int32_t best = 0;
+        for (int32_t i = 1; i < points; i++)
+            if (sums[i] < sums[best])
+                best = i;
+        *lambda = path_at(top, low, points, best);
+        for (int32_t i = 0; i < points; i++) {
+            if (lambdas)
+                lambdas[i] = path_at(top, low, points, i);
+            if (losses)
+                losses[i] = sums[i] / rows;
+        }
+    }
+    cst_free(context, sums);
+    return status;
+}

@@ -1,0 +1,85 @@
+/*
+ * Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
+ * one pass over the rows; all of stage S3 is fitted from these. Paper: normalised Gram of section
+ * "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
+ */
+#ifndef CST_LEARNERS_MOMENTS_H
+#define CST_LEARNERS_MOMENTS_H
+
+#include "method/gate/design.h"
+
+/* Columns d of the design, then the target, then 1: the sum over rows of z z', z = (x - shift, y,
+ * 1), holds every moment. `shift` is a rough mean (of rows spread over the view), which keeps the
+ * centred sums accurate. */
+typedef struct cst_moments {
+    int32_t columns; /* d */
+    int32_t folds;   /* L; 1 where no folds were given */
+    cst_gate_mode mode;
+    int32_t inputs; /* mode and inputs name the columns in notices; inputs = d without a gate */
+    double *shift;  /* [d] */
+    double *sums;   /* [folds][(d + 2) * (d + 2)], symmetric */
+} cst_moments;
+
+/* Target of class `c` for row `row` of the view: 1 for the true class, else 0. */
+static inline double cst_design_target(const cst_view *view, int64_t row, int32_t c) {
+    return cst_view_label(view, row) == c ? 1.0 : 0.0;
+}
+
+/* One pass over the view, whose rows count by their weights. folds [view->rows] in 0..fold_count-1,
+ * or NULL (one group). The view must have labels and at least two classes. *out is zeroed first;
+ * free with cst_moments_free. */
+cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
+                               const int32_t *folds, int32_t fold_count, cst_moments *out);
+
+/* Designs on the same rows: a gate each, and the rows that count. */
+typedef struct cst_moments_job {
+    const cst_gate *gate;
+    const int32_t *folds; /* [view->rows] in 0..fold_count-1, negative for rows that take no part;
+                             NULL: all rows, one group */
+    int32_t fold_count;
+    cst_moments *out; /* zeroed first; free with cst_moments_free */
+} cst_moments_job;
+
+/* Moments of several designs in one pass: rows are read once, and what the designs have in common
+ * (members, aggregators) is computed once. */
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count);
+
+void cst_moments_free(cst_context *context, cst_moments *moments);
+
+/* Sum over all folds but one (-1: over all of them): out [(d + 2) * (d + 2)]. */
+void cst_moments_without(const cst_moments *moments, int32_t fold, double *out);
+
+/* Whether such a sum has rows to fit: their weights' sum `rows` is above 0. Weights have mean 1
+ * over all rows, so that those left without a heavy one may sum to less than 1. */
+cst_status cst_moments_check(cst_context *context, double rows, int32_t without);
+
+/* sum (y - intercept - x'w)^2 over the rows of one fold (fold < 0: all rows), and their number.
+ * coefficients [d], raw units. */
+double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *coefficients,
+                        double intercept, double *rows);
+
+/* Columns centred and scaled to norm sqrt(n) (that is, divided by the population standard
+ * deviation), constant columns dropped. */
+typedef struct cst_standardised {
+    int32_t columns;      /* d of the design */
+    int32_t kept;         /* columns that are not constant, k */
+    double rows;          /* n: (sample, class) pairs, by the weights of the samples */
+    int32_t *index;       /* [k]: position in the design */
+    double *mean;         /* [k] */
+    double *scale;        /* [k], positive */
+    double *gram;         /* [k][k]: X'X/n, unit diagonal */
+    double *cross;        /* [k]: X'y/n */
+    double target_mean;   /* of y */
+    double target_square; /* mean of (y - target_mean)^2 */
+} cst_standardised;
+
+/* Standardises the rows of all folds but `without` (negative: of all folds). A column is constant
+ * when its standard deviation is at most 1e-10 of its root mean square. *out is zeroed first; free
+ * with cst_standardised_free. */
+cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
+                           cst_standardised *out);
+
+void cst_standardised_free(cst_context *context, cst_standardised *standardised);
+
+#endif

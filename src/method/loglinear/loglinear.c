@@ -1,0 +1,480 @@
+/*
+ * The log-linear pool: log tables, Newton fit, evidence for the prior precisions.
+ * Stage S4 (a meta-learner) and the space of loss-aware selection.
+ */
+#include "method/loglinear/loglinear.h"
+
+#include "core/la.h"
+#include "method/linear/bounded.h"
+#include "method/loglinear/loglinear_pass.h"
+
+#include <math.h>
+#include <string.h>
+
+cst_status cst_loglinear_loss(cst_context *context, const cst_logtable *table,
+                              const int32_t *active, int32_t count, const double *weights,
+                              const double *bias, double *mean, double *per_row) {
+    cst_pass pass = {.table = table,
+                     .active = active,
+                     .count = count,
+                     .parameters = count,
+                     .weights = weights,
+                     .bias = bias,
+                     .per_row = per_row};
+    double total = 0;
+    cst_status status = cst_pass_run(context, &pass, &total);
+    *mean = table->rows > 0 ? total / ((double)table->rows * table->weight) : 0;
+    return status;
+}
+
+void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const int32_t *active,
+                       int32_t count, const double *weights, const double *bias, double *out) {
+    double top = -INFINITY;
+    for (int32_t c = 0; c < classes; c++) {
+        const float *column = logs + (size_t)c * (size_t)stride;
+        double score = bias ? bias[c] : 0;
+        for (int32_t j = 0; j < count; j++)
+            score += weights[j] * (double)column[active[j]];
+        out[c] = score;
+        top = score > top ? score : top;
+    }
+    double total = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        out[c] = exp(out[c] - top);
+        total += out[c];
+    }
+    for (int32_t c = 0; c < classes; c++)
+        out[c] /= total;
+}
+
+/* ---- Newton ---- */
+
+typedef struct newton {
+    const cst_logtable *table;
+    const int32_t *active;
+    int32_t count;
+    int32_t parameters;
+    double center;
+    double prior_weights;
+    double prior_scale;
+    double prior_bias;
+    double trusted;       /* decrement from which a step is taken unseen */
+    double trusted_share; /* of the loss, the same */
+    double *theta;        /* [d]: weights, then biases */
+    double *trial;        /* [d] */
+    double *step;         /* [d] */
+    double *sum;          /* [1 + d + d*d] of the present point */
+    double *sum_new;      /* the same of the trial point */
+    double *factor;       /* [d*d] */
+    double value;         /* penalised loss at theta */
+    double begun;         /* decrement at the start of the last run */
+    bool known;           /* `sum` is that of theta, else that of trial */
+    bool nonnegative;     /* weights stay at or above 0 */
+} newton;
+
+/* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
+static double mean_offset(const newton *s, const double *theta) {
+    double sum = 0;
+    for (int32_t j = 0; j < s->count; j++)
+        sum += theta[j] - s->center;
+    return sum / (double)s->count;
+}
+
+/* Half of: alpha |deviations from the common scale|^2 + alpha_0 K (common offset)^2 + alpha_b
+ * |b|^2. */
+static double prior_value(const newton *s, const double *theta) {
+    double common = mean_offset(s, theta);
+    double weights = 0;
+    double bias = 0;
+    for (int32_t j = 0; j < s->count; j++) {
+        double deviation = theta[j] - s->center - common;
+        weights += deviation * deviation;
+    }
+    for (int32_t j = s->count; j < s->parameters; j++)
+        bias += theta[j] * theta[j];
+    return 0.5 * (s->prior_weights * weights + s->prior_scale * (double)s->count * common * common +
+                  s->prior_bias * bias);
+}
+
+/* Entry (i, j) of the priors' precision matrix. */
+static double prior_precision(const newton *s, size_t i, size_t j) {
+    size_t k = (size_t)s->count;
+    if (i >= k || j >= k)
+        return i == j ? s->prior_bias : 0;
+    return (i == j ? s->prior_weights : 0) + (s->prior_scale - s->prior_weights) / (double)k;
+}
+
+static cst_status evaluate(cst_context *context, const newton *s, const double *theta,
+                           double *sum) {
+    cst_pass pass = {.table = s->table,
+                     .active = s->active,
+                     .count = s->count,
+                     .parameters = s->parameters,
+                     .weights = theta,
+                     .bias = s->parameters > s->count ? theta + s->count : NULL,
+                     .derivatives = true};
+    return cst_pass_run(context, &pass, sum);
+}
+
+/* Penalised gradient in step, Cholesky factor of the penalised Hessian (the lower triangle of that
+ * itself where weights are bounded), Newton step; returns the decrement. */
+static cst_status newton_step(cst_context *context, newton *s, double *decrement) {
+    size_t d = (size_t)s->parameters;
+    const double *gradient = s->sum + 1;
+    const double *hessian = s->sum + 1 + d;
+    memcpy(s->factor, hessian, d * d * sizeof *s->factor);
+    double slope[1] = {0};
+    double common = mean_offset(s, s->theta);
+    for (size_t j = 0; j < d; j++) {
+        bool weight = j < (size_t)s->count;
+        double pull =
+            weight ? s->prior_weights * (s->theta[j] - s->center - common) + s->prior_scale * common
+                   : s->prior_bias * s->theta[j];
+        s->step[j] = gradient[j] + pull;
+        for (size_t i = j; i < d; i++)
+            s->factor[i * d + j] += prior_precision(s, i, j);
+    }
+    if (s->nonnegative) {
+        memcpy(s->trial, s->step, d * sizeof *s->trial);
+        return cst_bounded_newton(context, s->parameters, s->count, s->factor, s->theta, s->trial,
+                                  s->step, decrement);
+    }
+    cst_status status = cst_cholesky(context, (int64_t)d, s->factor);
+    if (status != CST_OK)
+        return status;
+    memcpy(s->trial, s->step, d * sizeof *s->trial);
+    cst_cholesky_solve((int64_t)d, s->factor, s->step);
+    for (size_t j = 0; j < d; j++)
+        slope[0] += s->trial[j] * s->step[j];
+    *decrement = 0.5 * slope[0];
+    return CST_OK;
+}
+
+/* Rounding may take a weight past its bound. */
+static double inside_bound(const newton *s, size_t j, double value) {
+    return s->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
+}
+
+/* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
+ * the next step is the last and its end is not looked at: loss and Hessian are those before it. */
+static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
+                             double *decrement, int *taken) {
+    size_t d = (size_t)s->parameters;
+    cst_status status = s->known ? CST_OK : evaluate(context, s, s->theta, s->sum);
+    s->known = status == CST_OK;
+    s->value = s->sum[0] + prior_value(s, s->theta);
+    for (int i = 0; status == CST_OK; i++) {
+        status = newton_step(context, s, decrement);
+        s->begun = i == 0 ? *decrement : s->begun;
+        if (status != CST_OK || *decrement <= tolerance || i >= iterations)
+            break;
+        ++*taken;
+        if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
+            memcpy(s->trial, s->theta, d * sizeof *s->theta);
+            for (size_t j = 0; j < d; j++)
+                s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
+            s->known = false;
+            break;
+        }
+        bool moved = false;
+        for (double t = 1; status == CST_OK && t > 1e-8 && !moved; t *= 0.5) {
+            for (size_t j = 0; j < d; j++)
+                s->trial[j] = inside_bound(s, j, s->theta[j] - t * s->step[j]);
+            status = evaluate(context, s, s->trial, s->sum_new);
+            double value = s->sum_new[0] + prior_value(s, s->trial);
+            moved = value <= s->value - 1e-4 * t * 2 * *decrement;
+            if (moved)
+                s->value = value;
+        }
+        if (!moved)
+            break; /* rounding: no lower value can be told apart */
+        memcpy(s->theta, s->trial, d * sizeof *s->theta);
+        double *keep = s->sum;
+        s->sum = s->sum_new;
+        s->sum_new = keep;
+    }
+    return status;
+}
+
+/* The evidence is at its top for a user's purposes when a precision e times as large would not
+ * change twice its logarithm by this much. A relative change of the precision says little: where
+ * data want none of the biases, it goes on for ever. */
+static const double EVIDENCE_NATS = 0.02;
+enum { EVIDENCE_ROUNDS = 100 };
+
+static bool at_bound(const newton *s, size_t j) {
+    return s->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
+}
+
+/* Factor of the penalised Hessian (in s->factor, lower triangle) without the weights at their
+ * bound, which the data do not determine: 1 in their places. */
+static cst_status factor_inside(cst_context *context, newton *s) {
+    size_t d = (size_t)s->parameters;
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++)
+            if (at_bound(s, i) || at_bound(s, j))
+                s->factor[i * d + j] = i == j ? 1 : 0;
+    return cst_cholesky(context, (int64_t)d, s->factor);
+}
+
+/* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
+ * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
+ * the weights is no part of it. *change: the larger of |g - alpha |deviation|^2|, twice the slope
+ * of the log evidence in log alpha. */
+static cst_status update_priors(cst_context *context, newton *s, double *change) {
+    size_t d = (size_t)s->parameters;
+    size_t k = (size_t)s->count;
+    double trace[2] = {0, 0};
+    double norm[2] = {1e-12, 1e-12};
+    double *diagonal = cst_alloc(context, 2 * d, sizeof *diagonal);
+    if (!diagonal)
+        return CST_ERROR_MEMORY;
+    double *ones = diagonal + d;
+    double inside = 0; /* weights that are not at their bound */
+    for (size_t j = 0; j < k; j++)
+        inside += !at_bound(s, j);
+    cst_status status = s->nonnegative ? factor_inside(context, s) : CST_OK;
+    CST_THEN(cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal));
+    /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
+     */
+    for (size_t j = 0; j < k; j++)
+        ones[j] = at_bound(s, j) ? 0 : 1;
+    if (status == CST_OK)
+        cst_cholesky_solve((int64_t)d, s->factor, ones);
+    double common = mean_offset(s, s->theta);
+    for (size_t j = 0; status == CST_OK && j < d; j++) {
+        int group = j >= k;
+        if (at_bound(s, j))
+            continue;
+        trace[group] += diagonal[j] - (group ? 0 : ones[j] / inside);
+        double offset = group ? s->theta[j] : s->theta[j] - s->center - common;
+        norm[group] += offset * offset;
+    }
+    cst_free(context, diagonal);
+    if (status != CST_OK)
+        return status;
+    double *prior[2] = {&s->prior_weights, &s->prior_bias};
+    double size[2] = {inside - 1, (double)(d - k)};
+    *change = 0;
+    for (int g = 0; g < 2; g++) {
+        if (size[g] <= 0)
+            continue;
+        double determined = size[g] - *prior[g] * trace[g];
+        double next = fmin(fmax(fmax(determined, 1e-3) / norm[g], 1e-2), 1e5);
+        *change = fmax(*change, fabs(determined - *prior[g] * norm[g]));
+        *prior[g] = next;
+    }
+    return CST_OK;
+}
+
+cst_loglinear_options cst_loglinear_defaults(void) {
+    return (cst_loglinear_options){.bias = true,
+                                   .evidence = true,
+                                   .prior_weights = 10,
+                                   .prior_scale = 30,
+                                   .prior_bias = 30,
+                                   .center = -1,
+                                   .tolerance = 1e-9,
+                                   .iterations = 100,
+                                   .polish = 1e-4,
+                                   .compact = cst_compact_defaults()};
+}
+
+static cst_status newton_alloc(cst_context *context, newton *s) {
+    size_t d = (size_t)s->parameters;
+    s->theta = cst_alloc(context, 3 * d, sizeof *s->theta);
+    s->sum = cst_alloc(context, 1 + d + d * d, sizeof *s->sum);
+    s->sum_new = cst_alloc(context, 1 + d + d * d, sizeof *s->sum_new);
+    s->factor = cst_alloc(context, d * d, sizeof *s->factor);
+    if (!s->theta || !s->sum || !s->sum_new || !s->factor)
+        return CST_ERROR_MEMORY;
+    s->trial = s->theta + d;
+    s->step = s->theta + 2 * d;
+    return CST_OK;
+}
+
+static void newton_release(cst_context *context, newton *s) {
+    cst_free(context, s->theta);
+    cst_free(context, s->sum);
+    cst_free(context, s->sum_new);
+    cst_free(context, s->factor);
+}
+
+/* Copies the optimum out: parameters, penalised Hessian (both triangles), loss. */
+static cst_status newton_result(cst_context *context, const newton *s, cst_loglinear *out) {
+    size_t d = (size_t)s->parameters;
+    size_t k = (size_t)s->count;
+    out->weights = cst_alloc(context, k, sizeof *out->weights);
+    out->bias = cst_alloc(context, (size_t)out->classes, sizeof *out->bias);
+    out->hessian = cst_alloc(context, d * d, sizeof *out->hessian);
+    out->slack = cst_alloc(context, k, sizeof *out->slack);
+    if (!out->weights || !out->bias || !out->hessian || !out->slack)
+        return CST_ERROR_MEMORY;
+    double common = mean_offset(s, s->theta);
+    for (size_t j = 0; j < k; j++)
+        if (at_bound(s, j))
+            out->slack[j] =
+                fmax(s->sum[1 + j] + s->prior_weights * (s->theta[j] - s->center - common) +
+                         s->prior_scale * common,
+                     0);
+    memcpy(out->weights, s->theta, k * sizeof *out->weights);
+    memcpy(out->bias, s->theta + k, (d - k) * sizeof *out->bias);
+    const double *hessian = s->sum + 1 + d;
+    for (size_t i = 0; i < d; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            out->hessian[i * d + j] = hessian[i * d + j] + prior_precision(s, i, j);
+            out->hessian[j * d + i] = out->hessian[i * d + j];
+        }
+    }
+    out->nll = s->sum[0];
+    out->prior_weights = s->prior_weights;
+    out->prior_bias = s->prior_bias;
+    return CST_OK;
+}
+
+/* The point of `sum`, and that, which another fit may begin from. */
+static cst_status keep_seen(cst_context *context, const newton *s, cst_loglinear *out) {
+    size_t d = (size_t)s->parameters;
+    out->seen = cst_alloc(context, 2 * d + 1 + d * d, sizeof *out->seen);
+    if (!out->seen)
+        return CST_ERROR_MEMORY;
+    memcpy(out->seen, s->known ? s->theta : s->trial, d * sizeof *out->seen);
+    memcpy(out->seen + d, s->sum, (1 + d + d * d) * sizeof *out->seen);
+    return CST_OK;
+}
+
+static void begin_from_seen(newton *s, const double *seen) {
+    size_t d = (size_t)s->parameters;
+    memcpy(s->theta, seen, d * sizeof *s->theta);
+    memcpy(s->sum, seen + d, (1 + d + d * d) * sizeof *s->sum);
+    s->known = true;
+}
+
+/* One row in THINNED is enough to start from, of tables with as many as START_ROWS. */
+enum { THINNED = 8, START_ROWS = 2048 };
+
+/* Weights that are fitted to a part of the rows, so that only the last steps look at all of them.
+ */
+static cst_status start_from_part(cst_context *context, const cst_logtable *table,
+                                  const int32_t *active, int32_t count,
+                                  const cst_loglinear_options *options, double *weights) {
+    cst_logtable part = *table;
+    cst_loglinear fit = {0};
+    cst_loglinear_options rough = *options;
+    rough.tolerance = 0.1;
+    rough.trusted = 1;
+    part.rows = 0;
+    part.weight *= THINNED;
+    part.row = cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row);
+    if (table->row_weights)
+        part.row_weights =
+            cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row_weights);
+    bool room = part.row && (part.row_weights || !table->row_weights);
+    cst_status status = room ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; room && i < table->rows; i += THINNED) {
+        if (table->row_weights)
+            part.row_weights[part.rows] = table->row_weights[i];
+        part.row[part.rows++] = table->row[i];
+    }
+    CST_THEN(cst_loglinear_fit(context, &part, active, count, &rough, NULL, &fit));
+    if (status == CST_OK)
+        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+    cst_loglinear_free(context, &fit);
+    cst_free(context, part.row);
+    cst_free(context, part.row_weights);
+    return status;
+}
+
+/* Newton's method holds a few matrices of the number of parameters squared. */
+static bool wants_biases(cst_context *context, const cst_logtable *table,
+                         const cst_loglinear_options *options) {
+    if (options->bias && table->classes > CST_BIAS_CLASSES)
+        cst_notice(context,
+                   "the log-linear pool has no biases: they are fitted for up to %d classes, and "
+                   "this pool has %d",
+                   CST_BIAS_CLASSES, (int)table->classes);
+    return options->bias && table->classes <= CST_BIAS_CLASSES;
+}
+
+cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
+                             int32_t count, const cst_loglinear_options *options,
+                             const double *start, cst_loglinear *out) {
+    *out = (cst_loglinear){.members = count, .classes = table->classes};
+    bool biases = wants_biases(context, table, options);
+    newton s = {.table = table,
+                .active = active,
+                .count = count,
+                .parameters = count + (biases ? table->classes : 0),
+                .center = options->center < 0 ? 1.0 / (double)count : options->center,
+                .prior_weights = options->prior_weights,
+                .prior_scale = options->prior_scale,
+                .prior_bias = options->prior_bias,
+                .trusted = options->trusted,
+                .trusted_share = options->trusted_share,
+                .nonnegative = options->nonnegative};
+    out->parameters = s.parameters;
+    cst_status status = newton_alloc(context, &s);
+    for (int32_t j = 0; status == CST_OK && j < count; j++)
+        s.theta[j] = start ? start[j] : s.center;
+    if (status == CST_OK && biases && options->start_bias)
+        memcpy(s.theta + count, options->start_bias,
+               (size_t)table->classes * sizeof *options->start_bias);
+    if (status == CST_OK && !start && !biases && !options->evidence &&
+        !table->compact->every_class && table->rows >= START_ROWS)
+        status = start_from_part(context, table, active, count, options, s.theta);
+    for (int32_t j = 0; status == CST_OK && s.nonnegative && j < count; j++)
+        s.theta[j] = fmax(s.theta[j], 0);
+    if (status == CST_OK && options->seen)
+        begin_from_seen(&s, options->seen);
+    double change = options->evidence ? INFINITY : 0;
+    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
+         round++) {
+        status =
+            newton_run(context, &s, 1e-4, options->iterations, &out->decrement, &out->iterations);
+        CST_THEN(update_priors(context, &s, &change));
+    }
+    CST_THEN(newton_run(context, &s, options->tolerance, options->iterations, &out->decrement,
+                        &out->iterations));
+    CST_THEN(newton_result(context, &s, out));
+    if (options->keep_seen)
+        CST_THEN(keep_seen(context, &s, out));
+    out->begun = s.begun;
+    newton_release(context, &s);
+    if (status != CST_OK)
+        cst_loglinear_free(context, out);
+    return status;
+}
+
+void cst_loglinear_free(cst_context *context, cst_loglinear *fit) {
+    cst_free(context, fit->weights);
+    cst_free(context, fit->bias);
+    cst_free(context, fit->hessian);
+    cst_free(context, fit->slack);
+    cst_free(context, fit->seen);
+    *fit = (cst_loglinear){0};
+}
+
+cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *table,
+                                   const int32_t *active, int32_t count, double prior,
+                                   const double *weights, double *gradient, cst_loglinear *out) {
+    *out = (cst_loglinear){.members = count, .classes = table->classes, .parameters = count};
+    newton s = {.table = table,
+                .active = active,
+                .count = count,
+                .parameters = count,
+                .prior_weights = prior,
+                .prior_scale = prior};
+    cst_status status = newton_alloc(context, &s);
+    if (status == CST_OK) {
+        memcpy(s.theta, weights, (size_t)count * sizeof *weights);
+        status = evaluate(context, &s, s.theta, s.sum);
+    }
+    if (status == CST_OK) {
+        memcpy(gradient, s.sum + 1, (size_t)count * sizeof *gradient);
+        status = newton_result(context, &s, out);
+    }
+    newton_release(context, &s);
+    if (status != CST_OK)
+        cst_loglinear_free(context, out);
+    return status;
+}

@@ -1,0 +1,267 @@
+/*
+ * Prior precision of the log-linear weights and mixing by cross-validated loss: on small pools the
+ * evidence, which trusts the Laplace approximation, shrinks too much or too little; held-out loss
+ * does not. Stage S4.
+ */
+#include "method/loglinear/loglinear.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Standard errors by which a candidate must beat the default; one lets small pools choose at
+ * random. */
+static const double CONFIDENCE = 2;
+
+/* Of the weights; 0 stands for both precisions by the evidence. The first two are on equal terms.
+ */
+static const double PRECISIONS[] = {10, 0, 1, 3, 30, 100};
+/* Where other pools are blended, which cover what the prior misses. */
+static const double BRIEF[] = {10, 1, 100};
+static const double SHARES[] = {1e-6, 1e-3};
+enum {
+    PRECISION_COUNT = sizeof PRECISIONS / sizeof PRECISIONS[0],
+    BRIEF_COUNT = sizeof BRIEF / sizeof BRIEF[0],
+    SHARE_COUNT = sizeof SHARES / sizeof SHARES[0],
+    CHOICES_MAX = PRECISION_COUNT + SHARE_COUNT
+};
+/* The evidence re-estimates the precision of the biases tens of times, each for O(C^3). */
+enum { EVIDENCE_CLASSES = 256 };
+
+/* What of a pool is chosen. */
+typedef struct choice {
+    double share;     /* as in cst_compact_options */
+    double precision; /* of the weights; 0: by the evidence */
+} choice;
+
+typedef struct crossfit_job {
+    const cst_logtable *table;
+    const int32_t *folds;
+    const cst_loglinear_options *options;
+    const choice *choices; /* of one share, the table's */
+    int32_t count;
+    cst_loglinear *fit; /* [folds]: the last one of each, from which the next begins */
+    double *loss;       /* [count][rows] */
+} crossfit_job;
+
+static void choose(const choice *chosen, cst_loglinear_options *options) {
+    options->evidence = chosen->precision <= 0;
+    if (!options->evidence)
+        options->prior_weights = chosen->precision;
+    options->compact.share = chosen->share;
+}
+
+/* Pools of many classes are compared without biases. */
+static bool with_biases(const cst_logtable *table, const cst_loglinear_options *options) {
+    return options->bias && table->classes <= EVIDENCE_CLASSES;
+}
+
+/* Each fit starts from the weights of the one before. Of a sample of classes fits are rough: they
+ * start from its biases too, or under the same mixing, where only the prior differs, with its sums.
+ * rows: [held->rows] of the table. */
+static cst_status fold_losses(cst_context *context, const crossfit_job *job,
+                              const cst_logtable *table, const cst_logtable *held,
+                              const int64_t *rows, cst_loglinear *fit) {
+    int32_t members = table->members;
+    bool rough = !table->compact->every_class;
+    int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
+    double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
+    cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < members; k++)
+        active[k] = k;
+    for (int32_t g = 0; status == CST_OK && g < job->count; g++) {
+        cst_loglinear next = {0};
+        cst_loglinear_options options = *job->options;
+        double mean = 0;
+        options.tolerance = 1e-4;
+        options.trusted = rough ? 0.1 : 0;
+        options.bias = with_biases(table, &options);
+        options.start_bias = rough ? fit->bias : NULL;
+        options.keep_seen = rough && g + 1 < job->count;
+        options.seen = fit->seen;
+        choose(&job->choices[g], &options);
+        CST_THEN(cst_loglinear_fit(context, table, active, members, &options, fit->weights, &next));
+        CST_THEN(cst_loglinear_loss(context, held, active, members, next.weights, next.bias, &mean,
+                                    per_row));
+        for (int64_t i = 0; status == CST_OK && i < held->rows; i++)
+            job->loss[g * job->table->rows + rows[i]] = per_row[i];
+        cst_loglinear_free(context, fit);
+        *fit = next;
+    }
+    cst_free(context, active);
+    cst_free(context, per_row);
+    return status;
+}
+
+static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
+    const crossfit_job *job = user;
+    const cst_logtable *whole = job->table;
+    cst_logtable table = {0};
+    cst_logtable held = {0};
+    int64_t held_rows = 0;
+    int64_t *rows = cst_alloc(context, (size_t)whole->rows, sizeof *rows);
+    cst_status status = rows ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < whole->rows; i++)
+        if (job->folds[whole->position[i]] == task)
+            rows[held_rows++] = i;
+    CST_THEN(cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held));
+    CST_THEN(fold_losses(context, job, &table, &held, rows, &job->fit[task]));
+    cst_logtable_free(context, &table);
+    cst_logtable_free(context, &held);
+    cst_free(context, rows);
+    return status;
+}
+
+/* Where the first fit of every fold begins: about the optimum of all rows, first without biases,
+ * which is a cheaper pass. Folds move by more than a quarter of the number of parameters. */
+static cst_status begin_folds(cst_context *context, const crossfit_job *job, int32_t fold_count) {
+    const cst_logtable *table = job->table;
+    size_t members = (size_t)table->members;
+    size_t classes = (size_t)table->classes;
+    cst_loglinear fit = {0};
+    cst_loglinear_options options = *job->options;
+    int32_t *active = cst_alloc(context, members, sizeof *active);
+    cst_status status = active ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < table->members; k++)
+        active[k] = k;
+    choose(&job->choices[0], &options);
+    options.evidence = false;
+    options.bias = false;
+    options.tolerance = 1;
+    options.trusted = (double)members;
+    CST_THEN(cst_loglinear_fit(context, table, active, table->members, &options, NULL, &fit));
+    if (status == CST_OK && with_biases(table, job->options)) {
+        cst_loglinear without = fit;
+        options.bias = true;
+        options.trusted = 0.25 * (double)(members + classes);
+        status = cst_loglinear_fit(context, table, active, table->members, &options,
+                                   without.weights, &fit);
+        cst_loglinear_free(context, &without);
+    }
+    for (int32_t f = 0; status == CST_OK && f < fold_count; f++) {
+        cst_loglinear *start = &job->fit[f];
+        start->weights = cst_alloc(context, members, sizeof *start->weights);
+        start->bias = cst_alloc(context, classes, sizeof *start->bias);
+        status = start->weights && start->bias ? CST_OK : CST_ERROR_MEMORY;
+        if (status == CST_OK) {
+            memcpy(start->weights, fit.weights, members * sizeof *start->weights);
+            memcpy(start->bias, fit.bias, classes * sizeof *start->bias);
+        }
+    }
+    cst_loglinear_free(context, &fit);
+    cst_free(context, active);
+    return status;
+}
+
+/* The choice of one share for all members, whose logs all folds read. */
+static cst_status crossfit_share(cst_context *context, const crossfit_job *priors,
+                                 const choice *chosen, int32_t fold_count, double *loss) {
+    cst_compact remixed = {0};
+    cst_logtable table = *priors->table;
+    size_t members = (size_t)table.compact->members;
+    double *mix = cst_alloc(context, members, sizeof *mix);
+    cst_status status = mix ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t k = 0; mix && k < members; k++)
+        mix[k] = chosen->share;
+    CST_THEN(cst_compact_remixed(context, table.compact, mix, &remixed));
+    table.compact = &remixed;
+    table.share = chosen->share;
+    crossfit_job job = *priors;
+    job.table = &table;
+    job.choices = chosen;
+    job.count = 1;
+    job.loss = loss;
+    CST_THEN(cst_parallel_long(context, fold_count, crossfit_task, &job));
+    cst_compact_remixed_free(context, &remixed);
+    cst_free(context, mix);
+    return status;
+}
+
+/* ---- choices ---- */
+
+/* Mean over rows of the loss less that of another, and its standard error. */
+static double paired_gain(const double *loss, const double *other, int64_t rows, double *se) {
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double d = loss[i] - other[i];
+        sum += d;
+        square += d * d;
+    }
+    double n = (double)rows;
+    double mean = sum / n;
+    *se = sqrt(fmax(square / n - mean * mean, 0) / n);
+    return mean;
+}
+
+/* `start`, unless another of the choices first..last-1 is better by more than two standard errors.
+ */
+static int32_t clearly_best(const double *loss, int64_t rows, int32_t first, int32_t last,
+                            int32_t start) {
+    int32_t best = start;
+    double least = 0;
+    for (int32_t g = first; g < last; g++) {
+        double se = 0;
+        double mean = paired_gain(loss + g * rows, loss + start * rows, rows, &se);
+        if (mean + CONFIDENCE * se < 0 && mean < least) {
+            least = mean;
+            best = g;
+        }
+    }
+    return best;
+}
+
+/* Candidates at the table's share: precisions, or the one that is set. */
+static int32_t list_priors(const cst_logtable *table, const cst_loglinear_cv *cv,
+                           const cst_loglinear_options *options, choice *out) {
+    int32_t count = 0;
+    if (!cv->prior)
+        out[count++] = (choice){table->share, options->evidence ? 0 : options->prior_weights};
+    for (int g = 0; cv->prior && cv->brief && g < BRIEF_COUNT; g++)
+        out[count++] = (choice){table->share, BRIEF[g]};
+    for (int g = 0; cv->prior && !cv->brief && g < PRECISION_COUNT; g++)
+        if (PRECISIONS[g] > 0 || table->classes <= EVIDENCE_CLASSES)
+            out[count++] = (choice){table->share, PRECISIONS[g]};
+    return count;
+}
+
+static int32_t best_prior(const double *loss, int64_t rows, const choice *choices, int32_t count) {
+    double se = 0;
+    bool evidence = count > 1 && choices[1].precision <= 0;
+    int32_t start = evidence && paired_gain(loss + rows, loss, rows, &se) < 0;
+    return clearly_best(loss, rows, 0, count, start);
+}
+
+/* Priors at the table's share, and other shares with the first of these priors. */
+cst_status cst_loglinear_cv_run(cst_context *context, const cst_logtable *table,
+                                const int32_t *folds, int32_t fold_count,
+                                const cst_loglinear_cv *cv, cst_loglinear_options *options,
+                                double *loss) {
+    choice choices[CHOICES_MAX];
+    int64_t rows = table->rows;
+    int32_t priors = list_priors(table, cv, options, choices);
+    int32_t count = priors;
+    for (int g = 0; cv->share && g < SHARE_COUNT; g++)
+        choices[count++] = (choice){SHARES[g], choices[0].precision};
+    crossfit_job job = {
+        .table = table, .folds = folds, .options = options, .choices = choices, .count = priors};
+    job.loss = cst_alloc(context, (size_t)rows * CHOICES_MAX, sizeof *job.loss);
+    job.fit = cst_alloc(context, (size_t)fold_count, sizeof *job.fit);
+    cst_status status = job.loss && job.fit ? CST_OK : CST_ERROR_MEMORY;
+    if (!table->compact->every_class)
+        CST_THEN(begin_folds(context, &job, fold_count));
+    CST_THEN(cst_parallel_long(context, fold_count, crossfit_task, &job));
+    for (int32_t g = priors; g < count; g++)
+        CST_THEN(crossfit_share(context, &job, &choices[g], fold_count, job.loss + g * rows));
+    if (status == CST_OK) {
+        int32_t best = best_prior(job.loss, rows, choices, priors);
+        best = clearly_best(job.loss, rows, priors, count, best);
+        choose(&choices[best], options);
+        if (loss)
+            memcpy(loss, job.loss + best * rows, (size_t)rows * sizeof *loss);
+    }
+    for (int32_t f = 0; job.fit && f < fold_count; f++)
+        cst_loglinear_free(context, &job.fit[f]);
+    cst_free(context, job.fit);
+    cst_free(context, job.loss);
+    return status;
+}

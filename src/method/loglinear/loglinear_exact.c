@@ -1,0 +1,524 @@
+/*
+ * The log-linear pool on a view: compact table, prior, fit, and the last steps on every class of
+ * every row, so that what is published does not depend on what the compact table left out. Stage
+ * S4. Section: "Laplace-Approximate Bayesian Blender" of the paper.
+ */
+#include "core/la.h"
+#include "core/wide.h"
+#include "method/loglinear/loglinear_pass.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Floats of a member that are read at a time; logs that are held at a time. */
+enum { READ_FLOATS = 1 << 16, HELD_LOGS = 1 << 16 };
+enum { POLISH_PASSES = 12 };
+/* From so many classes on, scattered rows are taken one by one: one that is in memory is not
+ * copied. */
+enum { SINGLE_CLASSES = 256 };
+
+/* ---- loss and gradient over everything ---- */
+
+typedef struct exact_job {
+    const cst_view *view;
+    const double *mix;
+    const double *weights;
+    const double *bias;          /* [classes] */
+    const double *class_weights; /* [classes], or NULL: 1 */
+    int64_t read;                /* rows that are read at a time */
+    int64_t held;                /* rows whose logs are held at a time */
+    bool spread;                 /* the sums of logs are wanted */
+} exact_job;
+
+typedef struct exact_scratch {
+    const float **rows; /* [members] */
+    float *copies;      /* [members][read][classes], where the view copies */
+    float *logs;        /* [members][held][classes] */
+    double *z;          /* [held][classes] */
+} exact_scratch;
+
+/* ---- kernels ---- */
+
+enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
+
+/* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
+CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, float floor,
+                         double weight, float *restrict logs, double *restrict z) {
+    if (floor >= FLT_MIN)
+        for (int64_t i = 0; i < count; i++)
+            logs[i] = cst_log_normal_f32(keep * p[i] + floor);
+    else
+        for (int64_t i = 0; i < count; i++)
+            logs[i] = cst_log_one_f32(keep * p[i] + floor);
+    for (int64_t i = 0; i < count; i++)
+        z[i] += weight * (double)logs[i];
+}
+CST_WIDE(score,
+         (const float *restrict p, int64_t count, float keep, float floor, double weight,
+          float *restrict logs, double *restrict z),
+         (p, count, keep, floor, weight, logs, z))
+
+/* The products of z with TOGETHER arrays of logs, each in the order of cst_pass_dot. */
+CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, int64_t stride,
+                          int64_t count, double *restrict out) {
+    double lane[TOGETHER][LANES] = {{0}};
+    double x[TOGETHER][PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        int64_t size = count - at < PIECE ? count - at : PIECE;
+        for (int r = 0; r < TOGETHER; r++)
+            for (int64_t i = 0; i < size; i++)
+                x[r][i] = (double)logs[r * stride + at + i];
+        int64_t i = 0;
+        for (; i + LANES <= size; i += LANES) {
+            for (int l = 0; l < LANES; l++)
+                lane[0][l] += z[at + i + l] * x[0][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[1][l] += z[at + i + l] * x[1][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[2][l] += z[at + i + l] * x[2][i + l];
+            for (int l = 0; l < LANES; l++)
+                lane[3][l] += z[at + i + l] * x[3][i + l];
+        }
+        for (; i < size; i++)
+            for (int r = 0; r < TOGETHER; r++)
+                lane[r][i % LANES] += z[at + i] * x[r][i];
+    }
+    for (int r = 0; r < TOGETHER; r++)
+        out[r] = (lane[r][0] + lane[r][1]) + (lane[r][2] + lane[r][3]);
+}
+CST_WIDE(slopes,
+         (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
+          double *restrict out),
+         (z, logs, stride, count, out))
+
+/* Adds the sum and the sum of squares. */
+CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *restrict out) {
+    double sum[LANES] = {0};
+    double square[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            double x = (double)logs[i + l];
+            sum[l] += x;
+            square[l] += x * x;
+        }
+    for (; i < count; i++) {
+        sum[i % LANES] += (double)logs[i];
+        square[i % LANES] += (double)logs[i] * (double)logs[i];
+    }
+    out[0] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    out[1] += (square[0] + square[1]) + (square[2] + square[3]);
+}
+CST_WIDE(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
+         (logs, count, out))
+
+/* ---- blocks ---- */
+
+static void scratch_free(cst_context *context, exact_scratch *s) {
+    cst_free(context, s->rows);
+    cst_free(context, s->copies);
+    cst_free(context, s->logs);
+    cst_free(context, s->z);
+}
+
+static cst_status scratch_alloc(cst_context *context, const exact_job *job, exact_scratch *s) {
+    size_t classes = (size_t)job->view->classes;
+    size_t members = (size_t)job->view->members;
+    size_t copies = cst_view_copies(job->view) ? members * (size_t)job->read * classes : 0;
+    *s = (exact_scratch){0};
+    s->rows = cst_alloc(context, members, sizeof *s->rows);
+    s->copies = cst_alloc(context, copies, sizeof *s->copies);
+    size_t padded = (members + TOGETHER - 1) / TOGETHER * TOGETHER;
+    s->logs = cst_alloc(context, padded * (size_t)job->held * classes, sizeof *s->logs);
+    s->z = cst_alloc(context, (size_t)job->held * classes, sizeof *s->z);
+    if (s->rows && s->copies && s->logs && s->z)
+        return CST_OK;
+    scratch_free(context, s);
+    return CST_ERROR_MEMORY;
+}
+
+/* Sums and sums of squares of logs, of CST_BLOCK_ROWS at a time. */
+static void add_spread(const float *logs, int64_t cells, double *spread) {
+    for (int64_t at = 0; at < cells; at += CST_BLOCK_ROWS)
+        spread_of(logs + at, cells - at < CST_BLOCK_ROWS ? cells - at : CST_BLOCK_ROWS, spread);
+}
+
+static void add_member_spread(const exact_job *job, int64_t first, int64_t count, const float *logs,
+                              double *spread) {
+    const cst_view *view = job->view;
+    if (!view->weights)
+        add_spread(logs, count * view->classes, spread);
+    for (int64_t i = 0; view->weights && i < count; i++) {
+        double row[2] = {0};
+        double weight = cst_view_weight(view, first + i);
+        add_spread(logs + i * view->classes, view->classes, row);
+        spread[0] += weight * row[0];
+        spread[1] += weight * row[1];
+    }
+}
+
+/* sum: loss, gradient [members + classes], then for each member sum and sum of squares of logs,
+ * where they are wanted. `from`: rows before the first of these among those that were read. */
+static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_t count,
+                       exact_scratch *s, double *sum) {
+    const cst_view *view = job->view;
+    size_t classes = (size_t)view->classes;
+    size_t cells = (size_t)count * classes;
+    bool weighted = job->class_weights || view->weights;
+    double *gradient = sum + 1;
+    double *bias_gradient = gradient + view->members;
+    double *spread = bias_gradient + classes;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(s->z + (size_t)i * classes, job->bias, classes * sizeof *s->z);
+    for (int32_t k = 0; k < view->members; k++) {
+        float *logs = s->logs + (size_t)k * cells;
+        score(s->rows[k] + (size_t)from * classes, (int64_t)cells, (float)(1 - job->mix[k]),
+              (float)(job->mix[k] / (double)classes), job->weights[k], logs, s->z);
+        if (job->spread)
+            add_member_spread(job, first, count, logs, spread + 2 * (size_t)k);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int32_t class = cst_view_label(view, first + i);
+        double weight = job->class_weights ? job->class_weights[class] : 1;
+        weight = view->weights ? weight * cst_view_weight(view, first + i) : weight;
+        double *z = s->z + (size_t)i * classes;
+        double given = z[class];
+        sum[0] += weight * (cst_pass_softmax((int64_t)classes, z) - given);
+        z[class] -= 1; /* residuals */
+        for (size_t c = 0; weighted && c < classes; c++)
+            z[c] *= weight;
+        cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
+    }
+    for (int32_t k = 0; k < view->members; k += TOGETHER) {
+        double slope[TOGETHER];
+        slopes(s->z, s->logs + (size_t)k * cells, (int64_t)cells, (int64_t)cells, slope);
+        for (int32_t r = 0; r < TOGETHER && k + r < view->members; r++)
+            gradient[k + r] += slope[r];
+    }
+}
+
+static cst_status exact_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    const exact_job *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(view->rows, block);
+    size_t stride = (size_t)job->read * (size_t)view->classes;
+    exact_scratch s;
+    cst_status status = scratch_alloc(worker, job, &s);
+    if (status != CST_OK)
+        return status;
+    for (int64_t row = first; status == CST_OK && row < end; row += job->read) {
+        int64_t count = end - row < job->read ? end - row : job->read;
+        for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+            status = cst_view_rows(worker, view, k, row, count,
+                                   cst_view_copies(view) ? s.copies + (size_t)k * stride : NULL,
+                                   &s.rows[k]);
+        for (int64_t i = 0; status == CST_OK && i < count; i += job->held)
+            exact_rows(job, row + i, i, count - i < job->held ? count - i : job->held, &s, sum);
+    }
+    scratch_free(worker, &s);
+    return status;
+}
+
+static int64_t rows_in(int64_t floats, int64_t width) {
+    int64_t rows = floats / width;
+    return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+}
+
+/* ---- polishing ---- */
+
+typedef struct polish {
+    const cst_loglinear_options *options;
+    cst_loglinear *fit;
+    double *factor;               /* [d][d]: of fit->hessian, without what is at its bound */
+    bool *bound;                  /* [d]: weights at 0 that would be negative */
+    double *theta;                /* [d]: where the loss is computed */
+    double *gradient;             /* [d]: penalised, there */
+    double *best;                 /* [d]: the point of least loss so far */
+    double *slope;                /* [d]: its gradient */
+    double *step;                 /* [d] */
+    double *moved;                /* [POLISH_PASSES][d]: differences of points */
+    double *turned;               /* [POLISH_PASSES][d]: of their gradients */
+    double curved[POLISH_PASSES]; /* products of the two */
+    int pairs;
+    double *sum; /* of exact_block */
+} polish;
+
+/* Penalised loss at theta from the data's loss, and the prior's pull added to the gradient. */
+static double add_prior(const polish *s, double loss) {
+    const cst_loglinear *fit = s->fit;
+    int32_t k = fit->members;
+    double center = s->options->center < 0 ? 1.0 / (double)k : s->options->center;
+    double scale = s->options->prior_scale;
+    double common = 0;
+    for (int32_t j = 0; j < k; j++)
+        common += (s->theta[j] - center) / (double)k;
+    loss += 0.5 * scale * (double)k * common * common;
+    for (int32_t j = 0; j < fit->parameters; j++) {
+        double offset = j < k ? s->theta[j] - center - common : s->theta[j];
+        double precision = j < k ? fit->prior_weights : fit->prior_bias;
+        loss += 0.5 * precision * offset * offset;
+        s->gradient[j] += precision * offset + (j < k ? scale * common : 0);
+    }
+    return loss;
+}
+
+static cst_status evaluate(cst_context *context, const cst_view *view, const double *mix,
+                           const double *zeros, bool spread, polish *s, double *value) {
+    int32_t k = view->members;
+    size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
+    exact_job job = {.view = view,
+                     .mix = mix,
+                     .weights = s->theta,
+                     .bias = s->fit->parameters > k ? s->theta + k : zeros,
+                     .class_weights = s->options->compact.class_weights,
+                     .read = rows_in(READ_FLOATS, view->classes),
+                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k),
+                     .spread = spread};
+    if (view->index && view->classes >= SINGLE_CLASSES) {
+        job.held = 1;
+        job.read = view->store ? job.read : 1;
+    }
+    cst_status status =
+        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum);
+    memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);
+    *value = add_prior(s, s->sum[0]);
+    return status;
+}
+
+/* What the present point tells of the curvature between it and the best one. */
+static void learn(polish *s) {
+    size_t d = (size_t)s->fit->parameters;
+    double *moved = s->moved + (size_t)s->pairs * d;
+    double *turned = s->turned + (size_t)s->pairs * d;
+    double curved = 0;
+    for (size_t j = 0; j < d; j++) {
+        moved[j] = s->bound[j] ? 0 : s->theta[j] - s->best[j];
+        turned[j] = s->bound[j] ? 0 : s->gradient[j] - s->slope[j];
+        curved += moved[j] * turned[j];
+    }
+    if (curved > 0)
+        s->curved[s->pairs++] = curved;
+}
+
+/* Whether other weights than before are at their bound at the best point: those that are 0 and
+ * would go below. */
+static bool find_bound(const polish *s) {
+    bool other = false;
+    for (int32_t j = 0; j < s->fit->members; j++) {
+        bool at = s->options->nonnegative && s->best[j] <= 0 && s->slope[j] > 0;
+        other = other || at != s->bound[j];
+        s->bound[j] = at;
+    }
+    return other;
+}
+
+/* Factor of the curvature with 1 in the places of weights at their bound. What was learnt with
+ * others there is forgotten. */
+static cst_status refactor(cst_context *context, polish *s) {
+    size_t d = (size_t)s->fit->parameters;
+    memcpy(s->factor, s->fit->hessian, d * d * sizeof *s->factor);
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++)
+            if (s->bound[i] || s->bound[j])
+                s->factor[i * d + j] = i == j ? 1 : 0;
+    s->pairs = 0;
+    return cst_cholesky(context, (int64_t)d, s->factor);
+}
+
+/* Direction from the best point by the curvature of the fit, corrected by what
+ * was learnt (the two loops of L-BFGS); returns half the squared decrement. */
+static double direction(polish *s) {
+    int64_t d = s->fit->parameters;
+    double share[POLISH_PASSES];
+    for (int64_t j = 0; j < d; j++)
+        s->step[j] = s->bound[j] ? 0 : s->slope[j];
+    for (int i = s->pairs - 1; i >= 0; i--) {
+        share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
+        cst_pass_add(s->turned + i * d, d, -share[i], s->step);
+    }
+    cst_cholesky_solve(d, s->factor, s->step);
+    for (int i = 0; i < s->pairs; i++) {
+        double back = cst_pass_dot(s->turned + i * d, s->step, d) / s->curved[i];
+        cst_pass_add(s->moved + i * d, d, share[i] - back, s->step);
+    }
+    return 0.5 * cst_pass_dot(s->step, s->slope, d);
+}
+
+/* Quasi-Newton steps from the point of least loss; shorter after each that raises it. */
+static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
+                          const double *zeros, polish *s, double *spread) {
+    size_t d = (size_t)s->fit->parameters;
+    size_t k = (size_t)s->fit->members;
+    double least = INFINITY;
+    double length = 1;
+    cst_status status = CST_OK;
+    for (int pass = 0; status == CST_OK && pass < POLISH_PASSES; pass++) {
+        double value = 0;
+        status = evaluate(context, view, mix, zeros, spread && pass == 0, s, &value);
+        if (status != CST_OK)
+            break;
+        if (spread && pass == 0) /* logs do not depend on the point */
+            memcpy(spread, s->sum + 1 + k + (size_t)s->fit->classes, 2 * k * sizeof *spread);
+        if (pass > 0)
+            learn(s);
+        length *= 0.5;
+        if (value <= least) {
+            length = 1;
+            least = value;
+            s->fit->nll = s->sum[0];
+            s->fit->iterations += pass > 0;
+            memcpy(s->best, s->theta, d * sizeof *s->best);
+            memcpy(s->slope, s->gradient, d * sizeof *s->slope);
+        }
+        if (find_bound(s))
+            status = refactor(context, s);
+        s->fit->decrement = direction(s);
+        if (s->fit->decrement <= s->options->polish)
+            break;
+        for (size_t j = 0; j < d; j++) {
+            s->theta[j] = s->best[j] - length * s->step[j];
+            if (s->options->nonnegative && j < k)
+                s->theta[j] = fmax(s->theta[j], 0);
+        }
+    }
+    memcpy(s->fit->weights, s->best, k * sizeof *s->best);
+    memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
+    for (size_t j = 0; j < k; j++)
+        s->fit->slack[j] = s->bound[j] ? s->slope[j] : 0;
+    return status;
+}
+
+/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
+ * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
+ * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
+ * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
+ * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
+ * with the rows' weights at a mean of 1. */
+static cst_status loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
+                                   const cst_loglinear_options *options, cst_loglinear *fit,
+                                   double *spread) {
+    size_t d = (size_t)fit->parameters;
+    size_t k = (size_t)fit->members;
+    size_t width = 1 + 3 * k + (size_t)fit->classes;
+    polish s = {.options = options, .fit = fit};
+    double *zeros = cst_alloc(context, (size_t)fit->classes, sizeof *zeros);
+    double *vectors = cst_alloc(context, (5 + 2 * POLISH_PASSES) * d + width, sizeof *vectors);
+    s.factor = cst_alloc(context, d * d, sizeof *s.factor);
+    s.bound = cst_alloc(context, d, sizeof *s.bound);
+    cst_status status = zeros && vectors && s.factor && s.bound ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        s.theta = vectors;
+        s.gradient = s.theta + d;
+        s.best = s.gradient + d;
+        s.slope = s.best + d;
+        s.step = s.slope + d;
+        s.moved = s.step + d;
+        s.turned = s.moved + POLISH_PASSES * d;
+        s.sum = s.turned + POLISH_PASSES * d;
+        memcpy(s.theta, fit->weights, k * sizeof *s.theta);
+        memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
+        memcpy(s.factor, fit->hessian, d * d * sizeof *s.factor);
+        status = cst_cholesky(context, (int64_t)d, s.factor);
+    }
+    CST_THEN(descend(context, view, mix, zeros, &s, spread));
+    double even = (double)view->rows / cst_view_weight_sum(view);
+    for (size_t j = 0; status == CST_OK && spread && view->weights && j < 2 * k; j++)
+        spread[j] *= even;
+    cst_free(context, zeros);
+    cst_free(context, vectors);
+    cst_free(context, s.factor);
+    cst_free(context, s.bound);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Cross-validation of a view's table, which is mixed as was chosen. */
+static cst_status cross_validate(cst_context *context, cst_logtable *table, int64_t rows,
+                                 const int32_t *folds, int32_t fold_count,
+                                 const cst_loglinear_cv *cv, cst_loglinear_options *options) {
+    double *loss = cst_alloc(context, cv->loss ? (size_t)table->rows : 0, sizeof *loss);
+    cst_status status = loss ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_loglinear_cv_run(context, table, folds, fold_count, cv, options,
+                                  cv->loss ? loss : NULL));
+    for (int64_t i = 0; status == CST_OK && cv->loss && i < rows; i++)
+        cv->loss[i] = NAN;
+    for (int64_t i = 0; status == CST_OK && cv->loss && i < table->rows; i++)
+        cv->loss[table->position[i]] = loss[i];
+    if (status == CST_OK && table->share != options->compact.share) {
+        table->share = options->compact.share;
+        status = cst_logtable_mix(context, table);
+    }
+    cst_free(context, loss);
+    return status;
+}
+
+/* A fit that is polished later need not be exact, and finds its biases, whose
+ * steps are dear, from weights that were fitted without them. */
+static cst_status fit_sample(cst_context *context, const cst_logtable *table, const int32_t *active,
+                             const cst_loglinear_options *options, cst_loglinear *out) {
+    cst_loglinear without = {0};
+    cst_loglinear_options rough = *options;
+    rough.bias = false;
+    rough.evidence = false;
+    rough.tolerance = 0.1;
+    cst_status status = CST_OK;
+    if (options->bias)
+        status = cst_loglinear_fit(context, table, active, table->members, &rough, NULL, &without);
+    rough.bias = options->bias;
+    rough.evidence = options->evidence;
+    rough.tolerance = 1e-3;
+    CST_THEN(
+        cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out));
+    cst_loglinear_free(context, &without);
+    return status;
+}
+
+/* Fit on the table, then on the view where the table is a sample of it. */
+static cst_status fit_view(cst_context *context, const cst_view *view, const cst_logtable *table,
+                           const int32_t *active, const cst_loglinear_options *options,
+                           const double *start, cst_loglinear *out, double *logdet) {
+    bool sample = !table->compact->every_class || table->rows < view->rows;
+    double *spread = cst_alloc(context, 2 * (size_t)view->members, sizeof *spread);
+    cst_status status = spread ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && sample)
+        status = fit_sample(context, table, active, options, out);
+    else if (status == CST_OK)
+        status = cst_loglinear_fit(context, table, active, view->members, options, start, out);
+    if (status == CST_OK && sample)
+        status = loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
+    if (status == CST_OK && logdet)
+        status = cst_loglinear_logdet(context, table, active, out, sample ? spread : NULL, logdet);
+    if (status != CST_OK)
+        cst_loglinear_free(context, out);
+    cst_free(context, spread);
+    return status;
+}
+
+cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, const cst_loglinear_cv *cv,
+                              cst_loglinear_options *options, double *mix, cst_loglinear *out,
+                              double *logdet) {
+    *out = (cst_loglinear){0};
+    cst_loglinear_cv wanted = {.loss = cv->loss};
+    if (view->members > 1)
+        wanted = *cv;
+    cst_logtable table = {0};
+    int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
+    cst_status status =
+        active ? cst_logtable_open(context, view, folds, fold_count, &options->compact, &table)
+               : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < view->members; k++)
+        active[k] = k;
+    CST_THEN(cst_logtable_mix(context, &table));
+    if (status == CST_OK && (wanted.prior || wanted.share || wanted.loss))
+        status = cross_validate(context, &table, view->rows, folds, fold_count, &wanted, options);
+    CST_THEN(fit_view(context, view, &table, active, options, cv->start, out, logdet));
+    if (status == CST_OK)
+        memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
+    cst_logtable_free(context, &table);
+    cst_free(context, active);
+    return status;
+}

@@ -1,0 +1,518 @@
+/*
+ * Centred kernel alignment of all pairs of members: which estimator, with which landmarks, and the
+ * normalisation. Stage S1, the first thing done with a pool. Paper: equation (2); method section 2.
+ */
+#include "core/la.h"
+#include "method/redundancy/hsic.h"
+#include "method/redundancy/lsh.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
+
+/* Landmarks are added until the trace they miss is at most this share of |H K H| (Frobenius). What
+ * is missed is positive semidefinite, so its Frobenius norm, which is what CKA sees, is at most its
+ * trace, and far below it where it is spread over many rows.
+ *
+ * Measured, largest error of a CKA over all pairs against the exact value:
+ *   16 members on CIFAR-10, N = 10,000, C = 10: exact 3.6 s (two threads)
+ *     residual (m = 100, rank at most 44)  8e-6   0.5 s
+ *     uniform  (m = 100 = sqrt(N))         1e-5 to 1e-4   0.8 s
+ *     probes on top, s = 64                0.015 to 0.040
+ *     probes on top, s = 256               0.009 to 0.014
+ *     bandwidths from other rows (another seed): 7e-4, which is what sigma from 1,000 rows leaves
+ *   6 synthetic members, N = 6,000, C = 300, sharp (80 to 90 % right): exact 1.4 s
+ *     residual, missed trace / |H K H| = 9: 0.50 (m = 100); 1.1: 0.022 (m = 300);
+ *     0.34: 0.0023 (m = 450); 0.20: 0.0010 (m = 600); 0.07: 0.0003 (m = 1,200)
+ *     uniform, m = sqrt(N) = 78: 0.21; 300: 0.072; 600: 0.022; 1,200: 0.0025 */
+#define RESIDUAL_TOLERANCE 0.2
+
+/* Share of |H K H| that compression may drop: by Cauchy-Schwarz at most twice that in a CKA. The
+ * paper's landmarks are not compressed, except for what is zero to rounding. */
+#define COMPRESSION_TAIL 1e-3
+
+/* Up to this many floating-point operations exact CKA in double precision takes about a second. */
+#define EXACT_OPERATIONS 2e10
+
+/* Standard error of the worst pair of members at which a sample of pairs of rows is enough: four of
+ * them are 0.01. What it takes, usually, in rounds of a strip's worth of partners. */
+#define ERROR_ENOUGH 0.0025
+#define ROUNDS_USUAL 6.0
+
+/* Seconds on one core that `auto` spends on all pairs of rows, and those of an operation of the
+ * features. */
+#define SECONDS_EXACT 1.0
+#define SECONDS_FEATURE 2.5e-11
+
+/* Random signs stand in for cross-Grams only if they are this much cheaper, and their standard
+ * error, relative to HSIC, is this small. */
+#define PROBES_CHEAPER 3.0
+#define PROBES_ERROR 0.003
+
+typedef struct cka_job {
+    const cst_kernels *kernels;
+    const cst_cka_options *options;
+    const int64_t *uniform; /* [uniform_count] landmarks of every member; NULL for `residual` */
+    int64_t uniform_count;
+    int64_t floor;
+    int64_t cap;
+    cst_features *features; /* [K] */
+    bool *converged;        /* [K] */
+} cka_job;
+
+static int64_t ceil_root(int64_t rows) {
+    int64_t root = (int64_t)ceil(sqrt((double)rows));
+    return root < 1 ? 1 : root;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
+    const cka_job *job = user;
+    int32_t k = (int32_t)task;
+    job->converged[k] = true;
+    if (job->kernels->constant[k])
+        return CST_OK;
+    if (job->uniform)
+        return cst_features_fit(worker, job->kernels, k, job->uniform, job->uniform_count, 0,
+                                &job->features[k]);
+    int64_t *landmarks = cst_alloc(worker, (size_t)job->cap, sizeof *landmarks);
+    if (!landmarks)
+        return CST_ERROR_MEMORY;
+    int64_t count = 0;
+    cst_status status =
+        cst_landmarks_residual(worker, job->kernels, k,
+                               &(cst_landmark_options){.floor = job->floor,
+                                                       .cap = job->cap,
+                                                       .tolerance = RESIDUAL_TOLERANCE,
+                                                       .seed = job->options->seed},
+                               landmarks, &count, &job->converged[k]);
+    CST_THEN(cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
+                              &job->features[k]));
+    cst_free(worker, landmarks);
+    return status;
+}
+
+/* The predictions of C classes fall into about C groups, each of which needs a landmark: fewer miss
+ * whole groups, and not the same ones for every member. */
+static int64_t landmarks_cap(const cst_view *view) {
+    int64_t wanted = most(LANDMARKS_USUAL, 4 * ceil_root(view->rows));
+    wanted = most(wanted, least(2 * (int64_t)view->classes, LANDMARKS_MAX));
+    return least(wanted, view->rows);
+}
+
+static void notice_residual(cst_context *context, const cka_job *job) {
+    int32_t short_of = 0;
+    double worst = 0;
+    for (int32_t k = 0; k < job->kernels->view->members; k++) {
+        short_of += !job->converged[k];
+        if (!job->converged[k])
+            worst = fmax(worst, job->features[k].residual);
+    }
+    if (short_of > 0)
+        cst_notice(context,
+                   "CKA is approximate: the landmarks of %d of %d members miss up to %.3g of the "
+                   "trace of the kernel; use more landmarks (cka.landmarks) or cka.estimator=exact",
+                   (int)short_of, (int)job->kernels->view->members, worst);
+}
+
+static cst_status fit_features(cst_context *context, cka_job *job) {
+    const cst_view *view = job->kernels->view;
+    int64_t given = least(job->options->landmarks, view->rows);
+    int64_t *uniform = NULL;
+    cst_status status = CST_OK;
+    if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
+        job->uniform_count = given > 0 ? given : ceil_root(view->rows);
+        uniform = cst_alloc(context, (size_t)job->uniform_count, sizeof *uniform);
+        status = uniform ? cst_sample_rows(context, view->rows, job->uniform_count,
+                                           job->options->seed, CST_STREAM_LANDMARKS, 0, uniform)
+                         : CST_ERROR_MEMORY;
+        job->uniform = uniform;
+    }
+    job->floor = given > 0 ? given : ceil_root(view->rows);
+    job->cap = given > 0 ? given : landmarks_cap(view);
+    CST_THEN(cst_parallel_for(context, view->members, fit_member, job));
+    if (status == CST_OK)
+        notice_residual(context, job);
+    cst_free(context, uniform);
+    job->uniform = NULL;
+    return status;
+}
+
+/* Random signs estimate tr(A^2) with relative variance 2 tr(A^4)/(s tr(A^2)^2). */
+static bool probes_are_better(const cka_job *job, int64_t probes) {
+    double direct = 0;
+    double columns = 0;
+    double members = job->kernels->view->members;
+    for (int32_t k = 0; k < job->kernels->view->members; k++) {
+        const cst_features *f = &job->features[k];
+        double second = 0;
+        double fourth = 0;
+        for (int64_t j = 0; j < f->rank; j++) {
+            double square = f->spectrum[j] * f->spectrum[j];
+            second += square;
+            fourth += square * square;
+        }
+        double variance = 2 * fourth / ((double)probes * second * second);
+        if (f->rank > 0 && variance > PROBES_ERROR * PROBES_ERROR)
+            return false;
+        columns += (double)f->rank;
+        direct += (double)f->rank * (double)f->rank;
+    }
+    direct = (columns * columns + direct) / 2;
+    double probed = (double)probes * (2 * columns + members * members);
+    return probed * PROBES_CHEAPER < direct;
+}
+
+static double exact_operations(const cst_view *view) {
+    double rows = (double)view->rows;
+    double members = view->members;
+    double kernel = 2.0 * view->classes + 50; /* an exponential is about 50 operations */
+    return rows * rows * members * (kernel / 2 + members);
+}
+
+/* With m landmarks and about as many features: kernel twice, projection twice, Gram, pairs. */
+static double lowrank_operations(const cst_view *view, int64_t landmarks, int64_t probes) {
+    double m = (double)landmarks;
+    double members = view->members;
+    double sample = (double)least(view->rows, 8192);
+    double pairs = fmin(members * m * m, 4 * m * (double)probes);
+    double row = m * (4.0 * view->classes + 100) + 5 * m * m + pairs;
+    return members * ((double)view->rows * row + sample * m * (2.0 * view->classes + m));
+}
+
+/* Seconds of the pairs of `rows` packed rows. */
+static double packed_seconds(const cst_packed *packed, double rows) {
+    int32_t members = packed->kernels->view->members;
+    double pair = CST_SECONDS_MEMBER_ADD * (double)members * (double)members;
+    for (int32_t k = 0; k < members; k++)
+        pair += packed->member[k].seconds;
+    return rows * rows / 2 * pair;
+}
+
+/* Bytes of a packed row of all members, with its sums and diagonals. */
+static double packed_bytes(const cst_packed *packed) {
+    int32_t members = packed->kernels->view->members;
+    double bytes = 32.0 * members;
+    for (int32_t k = 0; k < members; k++)
+        bytes += packed->member[k].bytes;
+    return bytes;
+}
+
+/* Rows that fit into the bytes of packed rows, of which a round takes at most CST_SECONDS_MAX:
+ * whole strips, unless it is all. */
+static int64_t packed_rows(const cst_packed *packed) {
+    double rows = CST_SECONDS_MAX / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
+    rows = fmin(rows, CST_PACKED_BYTES / packed_bytes(packed));
+    rows = fmax(rows, CST_SAMPLE_MIN);
+    rows = fmin(rows, (double)packed->kernels->view->rows);
+    int64_t strips = (int64_t)rows / CST_STRIP_ROWS;
+    return strips > 0 ? strips * CST_STRIP_ROWS : (int64_t)rows;
+}
+
+/* Of `rows` rows, as many as take CST_SECONDS_MAX. */
+static int64_t rounds_most(const cst_packed *packed, int64_t rows) {
+    double round = 2 * CST_STRIP_ROWS * (double)rows * packed_seconds(packed, 1);
+    return (int64_t)fmax(1, CST_SECONDS_MAX / round);
+}
+
+/* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
+ * groups of predictions need or, where those would be worth it, from what one member takes. */
+static cst_status features_seconds(cst_context *context, const cka_job *job, int64_t probes,
+                                   double worth, double *seconds) {
+    const cst_view *view = job->kernels->view;
+    int64_t count = most(ceil_root(view->rows), least(view->classes / 2, landmarks_cap(view)));
+    *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
+    int32_t k = 0;
+    while (k < view->members && job->kernels->constant[k])
+        k++;
+    if (k == view->members || *seconds > worth)
+        return CST_OK;
+    int64_t cap = landmarks_cap(view);
+    bool converged = false;
+    int64_t *landmarks = cst_alloc(context, (size_t)cap, sizeof *landmarks);
+    if (!landmarks)
+        return CST_ERROR_MEMORY;
+    cst_status status =
+        cst_landmarks_residual(context, job->kernels, k,
+                               &(cst_landmark_options){.floor = ceil_root(view->rows),
+                                                       .cap = cap,
+                                                       .tolerance = RESIDUAL_TOLERANCE,
+                                                       .seed = job->options->seed},
+                               landmarks, &count, &converged);
+    cst_free(context, landmarks);
+    *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
+    return status;
+}
+
+/* What `auto` stands for. */
+static cst_status choose(cst_context *context, const cka_job *job, int64_t probes,
+                         const cst_packed *packed, cst_cka_estimator *chosen) {
+    const cst_view *view = job->kernels->view;
+    *chosen = CST_CKA_NYSTROM;
+    if (job->options->landmarks > 0 || job->options->landmark_rule != CST_LANDMARKS_RESIDUAL)
+        return CST_OK;
+    double all = packed_seconds(packed, (double)view->rows);
+    bool fit = packed_bytes(packed) * (double)view->rows <= CST_PACKED_BYTES;
+    bool exact = fit && all <= SECONDS_EXACT;
+    double pairs = all;
+    if (!exact)
+        pairs = fmin(CST_SECONDS_MAX, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 *
+                                          CST_STRIP_ROWS * (double)packed_rows(packed));
+    double features = 0;
+    cst_status status = features_seconds(context, job, probes, pairs, &features);
+    if (pairs <= features)
+        *chosen = exact ? CST_CKA_EXACT : CST_CKA_SAMPLE;
+    return status;
+}
+
+static int compare_rows(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* `count` rows in random strips, each of ascending rows. */
+static cst_status draw_strips(cst_context *context, const cka_job *job, int64_t count,
+                              int64_t **rows) {
+    *rows = cst_alloc(context, (size_t)count, sizeof **rows);
+    if (!*rows)
+        return CST_ERROR_MEMORY;
+    cst_status status = cst_sample_rows(context, job->kernels->view->rows, count,
+                                        job->options->seed, CST_STREAM_LANDMARKS, 3, *rows);
+    if (status != CST_OK)
+        return status;
+    cst_rng rng;
+    cst_rng_init(&rng, job->options->seed, CST_STREAM_LANDMARKS, 4);
+    cst_rng_shuffle(&rng, *rows, count);
+    for (int64_t first = 0; first < count; first += CST_STRIP_ROWS)
+        qsort(*rows + first, (size_t)least(count - first, CST_STRIP_ROWS), sizeof **rows,
+              compare_rows);
+    return CST_OK;
+}
+
+static cst_status over_all(cst_context *context, const cka_job *job, double *hsic,
+                           cst_cka_result *out) {
+    out->partners = job->kernels->view->rows - 1;
+    return cst_hsic_exact(context, job->kernels, job->options->statistic, hsic);
+}
+
+/* Over pairs of packed rows, all or a sample of them. */
+static cst_status over_packed(cst_context *context, const cka_job *job, cst_packed *packed,
+                              double *hsic, cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    int64_t *drawn = NULL;
+    cst_pairs pairs = {0};
+    cst_status status = CST_OK;
+    bool some = out->estimator == CST_CKA_SAMPLE && job->options->rows == 0;
+    if (out->estimator == CST_CKA_SAMPLE)
+        out->rows = some ? packed_rows(packed) : least(job->options->rows, view->rows);
+    out->rows = most(out->rows, job->options->statistic == CST_CKA_UNBIASED ? 4 : 2);
+    bool sampled = some || out->rows < view->rows;
+    if (sampled)
+        status = draw_strips(context, job, out->rows, &drawn);
+    if (status == CST_OK && sampled)
+        status = cst_pairs_create(context, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
+                                  some ? rounds_most(packed, out->rows) : 0, &pairs);
+    CST_THEN(cst_packed_fill(context, packed, drawn, out->rows, true));
+    CST_THEN(
+        cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic, hsic));
+    out->partners = sampled ? pairs.partners : view->rows - 1;
+    out->standard_error = sampled ? pairs.error : 0;
+    cst_pairs_free(context, &pairs);
+    cst_free(context, drawn);
+    return status;
+}
+
+/* Landmarks and features of all members, and what the result says of them. */
+static cst_status prepare_features(cst_context *context, cka_job *job, cst_cka_result *out) {
+    cst_status status = fit_features(context, job);
+    for (int32_t k = 0; status == CST_OK && k < job->kernels->view->members; k++) {
+        out->landmarks[k] = (int32_t)job->features[k].landmarks;
+        out->rank[k] = (int32_t)job->features[k].rank;
+        out->residual[k] = job->features[k].residual;
+    }
+    return status;
+}
+
+static cst_status over_features(cst_context *context, cka_job *job, int64_t probes, double *hsic,
+                                cst_cka_result *out) {
+    const cst_cka_options *options = job->options;
+    cst_status status = prepare_features(context, job, out);
+    if (status == CST_OK && options->estimator == CST_CKA_AUTO && probes_are_better(job, probes))
+        out->estimator = CST_CKA_PROBES;
+    if (status == CST_OK && out->estimator == CST_CKA_NYSTROM)
+        status = cst_hsic_features(context, job->kernels, job->features, options->statistic, hsic);
+    if (status == CST_OK && out->estimator == CST_CKA_PROBES) {
+        out->probes = (int32_t)probes;
+        status = cst_hsic_probes(context, job->kernels, job->features, probes, options->seed,
+                                 options->statistic, hsic);
+    }
+    return status;
+}
+
+static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    const cst_cka_options *options = job->options;
+    int64_t probes = options->probes > 0 ? options->probes : PROBES_DEFAULT;
+    bool cheap = exact_operations(view) <= EXACT_OPERATIONS;
+    bool single = options->precision == CST_CKA_SINGLE ||
+                  (options->precision == CST_CKA_PRECISION_AUTO && !cheap);
+    cst_packed packed = {.kernels = job->kernels};
+    cst_status status = CST_OK;
+    out->estimator = options->estimator;
+    out->rows = view->rows;
+    if (options->estimator == CST_CKA_AUTO && cheap)
+        out->estimator = CST_CKA_EXACT;
+    bool plan = out->estimator == CST_CKA_AUTO || out->estimator == CST_CKA_SAMPLE ||
+                (out->estimator == CST_CKA_EXACT && single);
+    if (plan)
+        status = cst_packed_plan(context, job->kernels, &packed);
+    if (status == CST_OK && out->estimator == CST_CKA_AUTO)
+        status = choose(context, job, probes, &packed, &out->estimator);
+    if (status != CST_OK)
+        goto cleanup;
+    if (out->estimator == CST_CKA_EXACT && !single)
+        status = over_all(context, job, hsic, out);
+    else if (out->estimator == CST_CKA_EXACT || out->estimator == CST_CKA_SAMPLE)
+        status = over_packed(context, job, &packed, hsic, out);
+    else
+        status = over_features(context, job, probes, hsic, out);
+
+cleanup:
+    cst_packed_free(context, &packed);
+    return status;
+}
+
+/* For hashing: from the features of the members, which `user` has of the whole pool. */
+static cst_status group_products(cst_context *context, void *user, const cst_kernels *group,
+                                 const int32_t *members, double *hsic) {
+    const cka_job *job = user;
+    size_t count = (size_t)group->view->members;
+    cst_features *features = cst_alloc(context, count, sizeof *features);
+    if (!features)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        features[i] = job->features[members[i]];
+    cst_status status = cst_hsic_features(context, group, features, job->options->statistic, hsic);
+    cst_free(context, features);
+    return status;
+}
+
+/* Of the pairs that hashing proposes: by landmarks where they are asked for. */
+static cst_status estimate_hashed(cst_context *context, cka_job *job, cst_cka_result *out) {
+    const cst_cka_options *options = job->options;
+    bool landmarks = options->estimator == CST_CKA_NYSTROM ||
+                     (options->estimator == CST_CKA_AUTO &&
+                      (options->landmarks > 0 || options->landmark_rule != CST_LANDMARKS_RESIDUAL));
+    cst_status status = landmarks ? prepare_features(context, job, out) : CST_OK;
+    CST_THEN(cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL, job,
+                            out));
+    return status;
+}
+
+static void normalise(const double *hsic, cst_cka_statistic statistic, cst_cka_result *out) {
+    size_t k = (size_t)out->members;
+    double lowest = statistic == CST_CKA_UNBIASED ? -1 : 0;
+    for (size_t a = 0; a < k; a++) {
+        out->cka[a * k + a] = 1;
+        for (size_t b = a + 1; b < k; b++) {
+            double self_a = hsic[a * k + a];
+            double self_b = hsic[b * k + b];
+            bool defined = !out->constant[a] && !out->constant[b] && self_a > 0 && self_b > 0;
+            double value = defined ? hsic[a * k + b] / (sqrt(self_a) * sqrt(self_b)) : 0;
+            value = value > 1 ? 1 : value < lowest ? lowest : value;
+            out->cka[a * k + b] = value;
+            out->cka[b * k + a] = value;
+        }
+    }
+}
+
+static cst_status check(cst_context *context, const cst_view *view,
+                        const cst_cka_options *options) {
+    int64_t rows = options->statistic == CST_CKA_UNBIASED ? 4 : 2;
+    if (view->rows < rows || view->members < 1 || view->classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "CKA needs at least %lld rows, a member and a class, got %lld, %d and %d",
+                        (long long)rows, (long long)view->rows, (int)view->members,
+                        (int)view->classes);
+    if (options->landmarks < 0 || options->probes < 0 || options->rows < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the numbers of landmarks, probes and rows must be 0 (automatic) or more, "
+                        "got %d, %d and %d",
+                        (int)options->landmarks, (int)options->probes, (int)options->rows);
+    return CST_OK;
+}
+
+static cst_status make_result(cst_context *context, int32_t members, cst_cka_result *out) {
+    size_t k = (size_t)members;
+    out->members = members;
+    out->cka = cst_alloc(context, k, k * sizeof *out->cka);
+    out->sigma = cst_alloc(context, k, sizeof *out->sigma);
+    out->constant = cst_alloc(context, k, sizeof *out->constant);
+    out->landmarks = cst_alloc(context, k, sizeof *out->landmarks);
+    out->rank = cst_alloc(context, k, sizeof *out->rank);
+    out->residual = cst_alloc(context, k, sizeof *out->residual);
+    bool made =
+        out->cka && out->sigma && out->constant && out->landmarks && out->rank && out->residual;
+    return made ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,
+                   cst_cka_result *out) {
+    cst_kernels kernels = {0};
+    cka_job job = {.kernels = &kernels, .options = options};
+    double *hsic = NULL;
+    memset(out, 0, sizeof *out);
+    cst_status status = check(context, view, options);
+    if (status != CST_OK)
+        return status;
+    size_t k = (size_t)view->members;
+    bool hashed = cst_lsh_wanted(view, options);
+    cst_la_enter();
+    hsic = cst_alloc(context, k, k * sizeof *hsic);
+    job.features = cst_alloc(context, k, sizeof *job.features);
+    job.converged = cst_alloc(context, k, sizeof *job.converged);
+    status = make_result(context, view->members, out);
+    if (!hsic || !job.features || !job.converged)
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_kernels_create(context, view, options->seed, &kernels));
+    if (status == CST_OK) {
+        memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
+        memcpy(out->constant, kernels.constant, k * sizeof *out->constant);
+        status = hashed ? estimate_hashed(context, &job, out) : estimate(context, &job, hsic, out);
+    }
+    if (status == CST_OK && !hashed)
+        normalise(hsic, options->statistic, out);
+    for (size_t i = 0; job.features && i < k; i++)
+        cst_features_free(context, &job.features[i]);
+    cst_free(context, job.features);
+    cst_free(context, job.converged);
+    cst_free(context, hsic);
+    cst_kernels_free(context, &kernels);
+    cst_la_leave();
+    if (status != CST_OK)
+        cst_cka_result_free(context, out);
+    return status;
+}
+
+void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
+    if (!result)
+        return;
+    cst_free(context, result->cka);
+    cst_free(context, result->sigma);
+    cst_free(context, result->constant);
+    cst_free(context, result->landmarks);
+    cst_free(context, result->rank);
+    cst_free(context, result->residual);
+    cst_free(context, result->estimated);
+    memset(result, 0, sizeof *result);
+}

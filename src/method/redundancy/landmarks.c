@@ -1,0 +1,283 @@
+/*
+ * Landmarks by randomly pivoted Cholesky: rows are drawn in proportion to how badly the chosen ones
+ * represent them. Stage S1. Paper: section "Scalability", whose sqrt(N) uniform landmarks are the
+ * floor; blocks with rejection follow Epperly, Tropp and Webber (2024).
+ */
+#include "method/redundancy/hsic.h"
+
+#include "core/la.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE_ROWS = 8192, PROPOSALS = 64 };
+#define SAMPLE_BYTES 1.2e8
+
+/* A diagonal entry below this is zero to rounding (the kernel's diagonal is 1). */
+#define USED_UP 1e-12
+
+typedef struct pivoting {
+    const cst_kernels *kernels;
+    int32_t member;
+    int64_t rows;    /* n, of the sample */
+    int64_t *index;  /* [n], positions in the view */
+    double *data;    /* [n][C] */
+    double *norms;   /* [n] */
+    double *left;    /* [n], diagonal of what the landmarks miss */
+    double *running; /* [n], running sums of `left` */
+    double *factor;  /* [capacity][n], the Cholesky factor, transposed */
+    int64_t capacity;
+    int64_t count;
+    int64_t *pivots; /* [cap], positions in the sample */
+    cst_rng rng;
+} pivoting;
+
+static void free_pivoting(cst_context *context, pivoting *p) {
+    cst_free(context, p->index);
+    cst_free(context, p->data);
+    cst_free(context, p->norms);
+    cst_free(context, p->left);
+    cst_free(context, p->running);
+    cst_free(context, p->factor);
+    cst_free(context, p->pivots);
+}
+
+/* Rows that landmarks are taken from: fewer where they and the factor would take more than
+ * SAMPLE_BYTES, but twice the landmarks. The memory budget must not change a result. */
+static int64_t sample_rows(const cst_view *view, int64_t cap) {
+    double bytes = (double)sizeof(double) * ((double)view->classes + (double)cap);
+    double rows = fmax(SAMPLE_BYTES / bytes, 2 * (double)cap);
+    rows = fmin(rows, SAMPLE_ROWS);
+    return (int64_t)fmin(rows, (double)view->rows);
+}
+
+static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap, uint64_t seed) {
+    const cst_view *view = p->kernels->view;
+    p->rows = sample_rows(view, cap);
+    size_t rows = (size_t)p->rows;
+    float *scratch = cst_alloc(context, CST_BLOCK_ROWS, (size_t)view->classes * sizeof *scratch);
+    p->index = cst_alloc(context, rows, sizeof *p->index);
+    p->data = cst_alloc(context, rows, (size_t)view->classes * sizeof *p->data);
+    p->norms = cst_alloc(context, rows, sizeof *p->norms);
+    p->left = cst_alloc(context, rows, sizeof *p->left);
+    p->running = cst_alloc(context, rows, sizeof *p->running);
+    p->pivots = cst_alloc(context, (size_t)cap, sizeof *p->pivots);
+    cst_status status =
+        scratch && p->index && p->data && p->norms && p->left && p->running && p->pivots
+            ? CST_OK
+            : CST_ERROR_MEMORY;
+    CST_THEN(
+        cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index));
+    if (status == CST_OK) {
+        status = cst_kernel_rows(context, p->kernels, p->member, p->index, 0, p->rows, scratch,
+                                 p->data, p->norms);
+        for (size_t i = 0; i < rows; i++)
+            p->left[i] = 1;
+        cst_rng_init(&p->rng, seed, CST_STREAM_LANDMARKS, 2);
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+/* Updates the running sums and returns the last, n times the share of the trace that is missed. */
+static double missing(pivoting *p) {
+    double sum = 0;
+    for (int64_t i = 0; i < p->rows; i++) {
+        sum += p->left[i];
+        p->running[i] = sum;
+    }
+    return sum;
+}
+
+/* A row drawn in proportion to `left`. */
+static int64_t draw(pivoting *p) {
+    double drawn = cst_rng_uniform(&p->rng) * p->running[p->rows - 1];
+    int64_t low = 0;
+    int64_t high = p->rows - 1;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (p->running[middle] > drawn)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Rows of the kernel that the landmarks miss, at `count` rows of the sample against all of it or,
+ * with `square`, against each other: out [count][n] or [count][count]. */
+static cst_status missed_rows(cst_context *context, const pivoting *p, const int64_t *at,
+                              int64_t count, bool square, double *out) {
+    size_t classes = (size_t)p->kernels->view->classes;
+    int64_t width = square ? count : p->rows;
+    double *data = cst_alloc(context, (size_t)count, classes * sizeof *data);
+    double *norms = cst_alloc(context, (size_t)count, sizeof *norms);
+    double *known = cst_alloc(context, (size_t)p->count + 1, (size_t)count * sizeof *known);
+    cst_status status = data && norms && known ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t t = 0; status == CST_OK && t < count; t++) {
+        memcpy(data + (size_t)t * classes, p->data + (size_t)at[t] * classes,
+               classes * sizeof *data);
+        norms[t] = p->norms[at[t]];
+        for (int64_t j = 0; j < p->count; j++)
+            known[j * count + t] = p->factor[j * p->rows + at[t]];
+    }
+    const cst_kernel_points own = {data, norms, count};
+    CST_THEN(cst_kernel_tile(context, p->kernels, p->member, own,
+                             square ? own : (cst_kernel_points){p->data, p->norms, width}, out));
+    if (status == CST_OK && p->count > 0)
+        status = cst_gemm_f64(context, true, false, count, width, p->count, -1, known, count,
+                              square ? known : p->factor, width, 1, out, width);
+    cst_free(context, data);
+    cst_free(context, norms);
+    cst_free(context, known);
+    return status;
+}
+
+/* Takes proposals one by one, each with the probability that what is left of it, given the ones
+ * taken before, has to what was left of it when it was proposed: the law of one draw at a time. */
+static int64_t take(pivoting *p, double *missed, int64_t proposals, const int64_t *proposed,
+                    int64_t *taken) {
+    int64_t count = 0;
+    for (int64_t t = 0; t < proposals; t++) {
+        double pivot = missed[t * proposals + t];
+        double u = cst_rng_uniform(&p->rng);
+        if (!(pivot > USED_UP) || u * p->left[proposed[t]] > pivot)
+            continue;
+        taken[count++] = proposed[t];
+        for (int64_t i = t + 1; i < proposals; i++) {
+            double ratio = missed[i * proposals + t] / pivot;
+            for (int64_t j = t + 1; j < proposals; j++)
+                missed[i * proposals + j] -= ratio * missed[t * proposals + j];
+        }
+    }
+    return count;
+}
+
+static cst_status make_room(cst_context *context, pivoting *p, int64_t count) {
+    if (p->count + count <= p->capacity)
+        return CST_OK;
+    int64_t capacity = p->capacity * 2 > p->count + count ? p->capacity * 2 : p->count + count;
+    double *grown = cst_grow(context, p->factor, (size_t)p->capacity * (size_t)p->rows,
+                             (size_t)capacity * (size_t)p->rows, sizeof *grown);
+    if (!grown)
+        return CST_ERROR_MEMORY;
+    p->factor = grown;
+    p->capacity = capacity;
+    return CST_OK;
+}
+
+/* Appends the factor's rows for the taken pivots. */
+static cst_status extend(cst_context *context, pivoting *p, const int64_t *taken, int64_t count) {
+    cst_status status = make_room(context, p, count);
+    double *fresh = p->factor + p->count * p->rows;
+    CST_THEN(missed_rows(context, p, taken, count, false, fresh));
+    int64_t made = 0;
+    for (int64_t t = 0; status == CST_OK && t < count; t++) {
+        double *row = fresh + made * p->rows;
+        if (made != t)
+            memmove(row, fresh + t * p->rows, (size_t)p->rows * sizeof *row);
+        for (int64_t s = 0; s < made; s++) {
+            const double *before = fresh + s * p->rows;
+            double share = before[taken[t]];
+            for (int64_t i = 0; i < p->rows; i++)
+                row[i] -= share * before[i];
+        }
+        double pivot = row[taken[t]];
+        if (pivot > USED_UP) {
+            double scale = 1 / sqrt(pivot);
+            for (int64_t i = 0; i < p->rows; i++) {
+                row[i] *= scale;
+                double left = p->left[i] - row[i] * row[i];
+                p->left[i] = left > 0 ? left : 0;
+            }
+            p->pivots[p->count + made++] = taken[t];
+        }
+        p->left[taken[t]] = 0;
+    }
+    p->count += made;
+    return status;
+}
+
+/* Frobenius norm of the centred kernel that the factor gives, |F H F'|. */
+static cst_status centred_norm(cst_context *context, const pivoting *p, double *norm) {
+    int64_t m = p->count;
+    double *gram = cst_alloc(context, (size_t)m, (size_t)m * sizeof *gram);
+    double *sums = cst_alloc(context, (size_t)m, sizeof *sums);
+    cst_status status = gram && sums ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_gemm_f64(context, false, true, m, m, p->rows, 1, p->factor, p->rows, p->factor,
+                          p->rows, 0, gram, m));
+    for (int64_t j = 0; status == CST_OK && j < m; j++)
+        for (int64_t i = 0; i < p->rows; i++)
+            sums[j] += p->factor[j * p->rows + i];
+    double squares = 0;
+    for (int64_t i = 0; status == CST_OK && i < m; i++)
+        for (int64_t j = 0; j < m; j++) {
+            double value = gram[i * m + j] - sums[i] * sums[j] / (double)p->rows;
+            squares += value * value;
+        }
+    *norm = sqrt(squares);
+    cst_free(context, gram);
+    cst_free(context, sums);
+    return status;
+}
+
+static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int64_t cap,
+                          double tolerance, bool *converged) {
+    int64_t proposed[PROPOSALS] = {0};
+    int64_t taken[PROPOSALS];
+    double norm = 0;
+    int64_t norm_at = 0;
+    double *missed = cst_alloc(context, (size_t)PROPOSALS * PROPOSALS, sizeof *missed);
+    cst_status status = missed ? CST_OK : CST_ERROR_MEMORY;
+    *converged = false;
+    while (status == CST_OK) {
+        double trace = missing(p);
+        /* The norm grows with the landmarks, so an older one asks for too much at worst. */
+        if (p->count >= floor && p->count > 0 && (norm_at == 0 || p->count >= 2 * norm_at)) {
+            status = centred_norm(context, p, &norm);
+            norm_at = p->count;
+        }
+        *converged =
+            trace <= USED_UP * (double)p->rows || (p->count >= floor && trace <= tolerance * norm);
+        if (status != CST_OK || p->count >= cap || *converged)
+            break;
+        int64_t proposals = cap - p->count < PROPOSALS ? cap - p->count : PROPOSALS;
+        if (p->count < floor && floor - p->count < proposals)
+            proposals = floor - p->count;
+        for (int64_t t = 0; t < proposals; t++)
+            proposed[t] = draw(p);
+        status = missed_rows(context, p, proposed, proposals, true, missed);
+        int64_t count = status == CST_OK ? take(p, missed, proposals, proposed, taken) : 0;
+        if (status == CST_OK && count == 0)
+            p->left[proposed[0]] = 0; /* zero to rounding; not to be drawn again */
+        else if (status == CST_OK)
+            status = extend(context, p, taken, count);
+    }
+    cst_free(context, missed);
+    return status;
+}
+
+static int compare_rows(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
+                                  const cst_landmark_options *options, int64_t *landmarks,
+                                  int64_t *count, bool *converged) {
+    pivoting p = {.kernels = kernels, .member = member};
+    int64_t rows = sample_rows(kernels->view, options->cap);
+    int64_t cap = options->cap < rows ? options->cap : rows;
+    int64_t floor = options->floor < cap ? options->floor : cap;
+    cst_status status = start_pivoting(context, &p, cap, options->seed);
+    CST_THEN(grow_to(context, &p, floor, cap, options->tolerance, converged));
+    for (int64_t i = 0; status == CST_OK && i < p.count; i++)
+        landmarks[i] = p.index[p.pivots[i]];
+    if (status == CST_OK)
+        qsort(landmarks, (size_t)p.count, sizeof *landmarks, compare_rows);
+    *count = p.count;
+    free_pivoting(context, &p);
+    return status;
+}

@@ -1,0 +1,532 @@
+/*
+ * Which pairs of many members may be similar, by locality-sensitive hashing, and the CKA of those.
+ * Stage S1, in place of all pairs from CST_LSH_MEMBERS members. Paper: section "Scalability";
+ * docs/redundancy.md.
+ */
+#include "method/redundancy/lsh.h"
+
+#include "method/redundancy/blocks.h"
+#include "method/redundancy/hsic.h"
+#include "method/redundancy/sketch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pairs at the threshold are to share a bucket with this probability. 1 - CKA may seem a fifth
+ * larger to a sketch, and by half before a proposed pair is let go; CLEAR is far off. */
+#define COLLISION 0.995
+#define SEEMING 1.2
+#define PURSUED 1.5
+#define CLEAR 2.5
+#define ROUNDING 1e-4
+
+/* Of a member's sketch, and of what else hashing adds. */
+#define SECONDS_SKETCH 6e-3
+
+/* Members on a side of a block of pairs, and pairs drawn to judge recall: of those that sketches
+ * alone would pursue, those not far below, all others. */
+enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
+static const int32_t DRAWN[STRATA] = {24, 24, 16};
+
+typedef enum pair_state { PAIR_OPEN = 0, PAIR_PROPOSED = 1, PAIR_COMPUTED = 2 } pair_state;
+
+typedef struct stratum {
+    int64_t size;
+    int64_t pairs[DRAWN_MAX]; /* a K + b */
+    int32_t drawn;
+} stratum;
+
+typedef struct lsh_job {
+    const cst_kernels *kernels;
+    const cst_cka_options *options;
+    cst_lsh_products products; /* NULL: pairs of packed rows */
+    void *user;
+    cst_lsh_tables tables;
+    size_t members;        /* K */
+    const double *cosines; /* [K*K], above the diagonal */
+    uint8_t *state;        /* [K*K], symmetric pair_state */
+    int32_t *order; /* [K + drawn pairs], members as the blocks number them; may come twice */
+    int32_t count;  /* of order */
+    int32_t placed; /* of order, without those of drawn pairs */
+    cst_pair_blocks blocks; /* by position in order */
+    stratum strata[STRATA];
+} lsh_job;
+
+cst_lsh_tables cst_lsh_choose(double threshold) {
+    double distance = 1 - threshold;
+    cst_lsh_tables chosen = {.level = 1 - PURSUED * distance - ROUNDING};
+    double cosine = fmax(1 - SEEMING * distance - ROUNDING, 0);
+    double same = 1 - acos(cosine) / acos(-1.0);
+    for (int32_t bits = 1; bits <= 32; bits++) {
+        double tables = ceil(log(1 - COLLISION) / log1p(-pow(same, bits)));
+        if (tables * bits > CST_LSH_BITS)
+            break;
+        chosen.bits = bits;
+        chosen.tables = (int32_t)tables;
+    }
+    return chosen;
+}
+
+bool cst_lsh_wanted(const cst_view *view, const cst_cka_options *o) {
+    if (o->lsh == CST_LSH_OFF || !(o->threshold > 0) || o->estimator == CST_CKA_PROBES ||
+        o->precision == CST_CKA_DOUBLE)
+        return false;
+    double members = view->members;
+    double rows = (double)view->rows;
+    double saved = CST_SECONDS_MEMBER_ADD * members * members * rows * rows / 2;
+    return o->lsh == CST_LSH_ON ||
+           (view->members >= CST_LSH_MEMBERS && saved > SECONDS_SKETCH * members);
+}
+
+/* ---- proposals ---- */
+
+typedef struct entry {
+    uint32_t key;
+    int32_t member;
+} entry;
+
+static int compare_entries(const void *a, const void *b) {
+    const entry *x = a;
+    const entry *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->member > y->member) - (x->member < y->member);
+}
+
+/* Pairs of members in one bucket, entries [count] in ascending order of members. */
+static void propose_bucket(lsh_job *job, const entry *entries, size_t count) {
+    size_t k = job->members;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = i + 1; j < count; j++) {
+            size_t a = (size_t)entries[i].member;
+            size_t b = (size_t)entries[j].member;
+            if (job->cosines[a * k + b] >= job->tables.level)
+                job->state[a * k + b] = job->state[b * k + a] = PAIR_PROPOSED;
+        }
+}
+
+static cst_status propose(cst_context *context, lsh_job *job, const float *sketches) {
+    size_t k = job->members;
+    size_t tables = (size_t)job->tables.tables;
+    entry *entries = cst_alloc(context, k, sizeof *entries);
+    uint32_t *keys = cst_alloc(context, tables, k * sizeof *keys);
+    cst_status status = entries && keys ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
+                             job->options->seed, keys));
+    for (size_t t = 0; status == CST_OK && t < tables; t++) {
+        size_t count = 0;
+        for (size_t m = 0; m < k; m++)
+            if (!job->kernels->constant[m])
+                entries[count++] = (entry){keys[t * k + m], (int32_t)m};
+        qsort(entries, count, sizeof *entries, compare_entries);
+        for (size_t first = 0, end = 0; first < count; first = end) {
+            while (end < count && entries[end].key == entries[first].key)
+                end++;
+            propose_bucket(job, entries + first, end - first);
+        }
+    }
+    cst_free(context, entries);
+    cst_free(context, keys);
+    return status;
+}
+
+/* ---- blocks ---- */
+
+/* Appends `member` and all members that chains of proposed pairs join it to, those nearer first.
+ * A component of one is not appended. */
+static void append_component(lsh_job *job, int32_t member, bool *seen) {
+    int32_t first = job->count;
+    job->order[job->count++] = member;
+    seen[member] = true;
+    for (int32_t at = first; at < job->count; at++) {
+        const uint8_t *row = job->state + (size_t)job->order[at] * job->members;
+        for (size_t m = 0; m < job->members; m++)
+            if (row[m] == PAIR_PROPOSED && !seen[m]) {
+                seen[m] = true;
+                job->order[job->count++] = (int32_t)m;
+            }
+    }
+    if (job->count == first + 1)
+        job->count = first;
+}
+
+static bool any_proposed(const lsh_job *job, int32_t a, int32_t count_a, int32_t b,
+                         int32_t count_b) {
+    for (int32_t i = a; i < a + count_a; i++)
+        for (int32_t j = b; j < b + count_b; j++)
+            if (job->state[(size_t)job->order[i] * job->members + (size_t)job->order[j]])
+                return true;
+    return false;
+}
+
+static cst_status add_block(cst_context *context, lsh_job *job, cst_pair_block block) {
+    cst_pair_blocks *blocks = &job->blocks;
+    if ((blocks->blocks & (blocks->blocks - 1)) == 0) { /* doubled at powers of two */
+        size_t room = (size_t)blocks->blocks;
+        cst_pair_block *grown =
+            cst_grow(context, blocks->block, room, room > 0 ? 2 * room : 1, sizeof *grown);
+        if (!grown)
+            return CST_ERROR_MEMORY;
+        blocks->block = grown;
+    }
+    block.at = blocks->products;
+    blocks->products += (size_t)block.count_a * (size_t)block.count_b;
+    blocks->block[blocks->blocks++] = block;
+    return CST_OK;
+}
+
+/* The group of positions first..end-1: blocks of BLOCK_SIDE members that hold proposed pairs. */
+static cst_status add_group(cst_context *context, lsh_job *job, int32_t first, int32_t end) {
+    cst_pair_blocks *blocks = &job->blocks;
+    cst_pair_group *group = &blocks->group[blocks->groups];
+    *group = (cst_pair_group){first, end - first, blocks->blocks, 0};
+    cst_status status = CST_OK;
+    for (int32_t a = first; a < end; a += BLOCK_SIDE)
+        for (int32_t b = a; status == CST_OK && b < end; b += BLOCK_SIDE) {
+            cst_pair_block block = {.first_a = a, .first_b = b};
+            block.count_a = end - a < BLOCK_SIDE ? end - a : BLOCK_SIDE;
+            block.count_b = end - b < BLOCK_SIDE ? end - b : BLOCK_SIDE;
+            if (a == b || any_proposed(job, a, block.count_a, b, block.count_b))
+                status = add_block(context, job, block);
+        }
+    group->blocks = blocks->blocks - group->first_block;
+    blocks->groups++;
+    return status;
+}
+
+/* Members by components of the graph of proposed pairs; small components share a block. */
+static cst_status arrange(cst_context *context, lsh_job *job) {
+    int32_t members = (int32_t)job->members;
+    bool *seen = cst_alloc(context, job->members, sizeof *seen);
+    cst_status status = seen ? CST_OK : CST_ERROR_MEMORY;
+    int32_t first = 0; /* of the group that is being filled */
+    for (int32_t m = 0; status == CST_OK && m < members; m++) {
+        if (seen[m])
+            continue;
+        int32_t before = job->count;
+        append_component(job, m, seen);
+        if (job->count - first > BLOCK_SIDE && before > first) {
+            status = add_group(context, job, first, before);
+            first = before;
+        }
+        if (status == CST_OK && job->count - first > BLOCK_SIDE) {
+            status = add_group(context, job, first, job->count);
+            first = job->count;
+        }
+    }
+    if (status == CST_OK && job->count > first)
+        status = add_group(context, job, first, job->count);
+    job->placed = job->count;
+    cst_free(context, seen);
+    return status;
+}
+
+/* Tells `visit` of every pair of positions in the blocks, with the place of its product. */
+typedef void (*pair_fn)(lsh_job *job, int32_t i, int32_t j, size_t at, void *user);
+static void each_pair(lsh_job *job, pair_fn visit, void *user) {
+    for (int32_t n = 0; n < job->blocks.blocks; n++) {
+        const cst_pair_block *block = &job->blocks.block[n];
+        for (int32_t a = 0; a < block->count_a; a++)
+            for (int32_t b = 0; b < block->count_b; b++)
+                if (block->first_a + a < block->first_b + b)
+                    visit(job, block->first_a + a, block->first_b + b,
+                          block->at + (size_t)(a * block->count_b + b), user);
+    }
+}
+
+static void mark(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
+    (void)at;
+    (void)user;
+    size_t a = (size_t)job->order[i];
+    size_t b = (size_t)job->order[j];
+    uint8_t *state = &job->state[a * job->members + b];
+    *state = *state == PAIR_PROPOSED ? PAIR_PROPOSED : PAIR_COMPUTED;
+    job->state[b * job->members + a] = *state;
+}
+
+/* ---- what hashing missed ---- */
+
+/* Draws pairs that no block holds, stratum by stratum (reservoir sampling), and gives each a group
+ * of its own. */
+static cst_status draw_pairs(cst_context *context, lsh_job *job) {
+    size_t k = job->members;
+    if (k < 2)
+        return CST_OK;
+    double clear = 1 - CLEAR * (1 - job->options->threshold) - ROUNDING;
+    cst_rng rng;
+    cst_rng_init(&rng, job->options->seed, CST_STREAM_PROBES, UINT32_MAX);
+    for (size_t a = 0; a < k; a++)
+        for (size_t b = a + 1; b < k; b++) {
+            bool constant = job->kernels->constant[a] || job->kernels->constant[b];
+            if (constant || job->state[a * k + b] != PAIR_OPEN)
+                continue;
+            double cosine = job->cosines[a * k + b];
+            int which = cosine >= job->tables.level ? 0 : cosine >= clear ? 1 : 2;
+            stratum *s = &job->strata[which];
+            int64_t at = s->size++;
+            if (at >= DRAWN[which])
+                at = cst_rng_below(&rng, s->size);
+            if (at < DRAWN[which])
+                s->pairs[at] = (int64_t)(a * k + b);
+        }
+    cst_status status = CST_OK;
+    for (int s = 0; s < STRATA; s++) {
+        stratum *from = &job->strata[s];
+        from->drawn = from->size < DRAWN[s] ? (int32_t)from->size : DRAWN[s];
+        for (int32_t i = 0; status == CST_OK && i < from->drawn; i++) {
+            job->order[job->count++] = (int32_t)(from->pairs[i] / (int64_t)k);
+            job->order[job->count++] = (int32_t)(from->pairs[i] % (int64_t)k);
+            status = add_group(context, job, job->count - 2, job->count);
+        }
+    }
+    return status;
+}
+
+/* Pairs above the threshold among those not computed, by the share in each stratum's draw. */
+static double missed_pairs(const lsh_job *job, const double *cka) {
+    double missed = 0;
+    for (int s = 0; s < STRATA; s++) {
+        const stratum *from = &job->strata[s];
+        int32_t above = 0;
+        for (int32_t i = 0; i < from->drawn; i++)
+            above += cka[from->pairs[i]] > job->options->threshold;
+        if (from->drawn > 0)
+            missed += (double)from->size * above / from->drawn;
+    }
+    return missed;
+}
+
+/* ---- the CKA of the pairs in blocks ---- */
+
+/* The kernels of `number` members, on a view of them. */
+static cst_status restrict_kernels(cst_context *context, const lsh_job *job, const int32_t *members,
+                                   int32_t number, cst_view *view, const float ***pointers,
+                                   cst_kernels *out) {
+    size_t count = (size_t)number;
+    size_t classes = (size_t)job->kernels->view->classes;
+    *pointers = cst_alloc(context, count, sizeof **pointers);
+    out->sigma = cst_alloc(context, count, sizeof *out->sigma);
+    out->constant = cst_alloc(context, count, sizeof *out->constant);
+    out->origin = cst_alloc(context, count, classes * sizeof *out->origin);
+    if (!*pointers || !out->sigma || !out->constant || !out->origin)
+        return CST_ERROR_MEMORY;
+    *view = cst_view_members(job->kernels->view, members, number, *pointers);
+    out->view = view;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = (size_t)members[i];
+        out->sigma[i] = job->kernels->sigma[k];
+        memcpy(out->origin + i * classes, job->kernels->origin + k * classes,
+               classes * sizeof *out->origin);
+    }
+    return CST_OK;
+}
+
+/* Rows whose pairs are taken: all, those asked for, or those that take CST_SECONDS_MAX. */
+static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
+    const cst_cka_options *options = job->options;
+    int64_t all = job->kernels->view->rows;
+    if (options->estimator == CST_CKA_EXACT)
+        return all;
+    double bytes = 24.0 * job->count;
+    double pair = CST_SECONDS_MEMBER_ADD * (double)job->blocks.products;
+    for (int32_t k = 0; k < job->count; k++) {
+        bytes += packed->member[k].bytes;
+        pair += packed->member[k].seconds;
+    }
+    double rows = fmin(sqrt(2 * CST_SECONDS_MAX / pair), CST_PACKED_BYTES / bytes);
+    rows = fmax(rows, CST_SAMPLE_MIN);
+    if (options->estimator == CST_CKA_SAMPLE && options->rows > 0)
+        rows = options->rows;
+    if (options->statistic == CST_CKA_UNBIASED)
+        rows = fmax(rows, 4);
+    return (int64_t)fmin(rows, (double)all);
+}
+
+static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsic,
+                                 cst_cka_result *out) {
+    cst_view view;
+    const float **pointers = NULL;
+    int64_t *sample = NULL;
+    cst_kernels kernels = {0};
+    cst_packed packed = {0};
+    cst_status status =
+        restrict_kernels(context, job, job->order, job->count, &view, &pointers, &kernels);
+    CST_THEN(cst_packed_plan(context, &kernels, &packed));
+    if (status != CST_OK)
+        goto cleanup;
+    out->rows = choose_rows(job, &packed);
+    out->estimator = out->rows < view.rows || job->options->estimator == CST_CKA_SAMPLE
+                         ? CST_CKA_SAMPLE
+                         : CST_CKA_EXACT;
+    if (out->rows < view.rows) {
+        sample = cst_alloc(context, (size_t)out->rows, sizeof *sample);
+        status = sample ? cst_sample_rows(context, view.rows, out->rows, job->options->seed,
+                                          CST_STREAM_LANDMARKS, 3, sample)
+                        : CST_ERROR_MEMORY;
+    }
+    CST_THEN(cst_packed_fill(context, &packed, sample, out->rows, false));
+    CST_THEN(cst_hsic_blocks(context, &packed, &job->blocks, job->options->statistic, hsic));
+
+cleanup:
+    if (packed.member)
+        cst_packed_free(context, &packed);
+    cst_kernels_free(context, &kernels);
+    cst_free(context, pointers);
+    cst_free(context, sample);
+    return status;
+}
+
+/* The pairs of one group, of which those in its blocks are kept. */
+static cst_status compute_group(cst_context *context, const lsh_job *job,
+                                const cst_pair_group *group, double *hsic) {
+    cst_view view;
+    const float **pointers = NULL;
+    cst_kernels kernels = {0};
+    size_t width = (size_t)group->count;
+    const int32_t *members = job->order + group->first;
+    double *all = cst_alloc(context, width, width * sizeof *all);
+    cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(restrict_kernels(context, job, members, group->count, &view, &pointers, &kernels));
+    CST_THEN(job->products(context, job->user, &kernels, members, all));
+    for (int32_t n = 0; status == CST_OK && n < group->blocks; n++) {
+        const cst_pair_block *block = &job->blocks.block[group->first_block + n];
+        const double *from =
+            all + (size_t)(block->first_a - group->first) * width + (block->first_b - group->first);
+        for (int32_t a = 0; a < block->count_a; a++)
+            memcpy(hsic + block->at + (size_t)(a * block->count_b), from + (size_t)a * width,
+                   (size_t)block->count_b * sizeof *hsic);
+    }
+    cst_kernels_free(context, &kernels);
+    cst_free(context, pointers);
+    cst_free(context, all);
+    return status;
+}
+
+static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
+    if (!job->products)
+        return compute_packed(context, job, hsic, out);
+    cst_status status = CST_OK;
+    for (int32_t g = 0; status == CST_OK && g < job->blocks.groups; g++)
+        status = compute_group(context, job, &job->blocks.group[g], hsic);
+    return status;
+}
+
+typedef struct pair_values {
+    const double *hsic;
+    double *self; /* [order], HSIC of a member with itself */
+    double squares;
+    int64_t found;
+    cst_cka_result *out;
+} pair_values;
+
+static void set_pair(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
+    pair_values *values = user;
+    cst_cka_result *out = values->out;
+    size_t k = job->members;
+    size_t a = (size_t)job->order[i];
+    size_t b = (size_t)job->order[j];
+    double lowest = job->options->statistic == CST_CKA_UNBIASED ? -1 : 0;
+    double scale = values->self[i] > 0 && values->self[j] > 0
+                       ? sqrt(values->self[i]) * sqrt(values->self[j])
+                       : INFINITY;
+    double value = fmin(fmax(values->hsic[at] / scale, lowest), 1);
+    double sketched = out->cka[a < b ? a * k + b : b * k + a];
+    if (job->state[a * k + b] == PAIR_PROPOSED) {
+        values->squares += (sketched - value) * (sketched - value);
+        out->proposed++;
+    }
+    if (i < job->placed) {
+        values->found += value > job->options->threshold;
+        out->computed++;
+    }
+    out->estimated[a * k + b] = out->estimated[b * k + a] = false;
+    out->cka[a * k + b] = out->cka[b * k + a] = value;
+}
+
+/* Cosines above the diagonal to a whole matrix, all of it marked as an estimate. */
+static void complete(const lsh_job *job, cst_cka_result *out) {
+    size_t k = job->members;
+    double lowest = job->options->statistic == CST_CKA_UNBIASED ? -1 : 0;
+    for (size_t a = 0; a < k; a++) {
+        out->cka[a * k + a] = 1;
+        for (size_t b = a + 1; b < k; b++) {
+            double value = fmin(fmax(out->cka[a * k + b], lowest), 1);
+            bool constant = job->kernels->constant[a] || job->kernels->constant[b];
+            out->cka[a * k + b] = out->cka[b * k + a] = constant ? 0 : value;
+            out->estimated[a * k + b] = out->estimated[b * k + a] = !constant;
+        }
+    }
+}
+
+static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_result *out) {
+    double *hsic = cst_alloc(context, job->blocks.products, sizeof *hsic);
+    double *self = cst_alloc(context, (size_t)job->count, sizeof *self);
+    cst_status status = hsic && self ? CST_OK : CST_ERROR_MEMORY;
+    out->estimator = job->products ? CST_CKA_NYSTROM : CST_CKA_EXACT;
+    out->rows = job->kernels->view->rows;
+    if (status == CST_OK && job->count > 0)
+        status = compute(context, job, hsic, out);
+    out->partners = job->products ? 0 : out->rows - 1;
+    out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
+    if (status == CST_OK) {
+        complete(job, out);
+        for (int32_t n = 0; n < job->blocks.blocks; n++) {
+            const cst_pair_block *block = &job->blocks.block[n];
+            for (int32_t a = 0; block->first_a == block->first_b && a < block->count_a; a++)
+                self[block->first_a + a] = hsic[block->at + (size_t)(a * block->count_b + a)];
+        }
+        pair_values values = {.hsic = hsic, .self = self, .out = out};
+        each_pair(job, set_pair, &values);
+        double missed = missed_pairs(job, out->cka);
+        out->recall = values.found > 0 || missed > 0
+                          ? (double)values.found / ((double)values.found + missed)
+                          : 1;
+        out->sketch_error = out->proposed > 0 ? sqrt(values.squares / (double)out->proposed) : 0;
+        for (int s = 0; s < STRATA; s++)
+            out->checked += job->strata[s].drawn;
+    }
+    cst_free(context, hsic);
+    cst_free(context, self);
+    return status;
+}
+
+cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
+                          const cst_cka_options *options, cst_lsh_products products, void *user,
+                          cst_cka_result *out) {
+    size_t k = (size_t)kernels->view->members;
+    size_t drawn = (size_t)DRAWN[0] + (size_t)DRAWN[1] + (size_t)DRAWN[2];
+    lsh_job job = {.kernels = kernels,
+                   .options = options,
+                   .products = products,
+                   .user = user,
+                   .members = k,
+                   .cosines = out->cka};
+    job.tables = cst_lsh_choose(options->threshold);
+    out->lsh_bits = job.tables.bits;
+    out->lsh_tables = job.tables.tables;
+    out->estimated = cst_alloc(context, k, k * sizeof *out->estimated);
+    float *sketches = cst_alloc(context, k, CST_SKETCH_WIDTH * sizeof *sketches);
+    job.state = cst_alloc(context, k, k * sizeof *job.state);
+    job.order = cst_alloc(context, k + 2 * drawn, sizeof *job.order);
+    job.blocks.block = cst_alloc(context, 0, sizeof *job.blocks.block);
+    job.blocks.group = cst_alloc(context, k + drawn, sizeof *job.blocks.group);
+    bool made = out->estimated && sketches && job.state && job.order && job.blocks.block &&
+                job.blocks.group;
+    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_sketches(context, kernels, options->statistic, options->seed, sketches));
+    CST_THEN(cst_sketch_cosines(context, sketches, (int32_t)k, out->cka));
+    CST_THEN(propose(context, &job, sketches));
+    CST_THEN(arrange(context, &job));
+    if (status == CST_OK) {
+        each_pair(&job, mark, NULL);
+        status = draw_pairs(context, &job);
+    }
+    CST_THEN(compute_pairs(context, &job, out));
+    cst_free(context, sketches);
+    cst_free(context, job.state);
+    cst_free(context, job.order);
+    cst_free(context, job.blocks.block);
+    cst_free(context, job.blocks.group);
+    return status;
+}

@@ -1,0 +1,184 @@
+/*
+ * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
+ * S1: the prototype's filter, and the condition numbers that reports give of members.
+ * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
+ */
+#include "core/la.h"
+#include "method/redundancy/redundancy.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Doubles of centred predictions that a block's term holds at a time (4 MiB), and members whose
+ * products with those from them on are taken together: half of all products are not needed. */
+enum { PIECE_DOUBLES = 1 << 19, SIDE = 64 };
+
+typedef struct columns {
+    const cst_view *view;
+    const double *shift; /* [K], subtracted from every entry of a member */
+} columns;
+
+/* The members' first entries. Subtracted first, they make a constant column exactly zero. */
+static cst_status find_origins(cst_context *context, const cst_view *view, double *shift) {
+    const float *row = NULL;
+    float *scratch = cst_alloc(context, (size_t)view->classes, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        status = cst_view_rows(context, view, k, 0, 1, scratch, &row);
+        if (status == CST_OK)
+            shift[k] = (double)row[0];
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+static cst_status add_sums(cst_context *worker, void *user, int64_t block, double *sum) {
+    const columns *job = user;
+    const cst_view *view = job->view;
+    int64_t rows = cst_block_size(view->rows, block);
+    size_t entries = (size_t)rows * (size_t)view->classes;
+    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
+    if (!scratch)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *p = NULL;
+        status = cst_view_rows(worker, view, k, cst_block_first(block), rows, scratch, &p);
+        for (size_t i = 0; status == CST_OK && i < entries; i++)
+            sum[k] += (double)p[i] - job->shift[k];
+    }
+    cst_free(worker, scratch);
+    return status;
+}
+
+/* Adds the products of members, centred [K][length], from the diagonal on (and of some pairs below
+ * it) to sum [K*K]. */
+static cst_status add_upper(cst_context *worker, int64_t members, const double *centred,
+                            int64_t length, double *sum) {
+    cst_status status = CST_OK;
+    for (int64_t a = 0; status == CST_OK && a < members; a += SIDE) {
+        int64_t side = members - a < SIDE ? members - a : SIDE;
+        const double *from = centred + a * length;
+        status = cst_gemm_f64(worker, false, true, side, members - a, length, 1, from, length, from,
+                              length, 1, sum + a * members + a, members);
+    }
+    return status;
+}
+
+static cst_status add_products(cst_context *worker, void *user, int64_t block, double *sum) {
+    const columns *job = user;
+    const cst_view *view = job->view;
+    int64_t rows = cst_block_size(view->rows, block);
+    size_t members = (size_t)view->members;
+    int64_t piece = PIECE_DOUBLES / ((int64_t)view->members * view->classes);
+    piece = piece < 1 ? 1 : piece > rows ? rows : piece;
+    size_t entries = (size_t)piece * (size_t)view->classes;
+    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
+    double *centred = cst_alloc(worker, entries, members * sizeof *centred);
+    cst_status status = scratch && centred ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && at < rows; at += piece) {
+        int64_t count = rows - at < piece ? rows - at : piece;
+        size_t length = (size_t)count * (size_t)view->classes;
+        for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+            const float *p = NULL;
+            status =
+                cst_view_rows(worker, view, k, cst_block_first(block) + at, count, scratch, &p);
+            for (size_t i = 0; status == CST_OK && i < length; i++)
+                centred[(size_t)k * length + i] = (double)p[i] - job->shift[k];
+        }
+        if (status != CST_OK)
+            break;
+        status = add_upper(worker, view->members, centred, (int64_t)length, sum);
+    }
+    cst_free(worker, scratch);
+    cst_free(worker, centred);
+    return status;
+}
+
+static void normalise(double *pearson, size_t members, const double *products) {
+    for (size_t a = 0; a < members; a++) {
+        pearson[a * members + a] = 1;
+        for (size_t b = a + 1; b < members; b++) {
+            double scale = sqrt(products[a * members + a]) * sqrt(products[b * members + b]);
+            double r = scale > 0 ? products[a * members + b] / scale : 0;
+            r = r > 1 ? 1 : r < -1 ? -1 : r;
+            pearson[a * members + b] = pearson[b * members + a] = r;
+        }
+    }
+}
+
+cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson) {
+    if (view->rows < 1 || view->members < 1 || view->classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a correlation needs rows, classes and members, got %lld, %d and %d",
+                        (long long)view->rows, (int)view->classes, (int)view->members);
+    size_t members = (size_t)view->members;
+    double *sums = NULL;
+    double *products = NULL;
+    double *shift = cst_alloc(context, members, sizeof *shift);
+    sums = cst_alloc(context, members, sizeof *sums);
+    products = cst_alloc(context, members, members * sizeof *products);
+    cst_status status = shift && sums && products ? CST_OK : CST_ERROR_MEMORY;
+    columns job = {.view = view, .shift = shift};
+    int64_t blocks = cst_block_count(view->rows);
+    CST_THEN(find_origins(context, view, shift));
+    cst_la_enter();
+    CST_THEN(cst_reduce_blocks(context, blocks, members, add_sums, &job, sums));
+    for (size_t k = 0; status == CST_OK && k < members; k++)
+        shift[k] += sums[k] / ((double)view->rows * (double)view->classes);
+    CST_THEN(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
+    cst_la_leave();
+    if (status == CST_OK)
+        normalise(pearson, members, products);
+    cst_free(context, shift);
+    cst_free(context, sums);
+    cst_free(context, products);
+    return status;
+}
+
+cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
+                          const int32_t *subset, int32_t count, double *kappa) {
+    int32_t size = subset ? count : members;
+    *kappa = NAN;
+    if (size < 1)
+        return CST_OK; /* of a method that uses no member */
+    size_t n = (size_t)size;
+    double *matrix = cst_alloc(context, n, n * sizeof *matrix);
+    double *values = cst_alloc(context, n, sizeof *values);
+    cst_status status = matrix && values ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t a = 0; status == CST_OK && a < n; a++) {
+        for (size_t b = 0; b < n; b++) {
+            size_t i = subset ? (size_t)subset[a] : a;
+            size_t j = subset ? (size_t)subset[b] : b;
+            matrix[a * n + b] = correlation[i * (size_t)members + j];
+        }
+    }
+    cst_la_enter();
+    CST_THEN(cst_eigh(context, size, matrix, values));
+    cst_la_leave();
+    for (size_t i = 0; status == CST_OK && i < n; i++) {
+        if (values[i] >= 1e-10 * values[n - 1]) {
+            *kappa = values[n - 1] / values[i];
+            break;
+        }
+    }
+    cst_free(context, matrix);
+    cst_free(context, values);
+    return status;
+}
+
+cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,
+                         int32_t count, double *kappa) {
+    size_t members = (size_t)cka->members;
+    int32_t size = subset ? count : cka->members;
+    *kappa = NAN;
+    for (int32_t a = 0; cka->estimated && a < size; a++)
+        for (int32_t b = 0; b < a; b++) {
+            size_t i = (size_t)(subset ? subset[a] : a);
+            size_t j = (size_t)(subset ? subset[b] : b);
+            if (cka->estimated[i * members + j])
+                return CST_OK;
+        }
+    return cka->cka ? cst_gram_kappa(context, cka->cka, cka->members, subset, count, kappa)
+                    : CST_OK;
+}

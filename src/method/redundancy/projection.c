@@ -1,0 +1,381 @@
+/*
+ * The projection: members in order of risk, dropped when too similar to one already kept; and how
+ * its threshold is found. Stage S1, after the similarity matrix. Paper: the operator Pi_tau of
+ * section "Kernelized Redundancy Projection using CKA"; method section 2.
+ */
+#include "method/redundancy/redundancy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* NaN (a risk that is not known) goes behind every number. */
+static bool riskier(double a, double b) {
+    if (isnan(b))
+        return false;
+    return isnan(a) || a > b;
+}
+
+/* Insertion sort, stable: equal risks stay in index order. */
+static void order_by_risk(const double *risk, int32_t members, int32_t *order) {
+    for (int32_t k = 0; k < members; k++) {
+        int32_t at = k;
+        while (at > 0 && riskier(risk[order[at - 1]], risk[k])) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = k;
+    }
+}
+
+static bool is_constant(const cst_projection_rule *rule, int32_t member) {
+    return rule->constant && rule->constant[member];
+}
+
+/* Whether the member is within the limits together with the first `count` of the kept, after which
+ * it is written. */
+static bool affordable(const cst_projection_rule *rule, int32_t *kept, int32_t count,
+                       int32_t member) {
+    kept[count] = member;
+    return cst_costs_within(&rule->costs, &rule->limits, kept, count + 1);
+}
+
+/* Rounding of a similarity, and of a risk relative to it, of members that say the same. */
+static const double ALIKE = 1e-6;
+static const double SAME_RISK = 1e-4;
+
+static bool equal(double similarity, double a, double b) {
+    return similarity >= 1 - ALIKE && fabs(a - b) <= SAME_RISK * fmax(fabs(a), fabs(b));
+}
+
+/* `member` is kept instead of `other`, which it is equal to. */
+static void take_place(cst_projection *out, int32_t member, int32_t other) {
+    for (int32_t i = 0; i < out->kept_count; i++)
+        if (out->kept[i] == other)
+            out->kept[i] = member;
+    for (int32_t k = 0; k < out->members; k++)
+        if (out->reason[k] == CST_DROPPED_REDUNDANT && out->partner[k] == other)
+            out->partner[k] = member;
+    out->reason[member] = CST_KEPT;
+    out->reason[other] = CST_DROPPED_REDUNDANT;
+    out->partner[other] = member;
+    out->similarity[other] = out->similarity[member];
+}
+
+static bool redundant(const cst_projection *out, const cst_projection_rule *rule,
+                      const double *risk, int32_t member) {
+    int32_t partner = out->partner[member];
+    if (partner < 0 || !(out->similarity[member] > rule->tau))
+        return false;
+    bool dominated = cst_cheaper(&rule->costs, member, partner) ||
+                     !cst_costs_less(&rule->costs, member, partner);
+    return !rule->equal_only ||
+           (dominated && equal(out->similarity[member], risk[member], risk[partner]));
+}
+
+/* The kept member most similar to `member` among those that can make it redundant; ties go to the
+ * one of lower risk, kept first. */
+static void find_partner(const double *similarity, int32_t members, int32_t member,
+                         const double *risk, const cst_projection_rule *rule, cst_projection *out) {
+    const double *row = similarity + (size_t)member * (size_t)members;
+    out->partner[member] = -1;
+    out->similarity[member] = NAN;
+    for (int32_t i = 0; i < out->kept_count; i++) {
+        double value = row[out->kept[i]];
+        if (rule->keep_ties && !riskier(risk[member], risk[out->kept[i]]))
+            continue;
+        if (out->partner[member] < 0 || value > out->similarity[member]) {
+            out->partner[member] = out->kept[i];
+            out->similarity[member] = value;
+        }
+    }
+}
+
+/* Before redundancy is asked: such a member must not stand in for one that can be kept. */
+static void too_dear_alone(cst_projection *out, int32_t member) {
+    out->reason[member] = CST_DROPPED_COST;
+}
+
+static void project_ordered(const double *similarity, int32_t members, const double *risk,
+                            const int32_t *order, const cst_projection_rule *rule,
+                            cst_projection *out) {
+    int32_t single[1];
+    out->kept_count = 0;
+    for (int32_t i = 0; i < members; i++) {
+        int32_t k = order[i];
+        find_partner(similarity, members, k, risk, rule, out);
+        if (is_constant(rule, k)) {
+            out->reason[k] = CST_DROPPED_CONSTANT;
+        } else if (!affordable(rule, single, 0, k)) {
+            too_dear_alone(out, k);
+        } else if (redundant(out, rule, risk, k)) {
+            int32_t partner = out->partner[k];
+            out->reason[k] = CST_DROPPED_REDUNDANT;
+            if (!rule->keep_ties && equal(out->similarity[k], risk[k], risk[partner]) &&
+                cst_cheaper(&rule->costs, k, partner))
+                take_place(out, k, partner);
+        } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {
+            out->reason[k] = CST_DROPPED_COUNT;
+        } else if (!affordable(rule, out->kept, out->kept_count, k)) {
+            out->reason[k] = CST_DROPPED_COST;
+        } else {
+            out->reason[k] = CST_KEPT;
+            out->kept[out->kept_count++] = k;
+        }
+    }
+}
+
+static cst_status nothing_kept(cst_context *context, const int32_t *order, int32_t members,
+                               const cst_projection_rule *rule, cst_projection *out) {
+    int32_t varying = 0; /* kept is scratch for them */
+    for (int32_t i = 0; i < members; i++)
+        if (!is_constant(rule, order[i]))
+            out->kept[varying++] = order[i];
+    if (varying > 0)
+        return cst_costs_too_dear(context, &rule->costs, &rule->limits, out->kept, varying);
+    out->reason[order[0]] = CST_KEPT;
+    out->kept[out->kept_count++] = order[0];
+    return CST_OK;
+}
+
+static cst_status check_members(cst_context *context, int32_t members) {
+    if (members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a similarity matrix needs at least one member, got %d", (int)members);
+    return CST_OK;
+}
+
+cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
+                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
+    memset(out, 0, sizeof *out);
+    cst_status status = check_members(context, members);
+    if (status != CST_OK)
+        return status;
+    size_t count = (size_t)members;
+    int32_t *order = cst_alloc(context, count, sizeof *order);
+    out->members = members;
+    out->kept = cst_alloc(context, count, sizeof *out->kept);
+    out->reason = cst_alloc(context, count, sizeof *out->reason);
+    out->partner = cst_alloc(context, count, sizeof *out->partner);
+    out->similarity = cst_alloc(context, count, sizeof *out->similarity);
+    if (!order || !out->kept || !out->reason || !out->partner || !out->similarity) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    order_by_risk(risk, members, order);
+    project_ordered(similarity, members, risk, order, rule, out);
+    if (out->kept_count == 0)
+        status = nothing_kept(context, order, members, rule, out);
+
+cleanup:
+    cst_free(context, order);
+    if (status != CST_OK)
+        cst_projection_free(context, out);
+    return status;
+}
+
+void cst_projection_free(cst_context *context, cst_projection *projection) {
+    if (!projection)
+        return;
+    cst_free(context, projection->kept);
+    cst_free(context, projection->reason);
+    cst_free(context, projection->partner);
+    cst_free(context, projection->similarity);
+    memset(projection, 0, sizeof *projection);
+}
+
+/* ---- thresholds ---- */
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The off-diagonal values, ascending; the caller's to free. */
+static cst_status sorted_pairs(cst_context *context, const double *similarity, int32_t members,
+                               double **values, int64_t *count) {
+    size_t k = (size_t)members;
+    size_t pairs = k * (k - 1) / 2;
+    *values = cst_alloc(context, pairs, sizeof **values);
+    if (!*values)
+        return CST_ERROR_MEMORY;
+    size_t at = 0;
+    for (size_t a = 0; a < k; a++) {
+        for (size_t b = a + 1; b < k; b++) {
+            double value = similarity[a * k + b];
+            if (!isfinite(value)) {
+                cst_free(context, *values);
+                *values = NULL;
+                return cst_fail(context, CST_ERROR_NUMERIC,
+                                "the similarity of members %zu and %zu is not a number; look for "
+                                "NaN or infinity in their predictions",
+                                a, b);
+            }
+            (*values)[at++] = value;
+        }
+    }
+    qsort(*values, pairs, sizeof **values, compare_doubles);
+    *count = (int64_t)pairs;
+    return CST_OK;
+}
+
+cst_status cst_elbow_threshold(cst_context *context, const double *similarity, int32_t members,
+                               double *tau, bool *found) {
+    double *values = NULL;
+    int64_t count = 0;
+    *tau = 1;
+    *found = false;
+    cst_status status = check_members(context, members);
+    CST_THEN(sorted_pairs(context, similarity, members, &values, &count));
+    double widest = 0;
+    for (int64_t i = 0; status == CST_OK && members >= 3 && i + 1 < count; i++) {
+        double gap = values[i + 1] - values[i];
+        if (gap > 0 && gap >= widest) {
+            widest = gap;
+            *tau = values[i] + gap / 2;
+            *found = true;
+        }
+    }
+    cst_free(context, values);
+    return status;
+}
+
+/* One threshold for each way the pairs can fall to its two sides: below all, between neighbours
+ * that differ, above all. Overwrites `values` with them ([count + 1]). */
+static int64_t thresholds_between(double *values, int64_t count) {
+    if (count == 0) {
+        values[0] = 1;
+        return 1;
+    }
+    int64_t made = 0;
+    double before = values[0];
+    double highest = values[count - 1];
+    values[made++] = before > 0 ? before / 2 : before - 1;
+    for (int64_t i = 1; i < count; i++) {
+        double value = values[i]; /* made <= i, and values[i] is read before it is overwritten */
+        if (value > before)
+            values[made++] = before + (value - before) / 2;
+        before = value;
+    }
+    values[made++] = highest < 1 ? 1 : highest;
+    return made;
+}
+
+/* Keeps `capacity` of `count` values, evenly spaced in rank, with both ends. */
+static int64_t thin(double *values, int64_t count, int64_t capacity) {
+    if (count <= capacity)
+        return count;
+    if (capacity == 1) {
+        values[0] = values[count - 1];
+        return 1;
+    }
+    for (int64_t i = 0; i < capacity; i++)
+        values[i] = values[i * (count - 1) / (capacity - 1)];
+    return capacity;
+}
+
+/* Projections tried at most; more pairs than that are thinned first. */
+enum { PROJECTIONS_MAX = 1024 };
+
+static bool same_kept(const cst_projection *a, const cst_projection *b) {
+    return a->kept_count == b->kept_count &&
+           memcmp(a->kept, b->kept, (size_t)a->kept_count * sizeof *a->kept) == 0;
+}
+
+/* Leaves of each run of thresholds with the same kept set the first. */
+static cst_status distinct_sets(cst_context *context, const double *similarity, int32_t members,
+                                const double *risk, const cst_projection_rule *rule, double *values,
+                                int64_t *count) {
+    cst_projection last = {0};
+    int64_t made = 0;
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < *count; i++) {
+        cst_projection next = {0};
+        cst_projection_rule at = *rule;
+        at.tau = values[i];
+        status = cst_project(context, similarity, members, risk, &at, &next);
+        if (status != CST_OK)
+            break;
+        if (made == 0 || !same_kept(&last, &next)) {
+            cst_projection_free(context, &last);
+            last = next;
+            values[made++] = at.tau;
+        } else {
+            cst_projection_free(context, &next);
+        }
+    }
+    cst_projection_free(context, &last);
+    *count = made;
+    return status;
+}
+
+cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,
+                                    const double *risk, const cst_projection_rule *rule,
+                                    int32_t capacity, double *taus, int32_t *count) {
+    double *values = NULL;
+    int64_t pairs = 0;
+    *count = 0;
+    if (capacity < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "at least one threshold is needed, got %d",
+                        (int)capacity);
+    cst_status status = check_members(context, members);
+    CST_THEN(sorted_pairs(context, similarity, members, &values, &pairs));
+    if (status != CST_OK)
+        return status;
+    double *grown = cst_grow(context, values, (size_t)pairs, (size_t)pairs + 1, sizeof *values);
+    if (!grown) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    values = grown;
+    int64_t made = thin(values, thresholds_between(values, pairs), PROJECTIONS_MAX);
+    status = distinct_sets(context, similarity, members, risk, rule, values, &made);
+    if (status == CST_OK) {
+        made = thin(values, made, capacity);
+        memcpy(taus, values, (size_t)made * sizeof *taus);
+        *count = (int32_t)made;
+    }
+
+cleanup:
+    cst_free(context, values);
+    return status;
+}
+
+static double mean_of(const double *values, int32_t count) {
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / count;
+}
+
+cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t count, int32_t folds,
+                            int32_t *chosen, int32_t *best) {
+    *chosen = *best = -1;
+    if (count < 1 || folds < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the one-standard-error rule needs a candidate and two folds, got %d and "
+                        "%d",
+                        (int)count, (int)folds);
+    double lowest = INFINITY;
+    for (int32_t i = 0; i < count; i++) {
+        double mean = mean_of(loss + (size_t)i * (size_t)folds, folds);
+        if (isfinite(mean) && mean < lowest) {
+            lowest = mean;
+            *best = i;
+        }
+    }
+    if (*best < 0)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "no candidate threshold has a finite loss; look for NaN or infinity in "
+                        "the predictions");
+    const double *row = loss + (size_t)*best * (size_t)folds;
+    double squares = 0;
+    for (int32_t f = 0; f < folds; f++)
+        squares += (row[f] - lowest) * (row[f] - lowest);
+    double error = sqrt(squares / (folds - 1) / folds);
+    for (int32_t i = 0; i < count && *chosen < 0; i++)
+        if (mean_of(loss + (size_t)i * (size_t)folds, folds) <= lowest + error)
+            *chosen = i;
+    return CST_OK;
+}

@@ -1,0 +1,474 @@
+/*
+ * Forward and backward paths in log-linear space: members are ranked by the quadratic model of the
+ * loss at the present optimum (Wald for leaving, score for joining), and the chosen set is refitted
+ * from a warm start.
+ */
+#include "method/select/path.h"
+
+#include "core/la.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Above MANY members a step of the backward path takes out a sixteenth of those that are left, at
+ * least. */
+enum { MANY = 64, SHARE = 16 };
+
+/* Where passes are dear, the path is followed to a share of the loss: with many members, and where
+ * the table is a sample of the classes, which leaves as much open. */
+static bool follows_closely(const cst_logtable *table) {
+    return table->compact->every_class && table->members <= MANY;
+}
+
+static cst_loglinear_options path_fit_options(const cst_logtable *table,
+                                              const cst_select_options *options) {
+    cst_loglinear_options fit = cst_loglinear_defaults();
+    fit.bias = false;
+    fit.evidence = false;
+    fit.nonnegative = options->nonnegative;
+    fit.prior_weights = options->prior;
+    fit.prior_scale = 3 * options->prior;
+    fit.tolerance = 1e-3;
+    fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
+    fit.trusted_share = follows_closely(table) ? 0 : 1e-3; /* leaves less than a hundredth */
+    return fit;
+}
+
+static cst_status path_alloc(cst_context *context, int32_t members, cst_path *out) {
+    *out = (cst_path){.members = members};
+    out->set = cst_alloc(context, (size_t)members, sizeof *out->set);
+    out->weights = cst_alloc(context, (size_t)members, sizeof *out->weights);
+    if (!out->set || !out->weights)
+        return CST_ERROR_MEMORY;
+    for (int32_t s = 0; s < members; s++) {
+        out->set[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->set);
+        out->weights[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->weights);
+        if (!out->set[s] || !out->weights[s])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+void cst_path_free(cst_context *context, cst_path *path) {
+    for (int32_t s = 0; s < path->members; s++) {
+        if (path->set)
+            cst_free(context, path->set[s]);
+        if (path->weights)
+            cst_free(context, path->weights[s]);
+    }
+    cst_free(context, path->set);
+    cst_free(context, path->weights);
+    *path = (cst_path){0};
+}
+
+/* The inverse of a positive definite matrix, full. */
+static cst_status inverse(cst_context *context, int32_t n, const double *matrix, double *out) {
+    size_t d = (size_t)n;
+    double *factor = cst_alloc(context, d * d + d, sizeof *factor);
+    if (!factor)
+        return CST_ERROR_MEMORY;
+    memcpy(factor, matrix, d * d * sizeof *factor);
+    double *unit = factor + d * d;
+    cst_status status = cst_cholesky(context, n, factor);
+    for (size_t j = 0; status == CST_OK && j < d; j++) {
+        memset(unit, 0, d * sizeof *unit);
+        unit[j] = 1;
+        cst_cholesky_solve(n, factor, unit);
+        for (size_t i = 0; i < d; i++)
+            out[i * d + j] = unit[i];
+    }
+    cst_free(context, factor);
+    return status;
+}
+
+/* How far the backward path goes between two fits where it is not followed closely. Members leave
+ * by the quadratic model of the last fit as long as the optimum that it predicts is nearer than
+ * `reach`, a decrement: that is a Newton step whose end is not looked at. What the next fit finds
+ * says how much the model leaves, which grows with the square of the distance, and sets the reach
+ * so that it stays below the tolerance. */
+static const double SAFETY = 2;
+static const double LEFT = 0.01;      /* of the distance from which a step is trusted: tolerated */
+static const double REACH_MOST = 100; /* times that distance */
+
+static int32_t batch_of(int32_t size) {
+    if (size <= MANY)
+        return 1;
+    return size - size / SHARE < MANY ? size - MANY : size / SHARE;
+}
+
+/* The inverse of a fit's Hessian, by which the others follow a member that leaves: weights at their
+ * bound stay there, so they follow nobody. */
+static cst_status following(cst_context *context, const cst_select_options *options,
+                            const cst_loglinear *fit, double *out) {
+    size_t n = (size_t)fit->members;
+    for (size_t i = 0; options->nonnegative && i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (fit->weights[i] <= 0 || fit->weights[j] <= 0)
+                fit->hessian[i * n + j] = i == j ? 1 : 0;
+    return inverse(context, fit->members, fit->hessian, out);
+}
+
+/* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
+ * model's optimum without it. *raised: by how much. */
+static int32_t take_cheapest(int32_t k, double *weights, const double *inv, double *raised) {
+    int32_t leave = 0;
+    double least = INFINITY;
+    for (int32_t j = 0; j < k; j++) {
+        double cost = weights[j] * weights[j] / (2 * inv[j * k + j]);
+        if (cost < least) {
+            least = cost;
+            leave = j;
+        }
+    }
+    *raised = least;
+    double ratio = weights[leave] / inv[leave * k + leave];
+    for (int32_t j = 0, to = 0; j < k; j++)
+        if (j != leave)
+            weights[to++] = weights[j] - inv[j * k + leave] * ratio;
+    return leave;
+}
+
+/* The inverse [k][k] of a Hessian becomes that without row and column `leave`, [k - 1][k - 1]. row:
+ * [k] scratch. */
+static void shrink_inverse(int32_t k, int32_t leave, double *inv, double *row) {
+    size_t n = (size_t)k;
+    memcpy(row, inv + (size_t)leave * n, n * sizeof *row);
+    double pivot = row[leave];
+    size_t to = 0;
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++)
+            if (a != (size_t)leave && b != (size_t)leave)
+                inv[to++] = inv[a * n + b] - row[a] * row[b] / pivot;
+}
+
+typedef struct backward {
+    int32_t *active; /* [members] */
+    double *weights; /* [members] */
+    double *inv;     /* [members][members] */
+    double *row;     /* [members] */
+    bool nonnegative;
+    bool closely; /* every size is fitted */
+    double gone;  /* predicted distance of the present optimum from the point of the last fit */
+    double reach; /* up to which it is not looked at */
+} backward;
+
+static void keep_set(const backward *s, int32_t size, cst_path *out) {
+    memcpy(out->set[size - 1], s->active, (size_t)size * sizeof *s->active);
+    for (int32_t j = 0; j < size; j++)
+        out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
+}
+
+/* One step from a fit of `size` members: as many leave as are in a batch, and more within reach.
+ * Returns how many are left. */
+static int32_t step_back(backward *s, int32_t size, cst_path *out) {
+    int32_t end = size - batch_of(size);
+    while (size > 0) {
+        double raised = 0;
+        int32_t leave = take_cheapest(size, s->weights, s->inv, &raised);
+        memmove(s->active + leave, s->active + leave + 1,
+                (size_t)(size - 1 - leave) * sizeof *s->active);
+        s->gone += raised;
+        /* A negative rise is rounding: the model has to be fitted again. */
+        if (size - 1 <= end && (s->gone > s->reach || !(raised >= 0)))
+            return size - 1;
+        shrink_inverse(size, leave, s->inv, s->row);
+        if (--size > 0)
+            keep_set(s, size, out);
+    }
+    return size;
+}
+
+/* What a fit from the model's optimum found says about the model. */
+static void set_reach(backward *s, const cst_loglinear_options *options, const cst_loglinear *fit,
+                      bool first) {
+    double trusted = fmax(options->trusted, options->trusted_share * fit->nll);
+    double tolerance = fmax(options->tolerance, LEFT * trusted);
+    if (s->closely || s->nonnegative) {
+        /* Members at their bound leave for nothing; others may take them up again. */
+        s->reach = s->closely ? -1 : 0;
+        s->gone = 0;
+        return;
+    }
+    if (first) {
+        s->reach = trusted;
+    } else {
+        double left = fmax(fit->begun, 1e-3 * tolerance) / (s->gone * s->gone);
+        s->reach = fmin(fmax(sqrt(tolerance / left) / SAFETY, trusted), REACH_MOST * trusted);
+    }
+    s->gone = fit->decrement;
+}
+
+cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+                          const cst_select_options *options, double **weights) {
+    size_t count = (size_t)table->members;
+    cst_loglinear fit = {0};
+    cst_loglinear_options fit_options = path_fit_options(table, options);
+    *weights = NULL;
+    if (follows_closely(table))
+        return CST_OK;
+    int32_t *active = cst_alloc(context, count, sizeof *active);
+    double *start = cst_alloc(context, count, sizeof *start);
+    cst_status status = active && start ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < table->members; k++)
+        active[k] = k;
+    CST_THEN(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
+    if (status == CST_OK) {
+        memcpy(start, fit.weights, count * sizeof *start);
+        *weights = start;
+    } else {
+        cst_free(context, start);
+    }
+    cst_loglinear_free(context, &fit);
+    cst_free(context, active);
+    return status;
+}
+
+cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
+                             const cst_select_options *options, const double *start,
+                             cst_path *out) {
+    int32_t members = table->members;
+    size_t count = (size_t)members;
+    cst_loglinear_options fit_options = path_fit_options(table, options);
+    backward s = {.active = cst_alloc(context, count, sizeof *s.active),
+                  .weights = cst_alloc(context, count, sizeof *s.weights),
+                  .inv = cst_alloc(context, count * count, sizeof *s.inv),
+                  .row = cst_alloc(context, count, sizeof *s.row),
+                  .nonnegative = options->nonnegative,
+                  .closely = follows_closely(table)};
+    cst_status status = path_alloc(context, members, out);
+    if (!s.active || !s.weights || !s.inv || !s.row)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        s.active[k] = k;
+    for (int32_t size = members; status == CST_OK && size >= 1;) {
+        cst_loglinear fit = {0};
+        status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
+                                   size == members ? start : s.weights, &fit);
+        if (status == CST_OK) {
+            set_reach(&s, &fit_options, &fit, size == members);
+            memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
+            keep_set(&s, size, out);
+            status = following(context, options, &fit, s.inv);
+        }
+        if (status == CST_OK)
+            size = step_back(&s, size, out);
+        cst_loglinear_free(context, &fit);
+    }
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    cst_free(context, s.active);
+    cst_free(context, s.weights);
+    cst_free(context, s.inv);
+    cst_free(context, s.row);
+    return status;
+}
+
+/* ---- forward ---- */
+
+/* Loss, gradient and Hessian of all members at weights that are zero outside the present set: one
+ * pass gives every candidate's gain under the quadratic model in which the present weights follow.
+ */
+typedef struct forward_state {
+    const cst_logtable *table;
+    const cst_select_options *options;
+    int32_t size;
+    int32_t *set;      /* ascending */
+    double *weights;   /* [size] */
+    double *full;      /* [members] weights, zeros outside */
+    int32_t *everyone; /* 0..members-1 */
+} forward_state;
+
+/* Whether the set is within the limits with a member more. s->set has room for it. */
+static bool affordable(forward_state *s, int32_t member) {
+    const cst_select_options *o = s->options;
+    s->set[s->size] = member;
+    return cst_costs_within(&o->costs, &o->limits, s->set, s->size + 1);
+}
+
+static bool contains(const forward_state *s, int32_t member) {
+    for (int32_t j = 0; j < s->size; j++)
+        if (s->set[j] == member)
+            return true;
+    return false;
+}
+
+/* Gain of a candidate: g^2 / (2 (H_kk - h' H_SS^-1 h)), from the full Hessian at the present point.
+ */
+static double gain(const forward_state *s, const double *inv, const cst_loglinear *at,
+                   const double *gradient, int32_t candidate) {
+    size_t members = (size_t)s->table->members;
+    size_t size = (size_t)s->size;
+    const double *column = at->hessian + (size_t)candidate * members;
+    double schur = column[candidate];
+    if (s->options->nonnegative && gradient[candidate] >= 0)
+        return 0; /* it would join with a negative weight */
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j < size; j++)
+            schur -= column[s->set[i]] * inv[i * size + j] * column[s->set[j]];
+    return gradient[candidate] * gradient[candidate] / (2 * fmax(schur, 1e-12));
+}
+
+/* The best affordable candidate by gain; -1 when none is affordable (then the cheapest unaffordable
+ * joins last). */
+static cst_status best_candidate(cst_context *context, forward_state *s, int32_t *join) {
+    int32_t members = s->table->members;
+    size_t size = (size_t)s->size;
+    double *gradient = cst_alloc(context, (size_t)members, sizeof *gradient);
+    double *inv = cst_alloc(context, 2 * size * size + 1, sizeof *inv);
+    cst_loglinear at = {0};
+    cst_status status = gradient && inv ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
+                                     s->full, gradient, &at));
+    if (status == CST_OK && size > 0) {
+        double *sub = inv + size * size;
+        for (size_t i = 0; i < size; i++)
+            for (size_t j = 0; j < size; j++)
+                sub[i * size + j] =
+                    at.hessian[(size_t)s->set[i] * (size_t)members + (size_t)s->set[j]];
+        status = inverse(context, s->size, sub, inv);
+    }
+    *join = -1;
+    for (int pass = 0; status == CST_OK && pass < 2 && *join < 0; pass++) {
+        double most = -1;
+        for (int32_t k = 0; k < members; k++) {
+            if (contains(s, k) || (pass == 0 && !affordable(s, k)))
+                continue;
+            double value = gain(s, inv, &at, gradient, k);
+            if (value > most) {
+                most = value;
+                *join = k;
+            }
+        }
+    }
+    cst_loglinear_free(context, &at);
+    cst_free(context, gradient);
+    cst_free(context, inv);
+    return status;
+}
+
+static void insert(forward_state *s, int32_t member) {
+    int32_t at = s->size;
+    while (at > 0 && s->set[at - 1] > member) {
+        s->set[at] = s->set[at - 1];
+        s->weights[at] = s->weights[at - 1];
+        at--;
+    }
+    s->set[at] = member;
+    s->weights[at] = 0;
+    s->size++;
+}
+
+static cst_status forward_step(cst_context *context, forward_state *s, cst_path *out) {
+    int32_t join = -1;
+    cst_status status = best_candidate(context, s, &join);
+    if (status != CST_OK)
+        return status;
+    insert(s, join);
+    cst_loglinear_options fit_options = path_fit_options(s->table, s->options);
+    cst_loglinear fit = {0};
+    status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
+                               s->size > 1 ? s->weights : NULL, &fit);
+    if (status == CST_OK) {
+        size_t size = (size_t)s->size;
+        memcpy(s->weights, fit.weights, size * sizeof *s->weights);
+        memcpy(out->set[size - 1], s->set, size * sizeof *s->set);
+        memcpy(out->weights[size - 1], s->weights, size * sizeof *s->weights);
+        memset(s->full, 0, (size_t)s->table->members * sizeof *s->full);
+        for (size_t j = 0; j < size; j++)
+            s->full[s->set[j]] = s->weights[j];
+    }
+    cst_loglinear_free(context, &fit);
+    return status;
+}
+
+cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
+                            const cst_select_options *options, cst_path *out) {
+    size_t members = (size_t)table->members;
+    forward_state s = {.table = table, .options = options};
+    s.set = cst_alloc(context, 2 * members, sizeof *s.set);
+    s.weights = cst_alloc(context, 2 * members, sizeof *s.weights);
+    cst_status status = path_alloc(context, table->members, out);
+    if (!s.set || !s.weights)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        s.everyone = s.set + members;
+        s.full = s.weights + members;
+        for (int32_t k = 0; k < table->members; k++)
+            s.everyone[k] = k;
+    }
+    while (status == CST_OK && s.size < table->members)
+        status = forward_step(context, &s, out);
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    cst_free(context, s.set);
+    cst_free(context, s.weights);
+    return status;
+}
+
+/* ---- within limits ---- */
+
+static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
+                            double *weights, double *loss) {
+    const cst_log_space *space = user;
+    cst_loglinear_options options = path_fit_options(space->table, space->options);
+    cst_loglinear fit = {0};
+    cst_status status =
+        cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);
+    if (status == CST_OK) {
+        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+        *loss = fit.nll;
+    }
+    cst_loglinear_free(context, &fit);
+    return status;
+}
+
+/* The penalised loss around a set's weights: its prior draws every weight to their average. */
+static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
+                              int32_t n, const int32_t *set, int32_t count, const double *weights,
+                              double *loss, double *slope, double *curvature) {
+    const cst_log_space *space = user;
+    double prior = space->options->prior;
+    size_t k = (size_t)n;
+    double *full = cst_alloc(context, k, sizeof *full);
+    cst_loglinear at = {0};
+    if (!full)
+        return CST_ERROR_MEMORY;
+    for (int32_t p = 0; p < n; p++)
+        for (int32_t j = 0; j < count; j++)
+            if (candidates[p] == set[j])
+                full[p] = weights[j];
+    cst_status status =
+        cst_loglinear_curvature(context, space->table, candidates, n, prior, full, slope, &at);
+    if (status == CST_OK) {
+        double center = 1.0 / (count + 1);
+        *loss = at.nll;
+        memcpy(curvature, at.hessian, k * k * sizeof *curvature);
+        for (size_t p = 0; p < k; p++) {
+            slope[p] = -(slope[p] + prior * (full[p] - center));
+            for (size_t q = 0; q < k; q++)
+                slope[p] += at.hessian[p * k + q] * full[q];
+        }
+    }
+    cst_loglinear_free(context, &at);
+    cst_free(context, full);
+    return status;
+}
+
+static cst_status space_judge(cst_context *context, void *user, const int32_t *set, int32_t count,
+                              const double *weights, double *loss) {
+    const cst_log_space *space = user;
+    double mean = 0;
+    cst_status status =
+        cst_loglinear_loss(context, space->held, set, count, weights, NULL, &mean, NULL);
+    *loss = mean * (double)space->held->rows;
+    return status;
+}
+
+cst_fold_space cst_log_fold_space(cst_log_space *space) {
+    return (cst_fold_space){.sets = {.user = space,
+                                     .members = space->table->members,
+                                     .blocks = 1,
+                                     .fit = space_fit,
+                                     .model = space_model},
+                            .judge = space_judge};
+}

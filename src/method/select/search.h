@@ -1,0 +1,73 @@
+/*
+ * Search for the best sets of members within limits on their cost, in any space where the loss of a
+ * set has a quadratic model. Between S1 and S2.
+ */
+#ifndef CST_SELECT_SEARCH_H
+#define CST_SELECT_SEARCH_H
+
+#include "data/pool/costs.h"
+
+/* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. Sets of a
+ * size that it comes back with. */
+enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 2 };
+
+/* What fits and models sets. `set` has ascending members; its loss is that on the rows fitted to.
+ */
+typedef struct cst_set_space {
+    void *user;
+    int32_t members; /* K */
+    int32_t blocks;  /* models with one set between them: 1, or one for each output */
+    /* Weights [blocks][count] hold a start, and then the optimum. */
+    cst_status (*fit)(cst_context *context, void *user, const int32_t *set, int32_t count,
+                      double *weights, double *loss);
+    /* The quadratic model at the optimum of a set, which may be empty, of `candidates` [n]: a set T
+     * has about the loss constant - sum over blocks of slope_T' curvature_TT^-1 slope_T / 2. slope:
+     * [blocks][n], curvature: [blocks][n][n]. */
+    cst_status (*model)(cst_context *context, void *user, const int32_t *candidates, int32_t n,
+                        const int32_t *set, int32_t count, const double *weights, double *loss,
+                        double *slope, double *curvature);
+} cst_set_space;
+
+typedef struct cst_found_set {
+    uint64_t mask;   /* of positions in cst_set_search.candidates */
+    int32_t count;   /* members */
+    double loss;     /* as the space has it */
+    double *weights; /* [blocks][count] */
+    bool expanded;
+} cst_found_set;
+
+typedef struct cst_set_search {
+    const cst_set_space *space;
+    const cst_costs *costs;
+    bool parallel; /* of latency, where costs are compared */
+    int32_t n;
+    int32_t candidates[CST_SEARCH_MEMBERS]; /* ascending */
+    cst_found_set *found;                   /* every set that was fitted */
+    int32_t found_count;
+    int32_t capacity;
+    double *slope;     /* [blocks][n] of the present model */
+    double *curvature; /* [blocks][n][n] */
+} cst_set_search;
+
+/* The members of a set that was found, ascending; returns how many. */
+int32_t cst_set_search_members(const cst_set_search *search, uint64_t mask, int32_t *members);
+
+/* Candidates: all members of the space, or 64 of them by cost and by what they gain alone. Free
+ * with cst_set_search_free, also after a failure. */
+cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
+                                const cst_costs *costs, const cst_limits *limits,
+                                cst_set_search *out);
+void cst_set_search_free(cst_context *context, cst_set_search *search);
+
+/* Adds a set that was fitted elsewhere; one with members that are no candidates is left out. */
+cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
+                              int32_t count, const double *weights);
+
+/* Looks for the best sets of each size up to `most` within the limits; best
+ * [most + 1][CST_SEARCH_BEAM]: their places in `found`, best first, -1 where there is none. With
+ * every_size false only the best set of all is looked for. */
+cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
+                              const cst_limits *limits, int32_t most, bool every_size,
+                              int32_t *best);
+
+#endif

@@ -1,0 +1,385 @@
+/*
+ * Held-out loss of every size on the path, and the choice of one. Every fold builds its own path
+ * (and its own log table), so the losses are honest; the members at a size are those of the path on
+ * all rows.
+ */
+#include "method/select/select.h"
+
+#include "method/select/path.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Standard errors added to an excess before it is called small. */
+static const double CONFIDENCE = 3;
+
+typedef struct fold_job {
+    const cst_logtable *table; /* every row that is looked at */
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_select_options *options;
+    bool limited;       /* on cost */
+    double *start;      /* [members]: weights of all members, fitted to all rows; NULL: none */
+    cst_logtable *in;   /* [fold_count]: rows outside the fold */
+    cst_logtable *held; /* [fold_count]: its rows */
+    cst_path *path;     /* [fold_count + 1]: without each fold; on all rows */
+    double *moments; /* [fold_count][K + K*K]: sums and cross sums of the losses by size, held-out
+                        rows */
+} fold_job;
+
+/* For each size the better of the forward and the backward set by training loss; consumes both. */
+static cst_status merge_paths(cst_context *context, const cst_logtable *table, cst_path *backward,
+                              cst_path *forward) {
+    for (int32_t s = 0; s < table->members; s++) {
+        double loss[2];
+        cst_path *paths[2] = {backward, forward};
+        for (int p = 0; p < 2; p++) {
+            cst_status status = cst_loglinear_loss(context, table, paths[p]->set[s], s + 1,
+                                                   paths[p]->weights[s], NULL, &loss[p], NULL);
+            if (status != CST_OK)
+                return status;
+        }
+        if (loss[1] < loss[0]) {
+            memcpy(backward->set[s], forward->set[s], ((size_t)s + 1) * sizeof **backward->set);
+            memcpy(backward->weights[s], forward->weights[s],
+                   ((size_t)s + 1) * sizeof **backward->weights);
+        }
+    }
+    return CST_OK;
+}
+
+/* Within limits on cost a search follows. Where there are more members than it looks at, they join
+ * as long as they are within. */
+static bool only_forward(const cst_select_options *options, int32_t members) {
+    return cst_limited(&options->limits) ? members > CST_SEARCH_MEMBERS
+                                         : options->direction == CST_SELECT_FORWARD;
+}
+
+static cst_status build_path(cst_context *context, const cst_logtable *table,
+                             const cst_select_options *options, const double *start,
+                             cst_path *out) {
+    if (only_forward(options, table->members))
+        return cst_path_forward(context, table, options, out);
+    cst_status status = cst_path_backward(context, table, options, start, out);
+    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD ||
+        cst_limited(&options->limits))
+        return status;
+    cst_path forward = {0};
+    status = cst_path_forward(context, table, options, &forward);
+    CST_THEN(merge_paths(context, table, out, &forward));
+    cst_path_free(context, &forward);
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    return status;
+}
+
+/* Sums over held-out rows of the loss at each size and of the products of losses at two sizes. */
+static cst_status held_out(cst_context *context, const cst_logtable *table, const cst_path *path,
+                           double *moments) {
+    size_t members = (size_t)path->members;
+    size_t rows = (size_t)table->rows;
+    double *losses = cst_alloc(context, members * rows, sizeof *losses);
+    cst_status status = losses ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t s = 0; status == CST_OK && s < members; s++) {
+        double mean = 0;
+        status = cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
+                                    NULL, &mean, losses + s * rows);
+        moments[s] = mean * (double)rows;
+    }
+    for (size_t s = 0; status == CST_OK && s < members; s++)
+        for (size_t t = 0; t <= s; t++) {
+            double sum = 0;
+            for (size_t i = 0; i < rows; i++)
+                sum += losses[s * rows + i] * losses[t * rows + i];
+            moments[members + s * members + t] = sum;
+            moments[members + t * members + s] = sum;
+        }
+    cst_free(context, losses);
+    return status;
+}
+
+static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {
+    return cst_logtable_split(context, job->table, job->folds, (int32_t)fold, &job->in[fold],
+                              &job->held[fold]);
+}
+
+static double *moments_of(const fold_job *job, int64_t fold) {
+    size_t members = (size_t)job->table->members;
+    return job->moments + (size_t)fold * (members + members * members);
+}
+
+/* Task f < fold_count: path without fold f, judged on fold f. The last task: the path on all rows.
+ */
+static cst_status fold_task(cst_context *context, void *user, int64_t task) {
+    const fold_job *job = user;
+    if (task == job->fold_count)
+        return build_path(context, job->table, job->options, job->start, &job->path[task]);
+    cst_status status = split(context, job, task);
+    CST_THEN(build_path(context, &job->in[task], job->options, job->start, &job->path[task]));
+    if (job->limited) /* judged when the search is done */
+        return status;
+    CST_THEN(held_out(context, &job->held[task], &job->path[task], moments_of(job, task)));
+    cst_path_free(context, &job->path[task]);
+    cst_logtable_free(context, &job->in[task]);
+    cst_logtable_free(context, &job->held[task]);
+    return status;
+}
+
+static cst_status judge_task(cst_context *context, void *user, int64_t fold) {
+    const fold_job *job = user;
+    return held_out(context, &job->held[fold], &job->path[fold], moments_of(job, fold));
+}
+
+/* The spaces of the folds, and of all rows. spaces, logs: [fold_count + 1]. */
+static void make_spaces(const fold_job *job, cst_log_space *logs, cst_fold_space *spaces) {
+    for (int32_t f = 0; f <= job->fold_count; f++) {
+        bool fold = f < job->fold_count;
+        logs[f] = (cst_log_space){.table = fold ? &job->in[f] : job->table,
+                                  .held = fold ? &job->held[f] : NULL,
+                                  .options = job->options};
+        spaces[f] = cst_log_fold_space(&logs[f]);
+    }
+}
+
+/* Puts the sets that were chosen into the paths of all rows and of every fold. */
+static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_judged_sets *sets) {
+    for (int32_t s = 0; s < job->table->members; s++)
+        for (int32_t f = 0; chosen[s] >= 0 && f <= job->fold_count; f++) {
+            const cst_judged_set *set = &sets->set[chosen[s]];
+            size_t size = (size_t)set->count;
+            memcpy(job->path[f].set[s], set->members, size * sizeof *set->members);
+            if (f < job->fold_count)
+                memcpy(job->path[f].weights[s], set->weights + (size_t)f * size,
+                       size * sizeof *set->weights);
+        }
+}
+
+static cst_status search_within(cst_context *context, const fold_job *job) {
+    size_t count = (size_t)job->fold_count + 1;
+    cst_judged_sets sets = {0};
+    cst_log_space *logs = cst_alloc(context, count, sizeof *logs);
+    cst_fold_space *spaces = cst_alloc(context, count, sizeof *spaces);
+    int32_t ***path = cst_alloc(context, count, sizeof *path);
+    int32_t *chosen = cst_alloc(context, (size_t)job->table->members, sizeof *chosen);
+    cst_status status = logs && spaces && path && chosen ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        make_spaces(job, logs, spaces);
+        for (size_t f = 0; f < count; f++)
+            path[f] = job->path[f].set;
+        status =
+            cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
+    }
+    if (status == CST_OK)
+        take_chosen(job, chosen, &sets);
+    CST_THEN(cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job));
+    cst_judged_sets_free(context, &sets);
+    cst_free(context, logs);
+    cst_free(context, spaces);
+    cst_free(context, path);
+    cst_free(context, chosen);
+    return status;
+}
+
+/* Paired standard error of the mean difference between sizes s and t. */
+static double paired_se(const double *total, size_t members, size_t s, size_t t, double n) {
+    const double *cross = total + members;
+    double square = cross[s * members + s] + cross[t * members + t] - 2 * cross[s * members + t];
+    double mean = (total[s] - total[t]) / n;
+    return sqrt(fmax(square / n - mean * mean, 0) / n);
+}
+
+static void describe(const cst_select_options *o, const double *total, double n, int32_t **sets,
+                     cst_selection *out) {
+    size_t members = (size_t)out->members;
+    for (size_t s = 1; s < members; s++)
+        if (total[s] < total[out->best])
+            out->best = (int32_t)s;
+    size_t b = (size_t)out->best;
+    for (size_t s = 0; s < members; s++) {
+        cst_select_step *step = &out->path[s];
+        step->size = (int32_t)s + 1;
+        step->loss = total[s] / n;
+        step->excess = (total[s] - total[b]) / n;
+        step->excess_se = paired_se(total, members, s, b, n);
+        step->against_all = (total[s] - total[members - 1]) / n;
+        step->against_all_se = paired_se(total, members, s, members - 1, n);
+        step->members = sets[s];
+        sets[s] = NULL;
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            step->cost[c] =
+                cst_cost_of(&o->costs, o->limits.parallel, (cst_cost)c, step->members, step->size);
+        step->allowed = (o->cap_count <= 0 || step->size <= o->cap_count) &&
+                        cst_costs_within(&o->costs, &o->limits, step->members, step->size);
+    }
+}
+
+/* How far a size is over what its rule allows; not positive: it qualifies. */
+static double over_margin(const cst_select_options *options, const cst_selection *selection,
+                          const cst_select_step *step) {
+    switch (options->rule) {
+    case CST_SELECT_ONE_SE:
+        return step->excess - step->excess_se;
+    case CST_SELECT_TOLERANCE:
+        return step->excess - options->tolerance * selection->path[selection->best].loss;
+    case CST_SELECT_NON_INFERIOR:
+        return step->against_all + CONFIDENCE * step->against_all_se -
+               options->tolerance * selection->path[selection->members - 1].loss;
+    case CST_SELECT_BEST:
+        break;
+    }
+    return step->excess;
+}
+
+/* Relative excess over the best allowed size for which nothing more is spent. */
+static const double NEGLIGIBLE = 1e-3;
+
+/* The least held-out loss within every cap. */
+static double least_allowed(const cst_selection *selection) {
+    double least = INFINITY;
+    for (int32_t s = 0; s < selection->members; s++)
+        if (selection->path[s].allowed)
+            least = fmin(least, selection->path[s].loss);
+    return least;
+}
+
+/* The smallest allowed size within a relative margin of the best allowed one. */
+static int32_t smallest_near_best(const cst_selection *selection, double margin) {
+    double least = least_allowed(selection);
+    int32_t s = 0;
+    while (!selection->path[s].allowed || selection->path[s].loss - least > margin * fabs(least))
+        s++;
+    return s;
+}
+
+/* Of the allowed sizes up to `most`, the one with the least held-out loss, where a smaller size
+ * counts only for what it gains with confidence; of equal ones the smaller. With few rows the least
+ * loss of several sizes is mostly luck. */
+static int32_t least_up_to(const cst_selection *selection, const double *total, int32_t most) {
+    int32_t least = most;
+    double at_least = selection->path[most].loss;
+    for (int32_t s = most - 1; s >= 0; s--) {
+        const cst_select_step *step = &selection->path[s];
+        double se = paired_se(total, (size_t)selection->members, (size_t)s, (size_t)most,
+                              (double)selection->rows);
+        if (!step->allowed || step->loss + CONFIDENCE * se > at_least)
+            continue;
+        at_least = step->loss + CONFIDENCE * se;
+        least = s;
+    }
+    return least;
+}
+
+/* The smallest allowed size within the margin. Where none is: the rule that asks for proof starts
+ * from the largest allowed size, the others take the size that is least over. With limits on cost
+ * the best allowed size has a say. A size is never kept when a smaller one loses less, with
+ * confidence. */
+static cst_status choose(cst_context *context, const cst_select_options *options,
+                         const double *total, cst_selection *out) {
+    int32_t nearest = -1;
+    int32_t largest = -1;
+    double least = INFINITY;
+    for (int32_t s = 0; s < out->members && least > 0; s++) {
+        if (!out->path[s].allowed)
+            continue;
+        largest = s;
+        double over = over_margin(options, out, &out->path[s]);
+        if (over < least || nearest < 0) {
+            least = over;
+            nearest = s;
+        }
+    }
+    if (nearest < 0)
+        return cst_costs_too_dear(context, &options->costs, &options->limits,
+                                  out->path[out->members - 1].members, out->members);
+    bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
+    out->chosen = proven ? nearest : largest;
+    if (options->rule == CST_SELECT_NON_INFERIOR && cst_limited(&options->limits)) {
+        int32_t close = smallest_near_best(out, proven ? options->tolerance : NEGLIGIBLE);
+        out->chosen = proven && close < nearest ? nearest : close;
+    }
+    out->chosen = least_up_to(out, total, out->chosen);
+    return CST_OK;
+}
+
+cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
+                                const double *total, int64_t rows, int32_t **sets,
+                                cst_selection *out) {
+    out->rows = rows;
+    out->path = cst_alloc(context, (size_t)out->members, sizeof *out->path);
+    if (!out->path)
+        return CST_ERROR_MEMORY;
+    describe(options, total, (double)rows, sets, out);
+    return choose(context, options, total, out);
+}
+
+/* Losses of the sizes on the table's rows, and the choice. */
+static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
+    size_t members = (size_t)table->members;
+    size_t width = members + members * members;
+    size_t count = (size_t)fold_count;
+    fold_job job = {.table = table,
+                    .folds = folds,
+                    .fold_count = fold_count,
+                    .options = options,
+                    .limited = cst_limited(&options->limits)};
+    double *total = cst_alloc(context, width, sizeof *total);
+    job.in = cst_alloc(context, count, sizeof *job.in);
+    job.held = cst_alloc(context, count, sizeof *job.held);
+    job.path = cst_alloc(context, count + 1, sizeof *job.path);
+    job.moments = cst_alloc(context, count * width, sizeof(double));
+    cst_status status =
+        total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
+    if (!only_forward(options, table->members))
+        CST_THEN(cst_path_start(context, table, options, &job.start));
+    CST_THEN(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
+    if (status == CST_OK && job.limited)
+        status = search_within(context, &job);
+    for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
+        for (size_t j = 0; j < width; j++)
+            total[j] += job.moments[(size_t)f * width + j];
+    CST_THEN(
+        cst_selection_finish(context, options, total, table->rows, job.path[fold_count].set, out));
+    for (size_t f = 0; f < count; f++) {
+        if (job.in)
+            cst_logtable_free(context, &job.in[f]);
+        if (job.held)
+            cst_logtable_free(context, &job.held[f]);
+    }
+    for (size_t f = 0; job.path && f <= count; f++)
+        cst_path_free(context, &job.path[f]);
+    cst_free(context, job.in);
+    cst_free(context, job.held);
+    cst_free(context, job.path);
+    cst_free(context, job.moments);
+    cst_free(context, job.start);
+    cst_free(context, total);
+    return status;
+}
+
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
+    *out = (cst_selection){.members = view->members};
+    cst_logtable table = {0};
+    cst_status status =
+        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
+    CST_THEN(cst_logtable_mix(context, &table));
+    out->rows = table.rows;
+    CST_THEN(run(context, &table, folds, fold_count, options, out));
+    if (status == CST_OK && table.own && table.rows < view->rows)
+        cst_notice(context,
+                   "members were selected on %lld of %lld samples (select.max_rows); the selected "
+                   "members were fitted on all samples",
+                   (long long)table.rows, (long long)view->rows);
+    cst_logtable_free(context, &table);
+    if (status != CST_OK)
+        cst_selection_free(context, out);
+    return status;
+}
+
+void cst_selection_free(cst_context *context, cst_selection *selection) {
+    for (int32_t s = 0; selection->path && s < selection->members; s++)
+        cst_free(context, selection->path[s].members);
+    cst_free(context, selection->path);
+    *selection = (cst_selection){0};
+}

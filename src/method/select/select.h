@@ -1,0 +1,77 @@
+/*
+ * Loss-aware selection: which members may go without the log-linear pool losing more than its own
+ * uncertainty. Between S1 (near-duplicates are gone) and S2. Section: the paper has no such step;
+ * dependence alone is a weak guide to what may go (docs/method.md).
+ */
+#ifndef CST_SELECT_H
+#define CST_SELECT_H
+
+#include "data/pool/costs.h"
+#include "method/loglinear/compact.h"
+
+typedef enum cst_select_direction {
+    CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */
+    CST_SELECT_BACKWARD, /* from all, the member whose removal costs least leaves */
+    CST_SELECT_BOTH /* both paths; at each size the set with the lower loss on the rows fitted to */
+} cst_select_direction;
+
+/* What each rule finds gives way to a smaller allowed size that has less held-out loss by 3
+ * standard errors. */
+typedef enum cst_select_rule {
+    CST_SELECT_BEST,        /* the size with the least held-out loss */
+    CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
+    CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
+    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
+                               tolerance with confidence: excess + 3 standard errors; where no
+                               allowed size is, the largest allowed one. With limits on cost, where
+                               more members may be worse ones: the smallest size within a thousandth
+                               of the best allowed one, to which the proven ones are compared too */
+} cst_select_rule;
+
+typedef struct cst_select_options {
+    cst_select_direction direction;
+    cst_select_rule rule;
+    double tolerance;  /* relative to the held-out NLL of the reference */
+    int32_t cap_count; /* at most this many members; 0: no cap */
+    cst_limits limits; /* on the costs of a set */
+    cst_costs costs;   /* of the view's members; finite where they are limited */
+    double prior;      /* precision of the log-linear weights during selection, total scale */
+    cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
+    bool nonnegative;            /* weights at or above 0 */
+} cst_select_options;
+
+/* One size on the path. */
+typedef struct cst_select_step {
+    int32_t size;
+    int32_t *members;   /* [size], ascending positions in the view: the path on all rows */
+    double loss;        /* held-out mean NLL, each fold with its own path of this size */
+    double excess;      /* loss minus the least loss on the path */
+    double excess_se;   /* paired standard error of that difference */
+    double against_all; /* loss minus the loss of all members */
+    double against_all_se;
+    double cost[CST_COST_COUNT]; /* of the members; NaN where not known */
+    bool allowed;                /* within every cap */
+} cst_select_step;
+
+typedef struct cst_selection {
+    int32_t members;       /* K of the view */
+    int64_t rows;          /* rows that were looked at */
+    cst_select_step *path; /* [members]: sizes 1..K */
+    int32_t chosen;        /* index into path */
+    int32_t best;          /* index of the least held-out loss */
+} cst_selection;
+
+/* Runs the path inside every fold and on all rows, and picks a size. folds: [view->rows],
+ * 0..fold_count-1. CST_ERROR_INPUT when no size satisfies the caps. */
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out);
+
+/* The path and the choice from held-out losses, for whoever computes them: total [K + K*K], sums
+ * over `rows` rows of the loss at each size and of the products of the losses at two sizes; sets
+ * [K][size], taken (NULL afterwards). out->members is set already, out->path is made. */
+cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
+                                const double *total, int64_t rows, int32_t **sets,
+                                cst_selection *out);
+void cst_selection_free(cst_context *context, cst_selection *selection);
+
+#endif

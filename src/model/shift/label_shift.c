@@ -1,0 +1,445 @@
+/*
+ * Class shares of a batch: EM, the two tests, and what is done with probabilities. See the header;
+ * BBSE is in bbse.c.
+ */
+#include "model/shift/label_shift.h"
+
+#include "core/la.h"
+#include "stats/statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROUNDS_MAX = 1000, BINS = CST_CONFUSION_BINS };
+
+/* Where two rounds of the EM differ by no more than this in all shares together, it ends. */
+static const double TOLERANCE = 1e-8;
+/* Bins in which fewer rows are expected become one. */
+static const double EXPECTED_MIN = 4;
+static const double NORMAL_95 = 1.959963984540054;
+
+const char *cst_label_method_name(cst_label_method method) {
+    static const char *const names[] = {"off", "em", "bbse"};
+    return method >= CST_LABEL_OFF && method <= CST_LABEL_BBSE ? names[method] : NULL;
+}
+
+const char *cst_label_verdict_text(cst_label_verdict verdict) {
+    switch (verdict) {
+    case CST_LABEL_APPLIED:
+        return "the class shares have changed, and that explains the batch";
+    case CST_LABEL_FEW_ROWS:
+        return "the batch has fewer than 50 rows";
+    case CST_LABEL_SAME:
+        return "chance explains the difference of the class shares";
+    case CST_LABEL_OTHER_SHIFT:
+        return "no class shares explain the confidence of the predictions, so more than the shares "
+               "has changed";
+    case CST_LABEL_GUARDED:
+        return "rows look unlike those of the fit, so more than the class shares has changed";
+    }
+    return "";
+}
+
+/* ---- sums over rows ---- */
+
+typedef struct rows_job {
+    const float *p;
+    int64_t rows;
+    int32_t classes;
+    int parity;          /* of the rows that count; -1: all */
+    const double *ratio; /* [classes]: share over the fit's */
+} rows_job;
+
+static bool counts(const rows_job *job, int64_t i) {
+    return job->parity < 0 || i % 2 == job->parity;
+}
+
+static double likelihood(const rows_job *job, const float *row) {
+    double sum = 0;
+    for (int32_t c = 0; c < job->classes; c++)
+        sum += job->ratio[c] * (double)row[c];
+    return sum;
+}
+
+/* Expected rows of each class, over its ratio. */
+static cst_status expect_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const rows_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->rows, block);
+    (void)context;
+    for (int64_t i = first; i < end; i++) {
+        const float *row = job->p + i * job->classes;
+        double total = counts(job, i) ? likelihood(job, row) : 0;
+        if (total > 0)
+            for (int32_t c = 0; c < job->classes; c++)
+                sum[c] += (double)row[c] / total;
+    }
+    return CST_OK;
+}
+
+/* Sum of the log-likelihood ratios. */
+static cst_status evidence_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const rows_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->rows, block);
+    (void)context;
+    for (int64_t i = first; i < end; i++)
+        if (counts(job, i))
+            sum[0] += log(fmax(likelihood(job, job->p + i * job->classes), 1e-300));
+    return CST_OK;
+}
+
+static int64_t rows_of_parity(int64_t rows, int parity) {
+    return parity < 0 ? rows : (rows + 1 - parity) / 2;
+}
+
+static void set_ratio(const cst_confusion *confusion, const double *share, double *ratio) {
+    for (int32_t c = 0; c < confusion->classes; c++)
+        ratio[c] = confusion->share[c] > 0 ? share[c] / (double)confusion->share[c] : 1;
+}
+
+/* ---- EM ---- */
+
+static cst_status label_em(cst_context *context, const cst_confusion *confusion, const float *p,
+                           int64_t rows, int parity, double prior, double *share) {
+    size_t classes = (size_t)confusion->classes;
+    double *ratio = cst_alloc(context, 2 * classes, sizeof *ratio);
+    if (!ratio)
+        return CST_ERROR_MEMORY;
+    double *sum = ratio + classes;
+    rows_job job = {p, rows, confusion->classes, parity, ratio};
+    cst_status status = CST_OK;
+    double moved = INFINITY;
+    for (int round = 0; status == CST_OK && moved > TOLERANCE && round < ROUNDS_MAX; round++) {
+        set_ratio(confusion, share, ratio);
+        status =
+            cst_reduce_blocks(context, cst_block_count(rows), classes, expect_block, &job, sum);
+        double total = 0;
+        for (size_t c = 0; c < classes; c++) {
+            sum[c] = confusion->share[c] > 0
+                         ? ratio[c] * sum[c] + prior * (double)confusion->share[c]
+                         : 0;
+            total += sum[c];
+        }
+        moved = 0;
+        for (size_t c = 0; status == CST_OK && total > 0 && c < classes; c++) {
+            moved += fabs(sum[c] / total - share[c]);
+            share[c] = sum[c] / total;
+        }
+    }
+    cst_free(context, ratio);
+    return status;
+}
+
+/* The information of the rows in the shares: sum of g g', g = p over the fit's shares and their
+ * likelihood, and that of the prior. Block by block into the lower triangle. */
+static cst_status information(cst_context *context, const cst_confusion *confusion,
+                              const rows_job *job, double prior, const double *share,
+                              double *matrix) {
+    size_t classes = (size_t)confusion->classes;
+    double *g = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *g);
+    cst_status status = g ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t b = 0; status == CST_OK && b < cst_block_count(job->rows); b++) {
+        int64_t count = cst_block_size(job->rows, b);
+        for (int64_t i = 0; i < count; i++) {
+            const float *row = job->p + (cst_block_first(b) + i) * job->classes;
+            double total = likelihood(job, row);
+            for (size_t c = 0; c < classes; c++)
+                g[(size_t)i * classes + c] =
+                    total > 0 && confusion->share[c] > 0
+                        ? (double)row[c] / (double)confusion->share[c] / total
+                        : 0;
+        }
+        status = cst_syrk_f64(context, (int64_t)classes, count, 1, g, (int64_t)classes, b > 0,
+                              matrix, (int64_t)classes);
+    }
+    for (size_t c = 0; status == CST_OK && c < classes; c++)
+        matrix[c * classes + c] +=
+            share[c] > 0 ? prior * (double)confusion->share[c] / (share[c] * share[c]) : 1e12;
+    cst_free(context, g);
+    return status;
+}
+
+/* Standard errors on the plane where shares sum to 1: diag(H^-1) - (H^-1 1)^2 / 1'H^-1 1. */
+static cst_status em_intervals(cst_context *context, const cst_confusion *confusion, const float *p,
+                               double prior, cst_label_shift *out) {
+    size_t classes = (size_t)out->classes;
+    if (out->classes > CST_CONFUSION_CLASSES_MAX)
+        return CST_OK;
+    double *matrix = cst_alloc(context, classes * classes, sizeof *matrix);
+    double *vectors = cst_alloc(context, 3 * classes, sizeof *vectors);
+    cst_status status = matrix && vectors ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        double *ratio = vectors + 2 * classes;
+        rows_job job = {p, out->rows, out->classes, -1, ratio};
+        set_ratio(confusion, out->share, ratio);
+        status = information(context, confusion, &job, prior, out->share, matrix);
+    }
+    CST_THEN(cst_cholesky(context, out->classes, matrix));
+    CST_THEN(cst_cholesky_inverse_diagonal(context, out->classes, matrix, vectors));
+    if (status == CST_OK) {
+        double *solved = vectors + classes;
+        double sum = 0;
+        for (size_t c = 0; c < classes; c++)
+            solved[c] = 1;
+        cst_cholesky_solve(out->classes, matrix, solved);
+        for (size_t c = 0; c < classes; c++)
+            sum += solved[c];
+        for (size_t c = 0; c < classes; c++) {
+            double half = NORMAL_95 * sqrt(fmax(vectors[c] - solved[c] * solved[c] / sum, 0));
+            out->low[c] = fmax(out->share[c] - half, 0);
+            out->high[c] = fmin(out->share[c] + half, 1);
+        }
+    }
+    cst_free(context, matrix);
+    cst_free(context, vectors);
+    if (status == CST_ERROR_NUMERIC)
+        status = CST_OK; /* they stay NAN */
+    return status;
+}
+
+/* ---- the two methods ---- */
+
+/* Shares between 0 and 1 that sum to 1, drawn to the fit's by `prior` rows. */
+static void draw_in(const cst_confusion *confusion, double rows, double prior, double *share) {
+    double total = 0;
+    for (int32_t c = 0; c < confusion->classes; c++) {
+        share[c] = confusion->share[c] > 0 ? fmax(share[c], 0) : 0;
+        total += share[c];
+    }
+    for (int32_t c = 0; c < confusion->classes; c++)
+        share[c] = ((total > 0 ? share[c] / total : (double)confusion->share[c]) * rows +
+                    prior * (double)confusion->share[c]) /
+                   (rows + prior);
+}
+
+/* The shares that probabilities are changed by, from the rows of one parity. */
+static cst_status drawn_shares(cst_context *context, const cst_confusion *confusion,
+                               cst_label_method method, const float *p, int64_t rows, int parity,
+                               double *share) {
+    double prior = (double)confusion->classes;
+    if (method == CST_LABEL_EM) {
+        for (int32_t c = 0; c < confusion->classes; c++)
+            share[c] = (double)confusion->share[c];
+        return label_em(context, confusion, p, rows, parity, prior, share);
+    }
+    cst_status status = cst_label_bbse(context, confusion, p, rows, parity, share, NULL);
+    if (status == CST_OK)
+        draw_in(confusion, (double)rows_of_parity(rows, parity), prior, share);
+    return status;
+}
+
+static cst_status estimate_bbse(cst_context *context, const cst_confusion *confusion,
+                                const float *p, cst_label_shift *out) {
+    size_t classes = (size_t)out->classes;
+    cst_status status = cst_label_bbse(context, confusion, p, out->rows, -1, out->share, out->low);
+    if (status != CST_OK)
+        return status;
+    memcpy(out->ratio, out->share, classes * sizeof *out->ratio);
+    draw_in(confusion, (double)out->rows, (double)classes, out->ratio);
+    for (size_t c = 0; c < classes; c++) {
+        double half = NORMAL_95 * sqrt(fmax(out->low[c], 0));
+        out->low[c] = fmin(fmax(out->share[c] - half, 0), 1);
+        out->high[c] = fmin(fmax(out->share[c] + half, 0), 1);
+        out->share[c] = fmin(fmax(out->share[c], 0), 1);
+    }
+    return CST_OK;
+}
+
+static cst_status estimate(cst_context *context, const cst_confusion *confusion, const float *p,
+                           cst_label_shift *out) {
+    size_t classes = (size_t)out->classes;
+    cst_status status = CST_OK;
+    if (out->method == CST_LABEL_BBSE) {
+        status = estimate_bbse(context, confusion, p, out);
+    } else {
+        status = drawn_shares(context, confusion, out->method, p, out->rows, -1, out->share);
+        for (size_t c = 0; c < classes; c++)
+            out->low[c] = out->high[c] = NAN;
+        CST_THEN(em_intervals(context, confusion, p, (double)classes, out));
+        memcpy(out->ratio, out->share, classes * sizeof *out->ratio);
+    }
+    if (status == CST_OK)
+        set_ratio(confusion, out->ratio, out->ratio);
+    return status;
+}
+
+/* ---- whether the shares have changed ---- */
+
+static cst_status test_change(cst_context *context, const cst_confusion *confusion, const float *p,
+                              cst_label_shift *out) {
+    size_t classes = (size_t)out->classes;
+    double *share = cst_alloc(context, 2 * classes, sizeof *share);
+    if (!share)
+        return CST_ERROR_MEMORY;
+    double *ratio = share + classes;
+    double evidence[2] = {0, 0};
+    cst_status status = CST_OK;
+    for (int half = 0; half < 2; half++) {
+        CST_THEN(drawn_shares(context, confusion, out->method, p, out->rows, half, share));
+        set_ratio(confusion, share, ratio);
+        rows_job job = {p, out->rows, out->classes, 1 - half, ratio};
+        CST_THEN(cst_reduce_blocks(context, cst_block_count(out->rows), 1, evidence_block, &job,
+                                   &evidence[half]));
+    }
+    double larger = fmax(evidence[0], evidence[1]);
+    double mean = larger + log((exp(evidence[0] - larger) + exp(evidence[1] - larger)) / 2);
+    out->change_p = exp(fmin(-mean, 0));
+    cst_free(context, share);
+    return status;
+}
+
+/* ---- whether shares explain the batch ---- */
+
+/* Which group each bin is in: its own, or the last one where few rows are expected. Returns how
+ * many groups there are. */
+static int group_bins(const double *expected, int *group) {
+    int groups = 0;
+    bool few = false;
+    for (int b = 0; b < BINS; b++)
+        few = few || expected[b] < EXPECTED_MIN;
+    for (int b = 0; b < BINS; b++)
+        group[b] = expected[b] < EXPECTED_MIN ? -1 : groups++;
+    for (int b = 0; b < BINS; b++)
+        group[b] = group[b] < 0 ? groups : group[b];
+    return groups + few;
+}
+
+/* matrix [BINS][BINS] for the first `groups`: variance of the counts, with that of the mixture. */
+static void put_variance(const cst_confusion *confusion, const double *share, double rows,
+                         const double *expected, const int *group, int groups, double *matrix) {
+    memset(matrix, 0, sizeof(double) * BINS * BINS);
+    for (int g = 0; g < groups; g++)
+        matrix[g * groups + g] = fmax(expected[g], 1e-9) + 1e-9;
+    for (int32_t c = 0; c < confusion->classes; c++) {
+        double known = (double)cst_confusion_rows(confusion, c);
+        double part[BINS] = {0};
+        double scale = known > 0 ? rows * rows * share[c] * share[c] / known : 0;
+        for (int b = 0; known > 0 && b < BINS; b++)
+            part[group[b]] += confusion->bin[c * BINS + b] / known;
+        for (int g = 0; g < groups; g++)
+            for (int h = 0; h < groups; h++)
+                matrix[g * groups + h] += scale * ((g == h ? part[g] : 0) - part[g] * part[h]);
+    }
+}
+
+static cst_status test_fit(cst_context *context, const cst_confusion *confusion, const float *p,
+                           cst_label_shift *out) {
+    double *share = cst_alloc(context, (size_t)out->classes, sizeof *share);
+    if (!share)
+        return CST_ERROR_MEMORY;
+    /* Without the prior: what explains the batch best. */
+    memcpy(share, out->share, (size_t)out->classes * sizeof *share);
+    cst_status status = CST_OK;
+    if (out->method == CST_LABEL_EM)
+        status = label_em(context, confusion, p, out->rows, -1, 0, share);
+    else
+        draw_in(confusion, (double)out->rows, 0, share);
+    double expected[BINS] = {0};
+    double difference[BINS] = {0};
+    double grouped[BINS] = {0};
+    double matrix[BINS * BINS];
+    int group[BINS];
+    double rows = (double)out->rows;
+    for (int32_t c = 0; c < out->classes; c++) {
+        double known = (double)cst_confusion_rows(confusion, c);
+        for (int b = 0; known > 0 && b < BINS; b++)
+            expected[b] += rows * share[c] * confusion->bin[c * BINS + b] / known;
+    }
+    int groups = group_bins(expected, group);
+    for (int64_t i = 0; i < out->rows; i++) {
+        const float *row = p + i * out->classes;
+        float top = row[0];
+        for (int32_t c = 1; c < out->classes; c++)
+            top = row[c] > top ? row[c] : top;
+        difference[group[cst_confusion_bin(confusion, top)]] += 1;
+    }
+    for (int b = 0; b < BINS; b++) {
+        difference[group[b]] -= expected[b];
+        grouped[group[b]] += expected[b];
+    }
+    put_variance(confusion, share, rows, grouped, group, groups, matrix);
+    out->fit_p = 1;
+    if (groups > 1) {
+        double solved[BINS];
+        double statistic = 0;
+        memcpy(solved, difference, sizeof solved);
+        CST_THEN(cst_cholesky(context, groups, matrix));
+        if (status == CST_OK) {
+            cst_cholesky_solve(groups, matrix, solved);
+            for (int g = 0; g < groups; g++)
+                statistic += difference[g] * solved[g];
+            out->fit_p = cst_chi_square_upper(fmax(statistic, 0), groups - 1);
+        }
+    }
+    cst_free(context, share);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+void cst_label_shift_free(cst_context *context, cst_label_shift *shift) {
+    cst_free(context, shift->share);
+    cst_free(context, shift->low);
+    cst_free(context, shift->high);
+    cst_free(context, shift->ratio);
+    *shift = (cst_label_shift){0};
+}
+
+cst_status cst_label_shift_estimate(cst_context *context, const cst_confusion *confusion,
+                                    cst_label_method method, const float *p, int64_t rows,
+                                    cst_label_shift *out) {
+    size_t classes = (size_t)confusion->classes;
+    *out = (cst_label_shift){.method = method,
+                             .rows = rows,
+                             .classes = confusion->classes,
+                             .share = cst_alloc(context, classes, sizeof *out->share),
+                             .low = cst_alloc(context, classes, sizeof *out->low),
+                             .high = cst_alloc(context, classes, sizeof *out->high),
+                             .ratio = cst_alloc(context, classes, sizeof *out->ratio),
+                             .change_p = 1,
+                             .fit_p = 1};
+    cst_status status =
+        out->share && out->low && out->high && out->ratio ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(estimate(context, confusion, p, out));
+    out->verdict = CST_LABEL_FEW_ROWS;
+    if (status == CST_OK && rows >= CST_LABEL_ROWS_MIN) {
+        status = test_change(context, confusion, p, out);
+        CST_THEN(test_fit(context, confusion, p, out));
+        out->verdict = out->change_p > CST_LABEL_CHANGE_LEVEL ? CST_LABEL_SAME
+                       : out->fit_p <= CST_LABEL_FIT_LEVEL    ? CST_LABEL_OTHER_SHIFT
+                                                              : CST_LABEL_APPLIED;
+    }
+    if (status != CST_OK)
+        cst_label_shift_free(context, out);
+    return status;
+}
+
+typedef struct apply_job {
+    const cst_label_shift *shift;
+    float *p;
+    int64_t rows;
+} apply_job;
+
+static cst_status apply_task(cst_context *context, void *user, int64_t block) {
+    const apply_job *job = user;
+    int32_t classes = job->shift->classes;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->rows, block);
+    (void)context;
+    for (int64_t i = first; i < end; i++) {
+        float *row = job->p + i * classes;
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++)
+            sum += job->shift->ratio[c] * (double)row[c];
+        for (int32_t c = 0; sum > 0 && c < classes; c++)
+            row[c] = (float)(job->shift->ratio[c] * (double)row[c] / sum);
+    }
+    return CST_OK;
+}
+
+cst_status cst_label_shift_apply(cst_context *context, const cst_label_shift *shift, float *p,
+                                 int64_t rows) {
+    apply_job job = {shift, p, rows};
+    return cst_parallel_for(context, cst_block_count(rows), apply_task, &job);
+}

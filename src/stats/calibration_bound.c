@@ -1,0 +1,199 @@
+/*
+ * Intervals of the expected calibration error and of the accuracy behind binned confidences. After
+ * prediction, on rows that the model did not see. docs/bounds.md#the-bounds.
+ */
+#include "stats/calibration_bound.h"
+
+#include "stats/binomial.h"
+#include "stats/levels.h"
+#include "stats/ranks.h"
+
+#include <math.h>
+
+/* ---- expected calibration error ---- */
+
+typedef struct gap_job {
+    const cst_samples *samples;
+    int32_t bins;
+} gap_job;
+
+/* sum: [bins][CST_BIN_WIDTH], then the sum of (correct - confidence)^2. */
+static cst_status gap_block(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    const gap_job *job = user;
+    const cst_samples *s = job->samples;
+    double *moment = sum + (size_t)job->bins * CST_BIN_WIDTH;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(s->rows, block);
+    for (int64_t i = first; i < end; i++) {
+        double gap = s->correct[i] - s->confidence[i];
+        double *bin = sum + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
+        bin[CST_BIN_COUNT] += 1;
+        bin[CST_BIN_CORRECT] += s->correct[i];
+        bin[CST_BIN_CONFIDENCE] += s->confidence[i];
+        *moment += gap * gap;
+    }
+    return CST_OK;
+}
+
+/* Sign changes that the lower bound looks at are fewer than this. */
+enum { CHANGES = 32 };
+
+/* best [CHANGES]: the largest sum of s_b (correct - confidence) over all signs with that many
+ * changes from bin to bin. By dynamic programming over the bins, with the sign of the last one. */
+static void best_signs(const double *sum, int32_t bins, int32_t changes, double *best) {
+    double reach[CHANGES][2];
+    for (int32_t c = 0; c < changes; c++)
+        reach[c][0] = reach[c][1] = c == 0 ? 0 : -INFINITY;
+    for (int32_t b = 0; b < bins; b++) {
+        const double *bin = sum + (size_t)b * CST_BIN_WIDTH;
+        double gap = bin[CST_BIN_CORRECT] - bin[CST_BIN_CONFIDENCE];
+        for (int32_t c = changes - 1; c >= 0; c--) {
+            double turned[2] = {-INFINITY, -INFINITY};
+            if (c > 0 && b > 0) {
+                turned[0] = reach[c - 1][1];
+                turned[1] = reach[c - 1][0];
+            }
+            reach[c][0] = fmax(reach[c][0], turned[0]) + gap;
+            reach[c][1] = fmax(reach[c][1], turned[1]) - gap;
+        }
+    }
+    for (int32_t c = 0; c < changes; c++)
+        best[c] = fmax(reach[c][0], reach[c][1]);
+}
+
+static double bernstein(double moment, double price, double n) {
+    return sqrt(2 * moment * price / n) + price / (3 * n);
+}
+
+static void put_bound(const double *sum, int32_t bins, double n, double delta, cst_ece_bound *out) {
+    double debiased = 0;
+    double mean = fmin(sum[(size_t)bins * CST_BIN_WIDTH] / n, 1);
+    double price = log(3 / delta);
+    double best[CHANGES];
+    int32_t changes = bins < CHANGES ? bins : CHANGES;
+    cst_bin_errors(sum, bins, n, &out->value, &debiased);
+    best_signs(sum, bins, changes, best);
+    out->moment = cst_binary_kl_upper(mean, price / n);
+    out->upper = fmin(out->value + bernstein(out->moment, price, n), 1);
+    out->lower = 0;
+    double ways = log(2.0 * changes); /* log(2 D C(B - 1, c)) */
+    for (int32_t c = 0; c < changes; c++) {
+        out->lower = fmax(out->lower, best[c] / n - bernstein(out->moment, price + ways, n));
+        ways += log((double)(bins - 1 - c) / (c + 1));
+    }
+}
+
+static cst_status check_delta(cst_context *context, double delta) {
+    if (delta > 0 && delta < 1)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT, "delta must be between 0 and 1");
+}
+
+cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, int bins, double delta,
+                            cst_ece_bound *out) {
+    *out = (cst_ece_bound){NAN, NAN, NAN, NAN};
+    cst_samples samples = {0};
+    gap_job job = {.samples = &samples};
+    double *sum = NULL;
+    cst_status status = check_delta(context, delta);
+    CST_THEN(cst_bins_check(context, bins, &job.bins));
+    CST_THEN(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
+    size_t width = (size_t)job.bins * CST_BIN_WIDTH + 1;
+    if (status == CST_OK && !(sum = cst_alloc(context, width, sizeof *sum)))
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum));
+    if (status == CST_OK)
+        put_bound(sum, job.bins, (double)rows, delta, out);
+    cst_free(context, sum);
+    cst_samples_free(context, &samples);
+    return status;
+}
+
+/* ---- histogram binning ---- */
+
+static cst_status check_confidences(cst_context *context, const double *confidences, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++)
+        if (!(confidences[i] >= 0 && confidences[i] <= 1))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "the confidence of row %lld is %g, outside [0, 1]", (long long)i,
+                            confidences[i]);
+    return CST_OK;
+}
+
+cst_status cst_mass_edges(cst_context *context, const double *confidences, int64_t rows,
+                          int32_t bins, double *edges, int32_t *used) {
+    if (rows < 1 || bins < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "bins of equal mass need at least one row and one bin");
+    cst_status status = check_confidences(context, confidences, rows);
+    if (status != CST_OK)
+        return status;
+    cst_ranked *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
+    if (!sorted)
+        return CST_ERROR_MEMORY;
+    cst_rank_sort(confidences, rows, sorted);
+    int32_t count = 0;
+    int64_t start = 0; /* rows below the last edge */
+    int64_t least = (rows - 1) / (2 * (int64_t)bins) + 1;
+    edges[0] = 0;
+    for (int32_t b = 1; b < bins; b++) {
+        int64_t place = rows / bins * b + rows % bins * b / bins;
+        double edge = sorted[place].value;
+        while (place > start && sorted[place - 1].value >= edge)
+            place--; /* equal confidences are in one bin */
+        if (edge > edges[count] && edge < 1 && place - start >= least) {
+            edges[++count] = edge;
+            start = place;
+        }
+    }
+    edges[++count] = 1;
+    *used = count;
+    cst_free(context, sorted);
+    return CST_OK;
+}
+
+int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence) {
+    int32_t low = 0;
+    int32_t high = bins; /* the bin is in [low, high) */
+    while (high - low > 1) {
+        int32_t middle = low + (high - low) / 2;
+        if (confidence >= edges[middle])
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
+                            cst_judged_rows rows, double delta, cst_certified_bin *certified,
+                            double *epsilon, double *hoeffding) {
+    cst_status status = check_delta(context, delta);
+    CST_THEN(check_confidences(context, rows.confidences, rows.count));
+    if (status != CST_OK)
+        return status;
+    for (int32_t b = 0; b < bins; b++)
+        certified[b] = (cst_certified_bin){.from = edges[b], .to = edges[b + 1], .upper = 1};
+    for (int64_t i = 0; i < rows.count; i++) {
+        cst_certified_bin *bin = &certified[cst_mass_bin(edges, bins, rows.confidences[i])];
+        bin->count++;
+        bin->correct += rows.correct[i] != 0;
+    }
+    double side = delta / (2.0 * bins);
+    *epsilon = 0;
+    *hoeffding = 0;
+    for (int32_t b = 0; b < bins; b++) {
+        cst_certified_bin *bin = &certified[b];
+        bin->value = (bin->from + bin->to) / 2;
+        if (bin->count > 0) {
+            bin->value = (double)bin->correct / (double)bin->count;
+            bin->lower = cst_binomial_lower(bin->correct, bin->count, side);
+            bin->upper = cst_binomial_upper(bin->correct, bin->count, side);
+        }
+        *epsilon = fmax(*epsilon, fmax(bin->value - bin->lower, bin->upper - bin->value));
+        *hoeffding = fmax(*hoeffding, sqrt(-log(side) / (2 * (double)bin->count)));
+    }
+    return CST_OK;
+}

@@ -1,0 +1,224 @@
+/*
+ * Split conformal sets: scores of classes, the quantile with its correction for finite samples,
+ * sets and their figures. After a fit, on rows that it did not see. docs/bounds.md#the-bounds.
+ */
+#include "stats/conformal.h"
+
+#include "stats/binomial.h"
+#include "stats/samples.h"
+
+#include <float.h>
+#include <math.h>
+
+cst_conformal_options cst_conformal_defaults(void) {
+    return (cst_conformal_options){.method = CST_CONFORMAL_LAC,
+                                   .alpha = 0.1,
+                                   .randomised = true,
+                                   .penalty = 0.01,
+                                   .free_classes = 5};
+}
+
+static cst_status check_options(cst_context *context, const cst_conformal_options *o) {
+    bool known = o->method >= CST_CONFORMAL_LAC && o->method <= CST_CONFORMAL_RAPS;
+    bool shares = o->alpha > 0 && o->alpha < 1 && o->delta >= 0 && o->delta < 1;
+    if (known && shares && o->penalty >= 0 && isfinite(o->penalty) && o->free_classes >= 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "conformal sets: alpha must be between 0 and 1, delta 0 or between 0 and 1, "
+                    "penalty and free classes non-negative");
+}
+
+/* ---- scores ---- */
+
+void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
+                       double u, double *values, cst_ranked *scratch, double *scores) {
+    if (options->method == CST_CONFORMAL_LAC) {
+        for (int32_t c = 0; c < classes; c++)
+            scores[c] = 1 - (double)row[c];
+        return;
+    }
+    for (int32_t c = 0; c < classes; c++)
+        values[c] = -(double)row[c];
+    cst_rank_sort(values, classes, scratch);
+    double before = 0;
+    for (int32_t place = 0; place < classes; place++) {
+        double p = -scratch[place].value;
+        double score = before + u * p;
+        if (options->method == CST_CONFORMAL_RAPS && place + 1 > options->free_classes)
+            score += options->penalty * (place + 1 - options->free_classes);
+        scores[scratch[place].index] = score;
+        before += p;
+    }
+}
+
+/* u of the rows of a block: a stream for each, and others for calibration than for sets. */
+enum { OF_CALIBRATION = 0, OF_SETS = 1, ROLES = 2 };
+
+static void start_draws(const cst_conformal_options *options, int64_t block, int role,
+                        cst_rng *rng) {
+    uint64_t stream = (uint64_t)block * ROLES + (uint64_t)role;
+    cst_rng_init(rng, options->seed + (stream >> 32), CST_STREAM_CONFORMAL, (uint32_t)stream);
+}
+
+/* ---- passes over rows ---- */
+
+/* What a pass is for decides which of the results are not NULL. */
+typedef struct pass {
+    const cst_conformal_options *options;
+    const cst_conformal *conformal; /* sets and figures */
+    const float *probabilities;
+    int64_t rows;
+    int32_t classes;
+    const int32_t *labels;
+    int role;
+    double *scores; /* [rows], of the labels */
+} pass;
+
+enum { COVERED, SIZE, EMPTY, SINGLE, FIGURES };
+
+static void put_set(const pass *p, int64_t i, const double *scores, double *figures) {
+    int32_t size = 0;
+    for (int32_t c = 0; c < p->classes; c++) {
+        bool in = scores[c] <= p->conformal->threshold;
+        size += in;
+        if (in && p->labels && p->labels[i] == c)
+            figures[COVERED] += 1;
+    }
+    figures[SIZE] += size;
+    figures[EMPTY] += size == 0;
+    figures[SINGLE] += size == 1;
+}
+
+static cst_status check_row(cst_context *context, const pass *p, int64_t i) {
+    if (p->labels && (p->labels[i] < 0 || p->labels[i] >= p->classes))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "conformal sets: the label of row %lld is %d; classes are 0 to %d",
+                        (long long)i, p->labels[i], p->classes - 1);
+    return cst_distribution_check(context, p->probabilities + i * p->classes, p->classes, i);
+}
+
+static cst_status pass_block(cst_context *context, void *user, int64_t block, double *figures) {
+    const pass *p = user;
+    size_t classes = (size_t)p->classes;
+    double *values = cst_alloc(context, classes, sizeof *values);
+    double *scores = cst_alloc(context, classes, sizeof *scores);
+    cst_ranked *ranked = cst_alloc(context, classes, sizeof *ranked);
+    cst_status status = values && scores && ranked ? CST_OK : CST_ERROR_MEMORY;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(p->rows, block);
+    cst_rng rng;
+    start_draws(p->options, block, p->role, &rng);
+    for (int64_t i = first; status == CST_OK && i < end; i++) {
+        double u = p->options->randomised ? cst_rng_uniform(&rng) : 1;
+        status = check_row(context, p, i);
+        if (status != CST_OK)
+            break;
+        cst_conformal_row(p->options, p->probabilities + i * p->classes, p->classes, u, values,
+                          ranked, scores);
+        if (p->scores)
+            p->scores[i] = scores[p->labels[i]];
+        else
+            put_set(p, i, scores, figures);
+    }
+    cst_free(context, values);
+    cst_free(context, scores);
+    cst_free(context, ranked);
+    return status;
+}
+
+static cst_status run(cst_context *context, pass *p, double *figures) {
+    cst_status status = check_options(context, p->options);
+    if (status == CST_OK && (p->rows < 1 || p->classes < 1))
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "conformal sets need at least one row and one class");
+    cst_share filled = {0};
+    if (p->scores)
+        filled = cst_share_rows(p->scores, p->rows, sizeof *p->scores);
+    return status == CST_OK ? cst_reduce_fill(context, cst_block_count(p->rows), FIGURES,
+                                              pass_block, p, figures, &filled, p->scores != NULL)
+                            : status;
+}
+
+/* ---- calibration ---- */
+
+int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
+    if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
+        double misses = floor(((double)samples + 1) * alpha * (1 + 4 * DBL_EPSILON));
+        int64_t order = samples + 1 - (int64_t)misses;
+        return order < 1 ? 1 : order; /* alpha next to 1: (n + 1) alpha is rounded to n + 1 */
+    }
+    int64_t low = 0; /* P >= delta there: it is 1 */
+    int64_t high = samples + 1;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (cst_binomial_at_least(middle, samples, 1 - alpha) > delta)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+void cst_conformal_tell(cst_context *context, int64_t samples, double alpha) {
+    if (cst_conformal_order(samples, alpha, 0) > samples)
+        cst_notice(
+            context,
+            "prediction sets with alpha %g need at least %.0f rows for their calibration, and "
+            "there are %lld, so every set holds every class",
+            alpha, ceil((1 - alpha) / alpha * (1 - 1e-9)), (long long)samples);
+}
+
+cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_options *options,
+                                   const float *probabilities, int64_t rows, int32_t classes,
+                                   const int32_t *labels, cst_conformal *out) {
+    double figures[FIGURES];
+    *out = (cst_conformal){.options = *options, .samples = rows, .threshold = INFINITY};
+    double *scores = cst_alloc(context, (size_t)(rows > 0 ? rows : 0), sizeof *scores);
+    cst_ranked *sorted = cst_alloc(context, (size_t)(rows > 0 ? rows : 0), sizeof *sorted);
+    pass p = {.options = options,
+              .probabilities = probabilities,
+              .rows = rows,
+              .classes = classes,
+              .labels = labels,
+              .role = OF_CALIBRATION,
+              .scores = scores};
+    cst_status status = scores && sorted ? run(context, &p, figures) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        out->order = cst_conformal_order(rows, options->alpha, options->delta);
+        status = cst_rank_sort_rows(context, scores, rows, sorted);
+        if (status == CST_OK && out->order <= rows)
+            out->threshold = sorted[out->order - 1].value;
+    }
+    cst_free(context, scores);
+    cst_free(context, sorted);
+    return status;
+}
+
+double cst_conformal_assured(const cst_conformal *conformal, double delta) {
+    return conformal->order > conformal->samples
+               ? 1
+               : cst_binomial_lower(conformal->order, conformal->samples, delta);
+}
+
+/* ---- sets ---- */
+
+cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *conformal,
+                                  const float *probabilities, int64_t rows, int32_t classes,
+                                  const int32_t *labels, cst_conformal_result *out) {
+    double figures[FIGURES] = {0};
+    pass p = {.options = &conformal->options,
+              .conformal = conformal,
+              .probabilities = probabilities,
+              .rows = rows,
+              .classes = classes,
+              .labels = labels,
+              .role = OF_SETS};
+    cst_status status = run(context, &p, figures);
+    double n = (double)rows;
+    *out = (cst_conformal_result){.coverage = figures[COVERED] / n,
+                                  .mean_size = figures[SIZE] / n,
+                                  .covered = (int64_t)figures[COVERED],
+                                  .empty = (int64_t)figures[EMPTY],
+                                  .single = (int64_t)figures[SINGLE]};
+    return status;
+}

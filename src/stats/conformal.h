@@ -1,0 +1,78 @@
+/*
+ * Split conformal prediction: sets of classes that hold the true one with a given probability, from
+ * any stack's probabilities. Assumes only that the calibration rows, which the fit did not see, and
+ * later rows are exchangeable. docs/bounds.md#the-bounds.
+ */
+#ifndef CST_BOUNDS_CONFORMAL_H
+#define CST_BOUNDS_CONFORMAL_H
+
+#include "stats/ranks.h"
+
+/* How strange class c is for a row p. Classes are ordered by falling probability, equal ones by
+ * index; before(c) is the mass of those before c, rank(c) its place from 1. */
+typedef enum cst_conformal_method {
+    CST_CONFORMAL_LAC = 0, /* 1 - p_c (Sadinle et al. 2019): the smallest sets on average */
+    CST_CONFORMAL_APS = 1, /* before(c) + u p_c (Romano et al. 2020): more even over the rows */
+    CST_CONFORMAL_RAPS = 2 /* APS + penalty max(0, rank(c) - free) (Angelopoulos et al. 2021) */
+} cst_conformal_method;
+
+typedef struct cst_conformal_options {
+    cst_conformal_method method;
+    double alpha;         /* of all sets, at most this share may miss; in (0, 1) */
+    double delta;         /* 0: that holds on average over calibration splits. In (0, 1): with
+                             probability 1 - delta it holds for the split at hand (Vovk 2012) */
+    bool randomised;      /* u uniform in [0, 1), one a row; otherwise 1. Exact size, but the set of
+                             a row is a matter of chance */
+    double penalty;       /* RAPS; >= 0 */
+    int32_t free_classes; /* RAPS; >= 0 */
+    uint64_t seed;        /* of u */
+} cst_conformal_options;
+
+/* LAC at alpha 0.1 without delta; randomised, penalty 0.01 and 5 free classes for the others. */
+cst_conformal_options cst_conformal_defaults(void);
+
+/* What calibration gives. */
+typedef struct cst_conformal {
+    cst_conformal_options options;
+    int64_t samples;  /* n, of calibration */
+    int64_t order;    /* the threshold is the score of this place, from 1; n + 1: there is none, and
+                         every set is full */
+    double threshold; /* classes whose score is at most this are in the set; may be infinite */
+} cst_conformal;
+
+/* Scores [classes] of every class for a row p [classes]; u: as above. values, scratch: [classes].
+ */
+void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
+                       double u, double *values, cst_ranked *scratch, double *scores);
+
+/* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)),
+ * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */
+int64_t cst_conformal_order(int64_t samples, double alpha, double delta);
+
+/* Says that every set is full where so few samples have no threshold. */
+void cst_conformal_tell(cst_context *context, int64_t samples, double alpha);
+
+/* probabilities: [rows][classes], labels: [rows]. CST_ERROR_INPUT, with the row, for a label or a
+ * row that is none; CST_ERROR_ARGUMENT for an option out of range. */
+cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_options *options,
+                                   const float *probabilities, int64_t rows, int32_t classes,
+                                   const int32_t *labels, cst_conformal *out);
+
+/* The share of later rows whose sets hold the true class that is assured with probability 1 - delta
+ * over the calibration split: the delta quantile of Beta(order, n + 1 - order). */
+double cst_conformal_assured(const cst_conformal *conformal, double delta);
+
+typedef struct cst_conformal_result {
+    double coverage;  /* share of rows whose set holds the label */
+    double mean_size; /* classes in a set */
+    int64_t covered;
+    int64_t empty;
+    int64_t single; /* sets of one class */
+} cst_conformal_result;
+
+/* The sets of labelled rows in figures. */
+cst_status cst_conformal_evaluate(cst_context *context, const cst_conformal *conformal,
+                                  const float *probabilities, int64_t rows, int32_t classes,
+                                  const int32_t *labels, cst_conformal_result *out);
+
+#endif

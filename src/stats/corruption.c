@@ -1,0 +1,252 @@
+/*
+ * Corruption errors as linear functions of the errors under each condition. After prediction.
+ * docs/robustness.md#corruption; Hendrycks and Dietterich (2019).
+ */
+#include "stats/corruption.h"
+
+#include "data/readers/strings.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The kind that a condition counts as; "all" where it says nothing of itself. */
+static const char *corruption_kind(const cst_corruption *condition) {
+    if (condition->kind)
+        return condition->kind;
+    return condition->family ? condition->family : "all";
+}
+
+/* What the conditions have in common, by position. */
+typedef struct kinds {
+    const cst_corruption *conditions;
+    int32_t count;     /* of conditions */
+    int32_t *kind;     /* [count]: 0..kinds-1, by first appearance */
+    int32_t *family;   /* [kinds]: 0..families-1; -1: none */
+    int32_t *size;     /* [kinds]: conditions of it */
+    int32_t *members;  /* [families]: kinds of it */
+    const char **name; /* [kinds], then [families] */
+    int32_t kinds;
+    int32_t families;
+} kinds;
+
+static void release(cst_context *context, kinds *k) {
+    cst_free(context, k->kind);
+    cst_free(context, k->family);
+    cst_free(context, k->size);
+    cst_free(context, k->members);
+    cst_free(context, k->name);
+}
+
+static int32_t find_name(const char **names, int32_t count, const char *name) {
+    for (int32_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static cst_status group(cst_context *context, const cst_corruption *conditions, int32_t count,
+                        kinds *out) {
+    size_t n = (size_t)count;
+    *out = (kinds){.conditions = conditions, .count = count};
+    out->kind = cst_alloc(context, n, sizeof *out->kind);
+    out->family = cst_alloc(context, n, sizeof *out->family);
+    out->size = cst_alloc(context, n, sizeof *out->size);
+    out->members = cst_alloc(context, n, sizeof *out->members);
+    out->name = cst_alloc(context, 2 * n, sizeof *out->name);
+    if (!out->kind || !out->family || !out->size || !out->members || !out->name)
+        return CST_ERROR_MEMORY;
+    const char **families = out->name + n;
+    for (int32_t c = 0; c < count; c++) {
+        const char *name = corruption_kind(&conditions[c]);
+        int32_t k = find_name(out->name, out->kinds, name);
+        if (k < 0) {
+            const char *family = conditions[c].family;
+            int32_t f = family ? find_name(families, out->families, family) : -1;
+            if (family && f < 0) {
+                f = out->families++;
+                families[f] = family;
+            }
+            k = out->kinds++;
+            out->name[k] = name;
+            out->family[k] = f;
+            if (f >= 0)
+                out->members[f]++;
+        }
+        out->kind[c] = k;
+        out->size[k]++;
+    }
+    return CST_OK;
+}
+
+/* Sum over the severities of a kind of the reference's errors. */
+static cst_status reference_sum(cst_context *context, const kinds *k, int32_t kind,
+                                const cst_reference_errors *reference, double *out) {
+    const cst_reference_error *found = cst_reference_errors_find(reference, k->name[kind]);
+    if (!found)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the reference errors (%s) have none for '%s'; give one for each "
+                        "corruption of the split",
+                        reference->source, k->name[kind]);
+    if (found->count != 1 && found->count != k->size[kind])
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the reference errors (%s) have %d severities for '%s', but the split has "
+                        "%d; give one for each severity, or their mean",
+                        reference->source, (int)found->count, k->name[kind], (int)k->size[kind]);
+    *out = 0;
+    for (int32_t i = 0; i < found->count; i++)
+        *out += found->errors[i] * (found->count == 1 ? (double)k->size[kind] : 1);
+    return CST_OK;
+}
+
+/* The reference's clean error; NaN where there is none, or with a notice where a kind's excess over
+ * it is nothing to divide by. */
+static double usable_clean(cst_context *context, const kinds *k, const double *sums,
+                           const cst_reference_errors *reference) {
+    for (int32_t i = 0; !isnan(reference->clean) && i < k->kinds; i++) {
+        if (sums[i] > (double)k->size[i] * reference->clean)
+            continue;
+        cst_notice(context,
+                   "mce_relative is left out: it divides by the difference between the reference "
+                   "errors (%s) of '%s' and the clean reference error, which is not positive",
+                   reference->source, k->name[i]);
+        return NAN;
+    }
+    return reference->clean;
+}
+
+/* A notice of kinds that are given and not in the split: misspelt, perhaps. A published table has
+ * more than any split. */
+static void tell_unused(cst_context *context, const kinds *k,
+                        const cst_reference_errors *reference) {
+    int32_t unused = 0;
+    const char *first = NULL;
+    for (int32_t i = 0; !reference->published && i < reference->count; i++) {
+        const char *kind = reference->kinds[i].kind;
+        if (find_name(k->name, k->kinds, kind) >= 0)
+            continue;
+        first = unused++ ? first : kind;
+    }
+    char quoted[CST_QUOTE_CHARS];
+    if (unused == 1)
+        cst_notice(context,
+                   "the reference error (%s) of '%s' is not used: the split has no such corruption",
+                   reference->source, cst_quote(quoted, first));
+    else if (unused > 1)
+        cst_notice(context,
+                   "the reference errors (%s) of %d corruptions, the first of them '%s', are not "
+                   "used: the split has no such corruptions",
+                   reference->source, (int)unused, cst_quote(quoted, first));
+}
+
+/* A new statistic; NULL without memory. */
+static double *add_statistic(cst_context *context, cst_corruption_plan *plan, const char *prefix,
+                             const char *name) {
+    int32_t s = plan->statistics;
+    plan->names[s] = cst_format(context, "%s%s", prefix, name);
+    if (!plan->names[s])
+        return NULL;
+    plan->statistics++;
+    return plan->weights + (size_t)s * (size_t)plan->conditions;
+}
+
+/* What the summed error of a kind is divided by: the reference's sum, or the severities. */
+static double divisor(const kinds *k, const double *sums, int32_t kind) {
+    return sums ? sums[kind] : (double)k->size[kind];
+}
+
+/* The four that are over all kinds. sums: [kinds] of the reference, NULL without. */
+static cst_status add_totals(cst_context *context, const kinds *k, bool clean, const double *sums,
+                             double reference_clean, cst_corruption_plan *plan) {
+    double share = 1 / (double)k->kinds;
+    double *w = add_statistic(context, plan, "mce", "");
+    for (int32_t c = 0; w && c < k->count; c++)
+        w[c] = share / (double)k->size[k->kind[c]];
+    if (w && sums) {
+        w = add_statistic(context, plan, "mce_normalised", "");
+        for (int32_t c = 0; w && c < k->count; c++)
+            w[c] = share / sums[k->kind[c]];
+    }
+    if (w && clean) {
+        plan->clean[plan->statistics] = -1;
+        w = add_statistic(context, plan, "mce_delta", "");
+        for (int32_t c = 0; w && c < k->count; c++)
+            w[c] = share / divisor(k, sums, k->kind[c]);
+    }
+    if (w && clean && sums && !isnan(reference_clean)) {
+        double *at = &plan->clean[plan->statistics];
+        w = add_statistic(context, plan, "mce_relative", "");
+        for (int32_t c = 0; w && c < k->count; c++) {
+            int32_t kind = k->kind[c];
+            double excess = sums[kind] - (double)k->size[kind] * reference_clean;
+            w[c] = share / excess;
+            *at -= share / excess; /* once for each severity */
+        }
+    }
+    return w ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* Means over the kinds of each family, and over the severities of each kind; with a reference in
+ * its units. sums: as add_totals. */
+static cst_status add_parts(cst_context *context, const kinds *k, const double *sums,
+                            cst_corruption_plan *plan) {
+    for (int32_t f = 0; f < k->families; f++) {
+        double *w =
+            add_statistic(context, plan, "families.", k->name[(size_t)k->count + (size_t)f]);
+        if (!w)
+            return CST_ERROR_MEMORY;
+        for (int32_t c = 0; c < k->count; c++)
+            if (k->family[k->kind[c]] == f)
+                w[c] = 1 / ((double)k->members[f] * divisor(k, sums, k->kind[c]));
+    }
+    plan->drawn = plan->statistics;
+    for (int32_t i = 0; i < k->kinds; i++) {
+        double *w = add_statistic(context, plan, "kinds.", k->name[i]);
+        if (!w)
+            return CST_ERROR_MEMORY;
+        for (int32_t c = 0; c < k->count; c++)
+            if (k->kind[c] == i)
+                w[c] = 1 / divisor(k, sums, i);
+    }
+    return CST_OK;
+}
+
+cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *conditions,
+                                    int32_t count, bool clean,
+                                    const cst_reference_errors *reference,
+                                    cst_corruption_plan *out) {
+    kinds k;
+    double *sums = NULL;
+    *out = (cst_corruption_plan){.conditions = count, .normalised = reference != NULL};
+    cst_status status = group(context, conditions, count, &k);
+    size_t most = 4 + (size_t)(k.families + k.kinds);
+    if (status == CST_OK) {
+        out->kinds = k.kinds;
+        out->names = cst_alloc(context, most, sizeof *out->names);
+        out->weights = cst_alloc(context, most * (size_t)count, sizeof *out->weights);
+        out->clean = cst_alloc(context, most, sizeof *out->clean);
+        sums = cst_alloc(context, (size_t)k.kinds, sizeof *sums);
+        status = out->names && out->weights && out->clean && sums ? CST_OK : CST_ERROR_MEMORY;
+    }
+    for (int32_t i = 0; reference && status == CST_OK && i < k.kinds; i++) {
+        status = reference_sum(context, &k, i, reference, &sums[i]);
+    }
+    double reference_clean = NAN;
+    if (status == CST_OK && reference) {
+        reference_clean = clean ? usable_clean(context, &k, sums, reference) : NAN;
+        tell_unused(context, &k, reference);
+    }
+    CST_THEN(add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out));
+    CST_THEN(add_parts(context, &k, reference ? sums : NULL, out));
+    cst_free(context, sums);
+    release(context, &k);
+    return status;
+}
+
+void cst_corruption_plan_free(cst_context *context, cst_corruption_plan *plan) {
+    for (int32_t s = 0; plan->names && s < plan->statistics; s++)
+        cst_free(context, plan->names[s]);
+    cst_free(context, plan->names);
+    cst_free(context, plan->weights);
+    cst_free(context, plan->clean);
+    *plan = (cst_corruption_plan){0};
+}

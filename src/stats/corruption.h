@@ -1,0 +1,40 @@
+/*
+ * Corruption errors as linear functions of the errors under each condition: mCE plain, normalised
+ * and relative, by family and by kind. After prediction. docs/robustness.md#corruption; Hendrycks
+ * and Dietterich (2019).
+ */
+#ifndef CST_METRICS_CORRUPTION_H
+#define CST_METRICS_CORRUPTION_H
+
+#include "data/readers/reference_errors.h"
+
+/* One condition of a split. A condition without a kind is of the kind that its family names. */
+typedef struct cst_corruption {
+    const char *family; /* or NULL */
+    const char *kind;   /* or NULL */
+    double severity;    /* or NaN */
+} cst_corruption;
+
+/* With a reference, families, kinds and mce_delta are in its units: those of mce_normalised.
+ * Statistic s is sum_c weights[s][c] E_c + clean[s] E_clean, E the top-1 errors. */
+typedef struct cst_corruption_plan {
+    int32_t conditions;
+    int32_t kinds;
+    int32_t statistics;
+    char **names;    /* [statistics]: "mce", "mce_normalised", "mce_delta", "mce_relative",
+                        "families.NAME", "kinds.NAME" */
+    double *weights; /* [statistics][conditions] */
+    double *clean;   /* [statistics] */
+    int32_t drawn;   /* the first so many are worth an interval: all but the kinds */
+    bool normalised; /* by the reference */
+} cst_corruption_plan;
+
+/* clean: whether there is an error without corruption. reference: NULL without. CST_ERROR_INPUT
+ * where it lacks a kind or has another number of severities. Free also after a failure. */
+cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *conditions,
+                                    int32_t count, bool clean,
+                                    const cst_reference_errors *reference,
+                                    cst_corruption_plan *out);
+void cst_corruption_plan_free(cst_context *context, cst_corruption_plan *plan);
+
+#endif

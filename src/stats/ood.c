@@ -1,0 +1,176 @@
+/*
+ * Detection of samples out of distribution: scores from probabilities, and how well a score
+ * separates. After prediction. docs/robustness.md#out-of-distribution.
+ */
+#include <corestack/metrics.h>
+
+#include "stats/ood.h"
+#include "stats/samples.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- scores ---- */
+
+typedef struct score_job {
+    const float *probabilities;
+    int64_t rows;
+    int32_t classes;
+    cst_ood_score score;
+    double *out;
+} score_job;
+
+static double score_row(const float *row, int32_t classes, cst_ood_score score) {
+    double most = 0;
+    double entropy = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double p = (double)row[c];
+        most = fmax(most, p);
+        if (score == CST_OOD_PREDICTIVE_ENTROPY && p > 0)
+            entropy -= p * log(p);
+    }
+    return score == CST_OOD_PREDICTIVE_ENTROPY ? fmax(entropy, 0) : -most;
+}
+
+static cst_status score_block(cst_context *context, void *user, int64_t block) {
+    const score_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->rows, block);
+    for (int64_t i = first; i < end; i++) {
+        const float *row = job->probabilities + (size_t)i * (size_t)job->classes;
+        cst_status status = cst_distribution_check(context, row, job->classes, i);
+        if (status != CST_OK)
+            return status;
+        job->out[i] = score_row(row, job->classes, job->score);
+    }
+    return CST_OK;
+}
+
+cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
+                          int32_t classes, cst_ood_score score, double *out) {
+    score_job job = {probabilities, rows, classes, score, out};
+    return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
+}
+
+/* ---- separation ---- */
+
+static cst_status check_finite(cst_context *context, const char *which, const double *scores,
+                               int64_t samples) {
+    for (int64_t i = 0; i < samples; i++)
+        if (!isfinite(scores[i]))
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "score %lld of the samples %s distribution is %g: scores must be finite",
+                (long long)i, which, scores[i]);
+    return CST_OK;
+}
+
+/* Samples of a run of equal scores, each as often as it counts. */
+typedef struct run_counts {
+    double in;
+    double out;
+} run_counts;
+
+static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end,
+                            int64_t in_samples, const unsigned char *in_times,
+                            const unsigned char *out_times) {
+    run_counts run = {0, 0};
+    for (int64_t i = first; i < end; i++) {
+        int64_t at = sorted[i].index;
+        if (at < in_samples)
+            run.in += in_times ? in_times[at] : 1;
+        else
+            run.out += out_times ? out_times[at - in_samples] : 1;
+    }
+    return run;
+}
+
+/* From the highest score down: what has out of distribution as its positive. */
+static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
+                       const unsigned char *out_times, cst_ood_metrics *out) {
+    double in_all = (double)out->in_samples;
+    double out_all = (double)out->out_samples;
+    double inside = 0; /* at or above the present score */
+    double outside = 0;
+    double pairs = 0; /* (in, out) in the right order, equal ones one half */
+    double precision = 0;
+    bool found = false;
+    out->detection_error = 0.5;
+    for (int64_t end = out->in_samples + out->out_samples; end > 0;) {
+        int64_t first = end - 1;
+        while (first > 0 && sorted[first - 1].value == sorted[end - 1].value)
+            first--;
+        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
+        end = first;
+        if (run.in + run.out <= 0)
+            continue;
+        pairs += run.in * (outside + 0.5 * run.out);
+        inside += run.in;
+        outside += run.out;
+        precision += run.out * (outside / (inside + outside));
+        if (!found && outside * 20 >= out_all * 19) {
+            out->fpr95_out_positive = inside / in_all;
+            found = true;
+        }
+        out->detection_error =
+            fmin(out->detection_error, 0.5 * (inside / in_all + 1 - outside / out_all));
+    }
+    out->auroc_out_positive = pairs / (in_all * out_all);
+    out->aupr_out_positive = precision / out_all;
+}
+
+/* From the lowest score up: what has in distribution as its positive. */
+static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
+                     const unsigned char *out_times, cst_ood_metrics *out) {
+    int64_t all = out->in_samples + out->out_samples;
+    double inside = 0; /* at or below the present score */
+    double outside = 0;
+    double precision = 0;
+    bool found = false;
+    for (int64_t first = 0; first < all;) {
+        int64_t end = first + 1;
+        while (end < all && sorted[end].value == sorted[first].value)
+            end++;
+        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
+        first = end;
+        if (run.in + run.out <= 0)
+            continue;
+        inside += run.in;
+        outside += run.out;
+        precision += run.in * (inside / (inside + outside));
+        if (!found && inside * 20 >= (double)out->in_samples * 19) {
+            out->fpr95_in_positive = outside / (double)out->out_samples;
+            found = true;
+        }
+    }
+    out->aupr_in_positive = precision / (double)out->in_samples;
+}
+
+void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+                      const unsigned char *in_times, const unsigned char *out_times,
+                      cst_ood_metrics *out) {
+    *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
+    sweep_down(sorted, in_times, out_times, out);
+    sweep_up(sorted, in_times, out_times, out);
+}
+
+cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t in_samples,
+                         const double *out_scores, int64_t out_samples, cst_ranked **sorted) {
+    size_t all = (size_t)in_samples + (size_t)out_samples;
+    *sorted = NULL;
+    cst_status status = check_finite(context, "in", in_scores, in_samples);
+    CST_THEN(check_finite(context, "out of", out_scores, out_samples));
+    if (status != CST_OK)
+        return status;
+    double *scores = cst_alloc(context, all, sizeof *scores);
+    *sorted = cst_alloc(context, all, sizeof **sorted);
+    if (scores && *sorted) {
+        memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
+        memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
+        status = cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
+    } else {
+        status = CST_ERROR_MEMORY;
+    }
+    cst_free(context, scores);
+    return status;
+}

@@ -1,0 +1,75 @@
+/*
+ * What every score is made of: per-sample losses, confidence and calibration bin of one method.
+ * Shared by the scores and their bootstrap. docs/json.md#evaluate.
+ */
+#ifndef CST_METRICS_SAMPLES_H
+#define CST_METRICS_SAMPLES_H
+
+#include "core/base.h"
+#include "data/pool/view.h"
+
+/* Probabilities may leave [0, 1], and their sum 1, by this much: float32 sums do. */
+#define CST_PROBABILITY_TOLERANCE 1e-3
+
+enum { CST_METRIC_BINS_MAX = 10000 };
+
+typedef struct cst_samples {
+    int64_t rows;
+    double *nll;            /* [rows] */
+    double *brier;          /* [rows] */
+    double *confidence;     /* [rows] largest probability */
+    unsigned char *correct; /* [rows] */
+    double *weight;         /* [rows], or NULL: 1 each */
+} cst_samples;
+
+/* Sum of the weights. */
+double cst_samples_weight(const cst_samples *samples);
+
+/* Fills whichever arrays are not NULL; checks labels and probabilities. */
+cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *samples);
+
+/* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
+cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *out);
+/* The same for a member of a labelled view, with the view's weights where it has some. */
+cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
+                          cst_samples *out);
+/* The same with the rows of this rank only, for sums over blocks of rows. */
+cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
+                              cst_samples *out);
+void cst_samples_free(cst_context *context, cst_samples *samples);
+
+struct cst_metrics;
+
+/* As cst_metrics_evaluate, for a member of a labelled view. Unless `all`, only top1, nll, brier,
+ * ece and ece_debiased, which take one pass over the rows; the others are NaN then. */
+cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
+                          bool all, struct cst_metrics *out);
+
+/* The ECE of samples of which only confidence and correctness are known, with the default bins, as
+ * cst_metrics_of has it. */
+cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out);
+
+/* CST_ERROR_INPUT, naming row `i`, for a row [classes] that is not a distribution. */
+cst_status cst_distribution_check(cst_context *context, const float *row, int32_t classes,
+                                  int64_t i);
+
+/* Bin of a probability among `bins` equal-width ones: the b with b/bins <= p < (b+1)/bins, both
+ * edges as the double quotient; p >= 1 is in the last, p < 0 in the first. */
+int32_t cst_bin_of(double probability, int32_t bins);
+
+/* What every public function of scores needs: a place for the result and rows of probabilities with
+ * labels. `needs`: the message where there is no place. */
+cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels,
+                            const char *needs);
+
+/* One member's probabilities as a view; weights may be NULL. */
+cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_t classes,
+                         const int32_t *labels, const double *weights);
+
+/* The number of bins meant: CST_METRIC_BINS for 0. CST_ERROR_ARGUMENT beyond 1..10000. */
+cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
+
+#endif

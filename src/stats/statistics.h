@@ -1,0 +1,84 @@
+/*
+ * Statistics of comparisons: distributions, paired tests of two methods on the same samples,
+ * adjustment for many tests, rank correlation. docs/json.md#compare.
+ */
+#ifndef CST_METRICS_STATISTICS_H
+#define CST_METRICS_STATISTICS_H
+
+#include "core/base.h"
+
+/* ---- distributions: relative error at most 1e-10 down to 1e-300; NaN outside the domain ---- */
+
+/* Returns P(|T| >= |t|) for Student's t distribution with df > 0 degrees of freedom, which need not
+ * be an integer. Infinite df gives the normal distribution. */
+double cst_student_t_two_sided(double t, double df);
+
+/* Returns the z with P(Z <= z) = p for p in [0, 1]; infinite at 0 and 1. */
+double cst_normal_quantile(double p);
+
+/* Returns P(X >= x) for the chi-square distribution with df > 0 degrees of freedom; 1 for x <= 0.
+ */
+double cst_chi_square_upper(double x, double df);
+
+/* Returns the two-sided p-value of `successes` out of `trials` fair coin flips: the probability of
+ * a count at least as far from trials / 2. 0 <= successes <= trials. */
+double cst_binomial_two_sided(int64_t successes, int64_t trials);
+
+/* ---- tests ---- */
+
+/* Of paired differences, first minus second. */
+typedef struct cst_t_test {
+    int64_t samples;
+    double mean_difference; /* in the unit of the values */
+    double standard_error;  /* of mean_difference, the same unit */
+    double t;
+    double df; /* samples - 1 */
+    double p;  /* two-sided */
+} cst_t_test;
+
+/* Performs a paired t-test (Student 1908) of a [samples] against b [samples], e.g. the losses of
+ * two methods. If all differences are equal, the standard error is 0: p is 1 (t is 0) if they are
+ * 0, else p is 0 (t is infinite). CST_ERROR_ARGUMENT for fewer than 2 samples; CST_ERROR_INPUT,
+ * with the sample, for a difference that is not finite. */
+cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
+                             int64_t samples, cst_t_test *out);
+
+/* Adjusts p-values [tests] for multiple tests by Bonferroni's method: min(1, tests * p). */
+void cst_bonferroni(double *p, int64_t tests);
+
+typedef struct cst_mcnemar_test {
+    int64_t samples;
+    int64_t only_first;  /* samples that the first method alone has right */
+    int64_t only_second; /* that the second alone has right */
+    int exact;           /* 1: binomial; 0: chi-square with continuity correction */
+    double statistic;    /* chi-square, 1 degree of freedom; the smaller count where exact */
+    double p;            /* two-sided */
+} cst_mcnemar_test;
+
+/* Below this many samples that one method alone has right, McNemar's test is the exact one. */
+#define CST_MCNEMAR_EXACT_BELOW 25
+
+/* Performs McNemar's test (McNemar 1947) of whether two methods have the same top-1 accuracy: the
+ * exact binomial test if there are few discordant samples, else chi-square with Edwards' continuity
+ * correction. first, second: [samples], non-zero if the method is correct (`correct` of
+ * cst_metrics_per_sample). p is 1 if both are correct on the same samples. */
+void cst_mcnemar(const unsigned char *first, const unsigned char *second, int64_t samples,
+                 cst_mcnemar_test *out);
+
+typedef struct cst_rank_correlation {
+    int64_t samples;
+    double rho; /* in [-1, 1] */
+    double p;   /* two-sided, of no association */
+    int exact;  /* 1: share of all orders; 0: Student t with samples - 2 degrees of freedom */
+} cst_rank_correlation;
+
+/* Up to this many samples Spearman's p value counts all orders of them. */
+#define CST_SPEARMAN_EXACT_UP_TO 9
+
+/* Computes Spearman's rank correlation (Spearman 1904) of x [samples] and y [samples]; ties get
+ * their mean rank. At least 3 samples. CST_ERROR_INPUT for a value that is not finite, or if all
+ * values of an array are equal. */
+cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
+                        cst_rank_correlation *out);
+
+#endif

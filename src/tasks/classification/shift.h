@@ -1,0 +1,80 @@
+/*
+ * What is said of methods beyond their scores on one split: corruption errors, head, mid and tail
+ * classes, groups, several splits, rows out of distribution; each with intervals and differences to
+ * a reference. Shared by evaluations and comparisons. docs/robustness.md; keys: docs/json.md.
+ */
+#ifndef CST_CLASSIFICATION_SHIFT_H
+#define CST_CLASSIFICATION_SHIFT_H
+
+#include "report/report.h"
+#include "stats/ratios.h"
+#include "stats/samples.h"
+#include "tasks/classification/targets.h"
+
+/* One method, and where its figures go. */
+typedef struct cst_shift_method {
+    json_t *row;                   /* an object of the document */
+    const float *const *predicted; /* [targets] of [view rows][classes] */
+    const cst_view *views;         /* [targets], of the members that weights and uses are of */
+    const int32_t *members;        /* [views members] in the pool; NULL: the same */
+    const double *weights;         /* [views members]; NULL: the members used alike */
+    const bool *uses;              /* [views members]; NULL: all */
+} cst_shift_method;
+
+typedef struct cst_shift {
+    cst_report *report;
+    cst_pool *pool;
+    const cst_targets *targets;
+    int32_t classes;
+    const cst_shift_method *methods; /* [count] */
+    int32_t count;
+    int32_t reference; /* differences are to it; -1: none */
+    int32_t resamples; /* 0: no intervals */
+    uint64_t seed;
+    int64_t head_above; /* 0 with tail_below 0: the usual ones */
+    int64_t tail_below;
+    const char *reference_errors; /* a file or a table's name; NULL: the manifest's, if any */
+} cst_shift;
+
+/* Everything that the targets call for; also what it is, at the document's top. */
+cst_status cst_shift_report(cst_context *context, const cst_shift *shift);
+
+/* Definitions of the scores that cst_shift_report gives, into an object. */
+void cst_shift_definitions(cst_report *report, json_t *object, const cst_pool *pool,
+                           const cst_targets *targets);
+
+/* Whether the intervals of top-1, NLL and Brier are set there, since the rows are several
+ * conditions or splits. */
+bool cst_shift_scores(const cst_targets *targets);
+
+/* ---- parts ---- */
+
+cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_splits(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_classes(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_groups(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_domains(cst_context *context, const cst_shift *shift);
+cst_status cst_shift_ood(cst_context *context, const cst_shift *shift);
+
+/* Statistics of every method: value [count][size], drawn [count][size][resamples]. */
+typedef struct cst_statistics {
+    int32_t size;
+    const char *const *names; /* [size]: keys; "a.b" is key b of an object a */
+    double *value;
+    double *drawn; /* NULL without resamples */
+} cst_statistics;
+
+cst_status cst_statistics_make(cst_context *context, const cst_shift *shift, int32_t size,
+                               const char *const *names, cst_statistics *out);
+void cst_statistics_free(cst_context *context, cst_statistics *statistics);
+
+/* Values of method m, and its draws (NULL without). */
+double *cst_statistics_value(const cst_statistics *statistics, int32_t m);
+double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m);
+
+/* Puts "NAME", "NAME_ci" and in "difference" the same of the paired differences into the rows; the
+ * draws are put in another order. */
+cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
+                              const cst_statistics *statistics);
+
+#endif

@@ -1,0 +1,276 @@
+/*
+ * Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
+ * the worst group of rows. Intervals over samples. docs/robustness.md#groups; paper: "Long-Tail
+ * Recognition".
+ */
+#include "tasks/classification/shift.h"
+
+#include <corestack/metrics.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Groups with fewer rows than this are named: an accuracy of so few says little. */
+enum { FEW_ROWS = 20, NAMED_GROUPS = 8 };
+
+/* How much a sample counts. */
+static double weight_of(const cst_target *target, int64_t i) {
+    return target->weights ? target->weights[i] : 1;
+}
+
+/* The sample's weight where a method is right, else 0, [samples]. */
+static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t m, double *right) {
+    const cst_target *target = &shift->targets->list[0];
+    cst_samples s = {0};
+    cst_status status = cst_samples_make(context, shift->methods[m].predicted[0], target->samples,
+                                         shift->classes, target->labels, &s);
+    for (int64_t i = 0; status == CST_OK && i < target->samples; i++)
+        right[i] = s.correct[i] ? weight_of(target, i) : 0;
+    cst_samples_free(context, &s);
+    return status;
+}
+
+/* Draws of every method's ratios, whose numerators are filled from where it is right: row i of
+ * ratio s counts where part[s][i] is not 0 (part NULL: everywhere, once), as much as that is. */
+static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_ratio *ratios,
+                             double *const *part, cst_statistics *out) {
+    const cst_target *target = &shift->targets->list[0];
+    size_t n = (size_t)target->samples;
+    size_t size = (size_t)out->size;
+    double *right = cst_alloc(context, n, sizeof *right);
+    double *counted = cst_alloc(context, size * n, sizeof *counted);
+    cst_status status = right && counted ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t m = 0; status == CST_OK && m < shift->count; m++) {
+        status = right_of(context, shift, m, right);
+        for (size_t s = 0; status == CST_OK && s < size; s++) {
+            double *to = counted + s * n;
+            ratios[s].numerator = to;
+            ratios[s].denominator = part[s];
+            for (size_t i = 0; i < n; i++)
+                to[i] = part[s] && part[s][i] <= 0 ? 0 : right[i];
+        }
+        CST_THEN(cst_ratios_bootstrap(context, ratios, out->size, target->samples, shift->resamples,
+                                      shift->seed, cst_statistics_value(out, m),
+                                      cst_statistics_drawn(shift, out, m)));
+    }
+    cst_free(context, right);
+    cst_free(context, counted);
+    return status;
+}
+
+/* ---- classes ---- */
+
+enum { BALANCED, HEAD, MID, TAIL, PARTS };
+
+static const char *const PART_NAMES[PARTS] = {"balanced_accuracy", "accuracy_head", "accuracy_mid",
+                                              "accuracy_tail"};
+
+static cst_status limits(cst_context *context, const cst_shift *shift, int64_t *head,
+                         int64_t *tail) {
+    bool given = shift->head_above != 0 || shift->tail_below != 0;
+    *head = shift->head_above > 0 ? shift->head_above : CST_HEAD_ABOVE;
+    *tail = shift->tail_below > 0 ? shift->tail_below : CST_TAIL_BELOW;
+    if (given && !cst_pool_training_counts(shift->pool))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "head and tail classes are defined by the number of training samples, and "
+                        "the manifest has no 'training_counts'");
+    if (*tail - 1 > *head)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a class with %" PRId64 " training samples would be head (above %" PRId64
+                        ") and tail (below %" PRId64
+                        "); choose limits that no class can satisfy both of",
+                        *tail - 1, *head, *tail);
+    return CST_OK;
+}
+
+static int part_of(int64_t count, int64_t head, int64_t tail) {
+    if (count > head)
+        return HEAD;
+    return count < tail ? TAIL : MID;
+}
+
+/* "classes": limits, and how many classes and samples are in each part. */
+static void put_limits(const cst_shift *shift, int64_t head, int64_t tail, const int64_t *samples) {
+    static const char *const names[PARTS] = {NULL, "head", "mid", "tail"};
+    const int64_t *counts = cst_pool_training_counts(shift->pool);
+    int64_t classes[PARTS] = {0};
+    for (int32_t c = 0; c < shift->classes; c++)
+        classes[part_of(counts[c], head, tail)]++;
+    json_t *at =
+        cst_report_object(shift->report, cst_report_root(shift->report), "training_counts");
+    cst_report_integer(shift->report, at, "head_above", head);
+    cst_report_integer(shift->report, at, "tail_below", tail);
+    for (int p = HEAD; p < PARTS; p++) {
+        json_t *part = cst_report_object(shift->report, at, names[p]);
+        cst_report_integer(shift->report, part, "classes", classes[p]);
+        cst_report_integer(shift->report, part, "samples", samples[p]);
+    }
+}
+
+cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
+    const cst_target *target = &shift->targets->list[0];
+    const int64_t *counts = cst_pool_training_counts(shift->pool);
+    size_t n = (size_t)target->samples;
+    int64_t head = 0;
+    int64_t tail = 0;
+    int64_t samples[PARTS] = {0};
+    double *part[PARTS] = {NULL};
+    cst_ratio ratios[PARTS] = {
+        [BALANCED] = {.groups = target->labels, .group_count = shift->classes}};
+    cst_statistics statistics = {0};
+    cst_status status = limits(context, shift, &head, &tail);
+    if (status != CST_OK || !counts)
+        return status;
+    double *inside = cst_alloc(context, PARTS * n, sizeof *inside);
+    if (!inside)
+        return CST_ERROR_MEMORY;
+    for (int p = HEAD; p < PARTS; p++)
+        part[p] = inside + (size_t)p * n;
+    part[BALANCED] = target->weights ? inside : NULL;
+    for (size_t i = 0; i < n; i++) {
+        int p = part_of(counts[target->labels[i]], head, tail);
+        inside[i] = part[p][i] = weight_of(target, (int64_t)i);
+        samples[p]++;
+    }
+    status = cst_statistics_make(context, shift, PARTS, PART_NAMES, &statistics);
+    CST_THEN(draw_parts(context, shift, ratios, part, &statistics));
+    CST_THEN(cst_statistics_put(context, shift, &statistics));
+    if (status == CST_OK)
+        put_limits(shift, head, tail, samples);
+    cst_statistics_free(context, &statistics);
+    cst_free(context, inside);
+    return status;
+}
+
+/* ---- groups ---- */
+
+typedef struct group_list {
+    int64_t *ids;   /* [count], ascending */
+    int64_t *rows;  /* [count] */
+    int32_t *of;    /* [samples]: position of the row's group */
+    double *right;  /* [count]: weight of the rows where a method is right */
+    double *weight; /* [count]: of all rows */
+    int32_t count;
+} group_list;
+
+static void free_groups(cst_context *context, group_list *g) {
+    cst_free(context, g->ids);
+    cst_free(context, g->rows);
+    cst_free(context, g->of);
+    cst_free(context, g->right);
+    cst_free(context, g->weight);
+}
+
+static int32_t find_group(const group_list *g, int64_t id) {
+    int32_t first = 0;
+    int32_t end = g->count;
+    while (first < end) {
+        int32_t middle = first + (end - first) / 2;
+        if (g->ids[middle] < id)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+static cst_status list_groups(cst_context *context, const cst_target *target, group_list *out) {
+    const int64_t *groups = target->groups;
+    int64_t samples = target->samples;
+    size_t n = (size_t)samples;
+    out->ids = cst_alloc(context, n, sizeof *out->ids);
+    out->rows = cst_alloc(context, n, sizeof *out->rows);
+    out->right = cst_alloc(context, n, sizeof *out->right);
+    out->of = cst_alloc(context, n, sizeof *out->of);
+    out->weight = cst_alloc(context, n, sizeof *out->weight);
+    if (!out->ids || !out->rows || !out->right || !out->weight || !out->of)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < samples; i++) {
+        int32_t at = find_group(out, groups[i]);
+        if (at < out->count && out->ids[at] == groups[i])
+            continue;
+        memmove(out->ids + at + 1, out->ids + at, (size_t)(out->count - at) * sizeof *out->ids);
+        out->ids[at] = groups[i];
+        out->count++;
+    }
+    for (int64_t i = 0; i < samples; i++) {
+        out->of[i] = find_group(out, groups[i]);
+        out->rows[out->of[i]]++;
+        out->weight[out->of[i]] += weight_of(target, i);
+    }
+    return CST_OK;
+}
+
+/* Names the groups with few rows. */
+static void tell_small(cst_context *context, const group_list *g) {
+    char names[NAMED_GROUPS * 24] = "";
+    int32_t small = 0;
+    for (int32_t i = 0; i < g->count; i++) {
+        size_t used = strlen(names);
+        if (g->rows[i] >= FEW_ROWS)
+            continue;
+        if (small++ < NAMED_GROUPS)
+            (void)cst_snprintf(names + used, sizeof names - used, "%s%" PRId64, used ? ", " : "",
+                               g->ids[i]);
+    }
+    if (small > 0)
+        cst_notice(context,
+                   "%d of %d groups have fewer than %d rows (%s%s): the accuracy of the worst "
+                   "group may be due to chance",
+                   (int)small, (int)g->count, FEW_ROWS, names, small > NAMED_GROUPS ? ", ..." : "");
+}
+
+/* The group of a method's lowest accuracy, the first of equal ones. */
+static int32_t find_worst(const group_list *g, const double *right, int64_t samples) {
+    int32_t worst = 0;
+    memset(g->right, 0, (size_t)g->count * sizeof *g->right);
+    for (int64_t i = 0; i < samples; i++)
+        g->right[g->of[i]] += right[i];
+    for (int32_t i = 1; i < g->count; i++)
+        if (g->right[i] * g->weight[worst] < g->right[worst] * g->weight[i])
+            worst = i;
+    return worst;
+}
+
+/* The interval is that of the group that is the worst one, drawn as often as its rows are. */
+static cst_status put_worst(cst_context *context, const cst_shift *shift, const group_list *g,
+                            int32_t m, double *right, double *inside, cst_statistics *out) {
+    const cst_target *target = &shift->targets->list[0];
+    json_t *row = shift->methods[m].row;
+    cst_status status = right_of(context, shift, m, right);
+    if (status != CST_OK)
+        return status;
+    int32_t worst = find_worst(g, right, target->samples);
+    for (int64_t i = 0; i < target->samples; i++) {
+        bool in = g->of[i] == worst;
+        inside[i] = in ? weight_of(target, i) : 0;
+        right[i] = in ? right[i] : 0;
+    }
+    cst_report_integer(shift->report, row, "worst_group", g->ids[worst]);
+    cst_report_integer(shift->report, row, "worst_group_samples", g->rows[worst]);
+    const cst_ratio ratio = {.numerator = right, .denominator = inside};
+    return cst_ratios_bootstrap(context, &ratio, 1, target->samples, shift->resamples, shift->seed,
+                                cst_statistics_value(out, m), cst_statistics_drawn(shift, out, m));
+}
+
+cst_status cst_shift_groups(cst_context *context, const cst_shift *shift) {
+    static const char *const names[] = {"worst_group_accuracy"};
+    const cst_target *target = &shift->targets->list[0];
+    size_t n = (size_t)target->samples;
+    group_list groups = {0};
+    cst_statistics statistics = {0};
+    double *right = cst_alloc(context, 2 * n, sizeof *right);
+    cst_status status = right ? list_groups(context, target, &groups) : CST_ERROR_MEMORY;
+    CST_THEN(cst_statistics_make(context, shift, 1, names, &statistics));
+    for (int32_t m = 0; status == CST_OK && m < shift->count; m++)
+        status = put_worst(context, shift, &groups, m, right, right + n, &statistics);
+    CST_THEN(cst_statistics_put(context, shift, &statistics));
+    if (status == CST_OK) {
+        cst_report_integer(shift->report, cst_report_root(shift->report), "groups", groups.count);
+        tell_small(context, &groups);
+    }
+    cst_statistics_free(context, &statistics);
+    free_groups(context, &groups);
+    cst_free(context, right);
+    return status;
+}

@@ -1,0 +1,74 @@
+/*
+ * Boxes of several members that mean the same object, as one row: clustered by overlap, with a
+ * target and a fused box. Between the members' files and the stack. docs/detection.md#the-stack.
+ */
+#ifndef CST_DETECTION_CLUSTERS_H
+#define CST_DETECTION_CLUSTERS_H
+
+#include "data/readers/coco.h"
+
+typedef struct cst_cluster_options {
+    double iou;       /* boxes overlap at least so much with the cluster they join */
+    double min_score; /* boxes below are left out */
+    int32_t
+        max_boxes; /* best boxes of a member in an image and category; the others are left out */
+} cst_cluster_options;
+
+/* One member's box in a cluster, cut to its image. */
+typedef struct cst_cluster_box {
+    double x, y, w, h;
+    double score;
+    int32_t member;
+} cst_cluster_box;
+
+typedef struct cst_box_clusters {
+    int32_t members; /* K */
+    int32_t images;
+    int32_t categories;
+    int64_t rows;
+    int32_t *image;       /* [rows], ascending: positions in the annotation file's order */
+    int32_t *category;    /* [rows] */
+    int64_t *first;       /* [rows + 1]: where each cluster's boxes begin */
+    cst_cluster_box *box; /* by cluster, then falling score; a member at most once in a cluster */
+} cst_box_clusters;
+
+/* Clusters the boxes of `members` files, [members], read for the same annotation file. In each
+ * image and category boxes are taken by falling score (ties: by member, then order in the file);
+ * each joins the cluster that overlaps it most, by at least options->iou and without a box of its
+ * member, or begins one. What boxes are compared with is the cluster's score-weighted mean. uses:
+ * [members], whose boxes take part; images: [images], which are clustered; NULL: all. Same clusters
+ * for any number of threads. */
+cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
+                                 const cst_coco_boxes *const *boxes, int32_t members,
+                                 const cst_cluster_options *options, const bool *uses,
+                                 const bool *images, cst_box_clusters **out);
+void cst_box_clusters_free(cst_context *context, cst_box_clusters *clusters);
+
+/* Mean score of a cluster over all members; one without a box there counts as 0. */
+double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);
+
+/* The fused box: the mean of the cluster's boxes with weights score * weights[category][member].
+ * weights: [categories][members] >= 0, or NULL: 1. Where all are 0, the scores decide. */
+void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
+                      cst_coco_box *out);
+
+/* What the fused box of a row is: */
+enum {
+    CST_CLUSTER_WRONG = 0,
+    CST_CLUSTER_RIGHT = 1,
+    CST_CLUSTER_UNUSED = -1 /* in a crowd: neither, so nothing is learned from it */
+};
+
+/* Targets [rows] by COCO's rules at one IoU: in each image and category fused boxes (`weights` as
+ * above) are taken by falling mean score and take the free true box they overlap most. taken:
+ * [rows], the true box's position in coco->box or -1; may be NULL. */
+cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
+                               const cst_coco *coco, const double *weights, double iou,
+                               int32_t *targets, int64_t *taken);
+
+/* Fused boxes with the given scores [rows][stride], as of one detector. */
+cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
+                             const cst_coco *coco, const double *weights, const float *scores,
+                             int32_t stride, cst_coco_boxes **out);
+
+#endif

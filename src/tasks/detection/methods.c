@@ -1,0 +1,453 @@
+/*
+ * Methods of detection: names, fit, prediction, predictions of images the fit did not see.
+ * docs/method.md#what-is-reported-as-out-of-fold, docs/detection.md#scores and
+ * docs/detection.md#the-stack.
+ */
+#include "tasks/detection/methods.h"
+
+#include "core/number.h"
+
+#include "fit/nested.h"
+#include "tasks/detection/ap.h"
+#include "tasks/detection/suppression.h"
+
+#include <corestack/compare.h>
+#include <corestack/detection.h>
+#include <string.h>
+
+/* In the order of reports; the methods of rows follow. `definition`: of those that only detection
+ * has. */
+static const struct {
+    const char *name;
+    cst_detect_rule rule;
+    const char *definition;
+} NATIVE[] = {
+    {"best-single", CST_DETECT_BEST_SINGLE, NULL},
+    {"average", CST_DETECT_AVERAGE, NULL},
+    {"wbf", CST_DETECT_WBF,
+     ("weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times "
+      "the fraction of models that agree")},
+    {"nms", CST_DETECT_NMS,
+     "non-maximum suppression on all boxes: boxes with an IoU above 0.5 with a kept box of "
+     "higher score are removed"},
+    {"soft-nms", CST_DETECT_SOFT_NMS,
+     "soft NMS on all boxes: scores are multiplied by exp(-IoU^2 / 0.5) for each "
+     "higher-scoring box"},
+    {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR,
+     "soft NMS on all boxes: scores are multiplied by 1 - IoU for each higher-scoring box "
+     "with an IoU above 0.3"},
+};
+enum { NATIVE_COUNT = sizeof NATIVE / sizeof NATIVE[0] };
+
+static int find_native(const char *name) {
+    for (int i = 0; i < NATIVE_COUNT; i++)
+        if (strcmp(NATIVE[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+const char *cst_detection_method_name(size_t index) {
+    for (int i = 0; i < NATIVE_COUNT; i++)
+        if (NATIVE[i].definition && index-- == 0)
+            return NATIVE[i].name;
+    return NULL;
+}
+
+const char *cst_detection_method_describe(const char *name) {
+    int native = name ? find_native(name) : -1;
+    return native < 0 ? NULL : NATIVE[native].definition;
+}
+
+const char *cst_detect_native_definition(const char *name) {
+    if (strcmp(name, "best-single") == 0)
+        return "the member with the highest AP on the images used for fitting; ties go to the "
+               "first";
+    if (strcmp(name, "average") == 0)
+        return "clusters of boxes with the mean of all members' scores, 0 for members without "
+               "a box";
+    return NULL;
+}
+
+const char *cst_detect_method_name(size_t index) {
+    if (index < NATIVE_COUNT)
+        return NATIVE[index].name;
+    index -= NATIVE_COUNT;
+    for (size_t i = 0; cst_method_name(i); i++) {
+        if (find_native(cst_method_name(i)) >= 0)
+            continue;
+        if (index-- == 0)
+            return cst_method_name(i);
+    }
+    return NULL;
+}
+
+cst_status cst_detect_method_parse(cst_context *context, const char *text, uint64_t seed,
+                                   const char *const *settings, int32_t setting_count,
+                                   cst_detect_method *out) {
+    *out = (cst_detect_method){0};
+    int native = find_native(text);
+    if (native >= 0) {
+        (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
+        out->rule = NATIVE[native].rule;
+        return CST_OK;
+    }
+    cst_status status = cst_method_parse(context, text, seed, settings, setting_count, &out->rows);
+    if (status != CST_OK) {
+        char why[1024];
+        (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+        return cst_fail(context, status,
+                        "%s; for detections also wbf, nms, soft-nms and "
+                        "soft-nms-linear",
+                        why);
+    }
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
+    return CST_OK;
+}
+
+/* ---- fit ---- */
+
+/* The member whose own file has the highest AP on the images of the fit. */
+static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
+                              cst_detect_fit *out) {
+    const cst_box_split *split = t->split;
+    int32_t *times = cst_alloc(context, (size_t)split->coco->images, sizeof *times);
+    cst_status status = times ? CST_OK : CST_ERROR_MEMORY;
+    double best = -2;
+    for (int32_t i = 0; status == CST_OK && i < split->coco->images; i++)
+        times[i] = fold < 0 || t->image_folds[i] != fold;
+    for (int32_t k = 0; status == CST_OK && k < split->members; k++) {
+        cst_ap_matches *matches = NULL;
+        cst_detection_scores scores = {0};
+        status = cst_ap_match(context, split->coco, split->boxes[k], &matches);
+        double *scratch =
+            status == CST_OK ? cst_alloc(context, cst_ap_scratch(matches), sizeof *scratch) : NULL;
+        if (scratch)
+            cst_ap_main_scores(matches, times, scratch, &scores);
+        else if (status == CST_OK)
+            status = CST_ERROR_MEMORY;
+        if (status == CST_OK && scores.ap > best) {
+            best = scores.ap;
+            out->best = k;
+        }
+        cst_free(context, scratch);
+        cst_ap_matches_free(context, matches);
+    }
+    cst_free(context, times);
+    if (status == CST_OK)
+        out->uses[out->best] = true;
+    return status;
+}
+
+/* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
+ * learners give its own column. */
+static cst_status stack_weights(cst_context *context, const cst_method_fit *fit, double **out) {
+    *out = cst_alloc(context, (size_t)fit->members, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
+    for (int32_t k = 0; k < fit->members; k++)
+        (*out)[k] = fit->weights ? fit->weights[k] : fit->uses[k];
+    if (fit->weights || !model)
+        return CST_OK;
+    for (int32_t j = 0; j < fit->stages.kept_count; j++) {
+        double sum = 0;
+        for (int32_t m = 0; m < model->learners; m++)
+            sum += model->learner[m].blend * model->learner[m].weights[j];
+        (*out)[fit->stages.kept[j]] = sum;
+    }
+    return CST_OK;
+}
+
+/* One fit on the rows of `t` without a fold, of the members [count] or (NULL) all. */
+static cst_status fit_once(cst_context *context, const cst_method *method,
+                           const cst_box_training *t, int32_t fold, uint64_t seed,
+                           const int32_t *members, int32_t count, cst_method_fit *out) {
+    cst_fold_rows rows = {.inside = t->source}; /* all of them */
+    cst_view all = t->source.view;
+    const float **pointers = cst_alloc(context, members ? (size_t)count : 0, sizeof *pointers);
+    cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
+    if (fold >= 0) {
+        CST_THEN(cst_fold_rows_make(context, &t->source, fold, seed, &rows));
+        all = rows.inside.view;
+    }
+    if (status == CST_OK && members)
+        rows.inside.view = cst_view_members(&all, members, count, pointers);
+    CST_THEN(cst_method_fit_run(context, method, &rows.inside, seed, out));
+    if (rows.index)
+        cst_fold_rows_free(context, &rows);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* The learners of `from`, fitted on the kept members alone, in place of those of `to`. */
+static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_method_fit *to) {
+    cst_meta_fit_free(context, &to->stages.fit);
+    cst_calibrator_free(context, &to->calibrator);
+    to->stages.fit = from->stages.fit;
+    to->calibrator = from->calibrator;
+    to->mix = from->mix;
+    from->stages.fit = (cst_meta_fit){0};
+    from->calibrator = (cst_calibrator){0};
+    cst_free(context, to->weights);
+    to->weights = NULL;
+    if (!from->weights)
+        return CST_OK;
+    to->weights = cst_alloc(context, (size_t)to->members, sizeof *to->weights);
+    for (int32_t j = 0; to->weights && j < to->stages.kept_count; j++)
+        to->weights[to->stages.kept[j]] = from->weights[j];
+    return to->weights ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* Prediction clusters the boxes of the kept members only, so the learners are fitted again on such
+ * clusters, `narrow`, with the members as they are. */
+static cst_status refit_kept(cst_context *context, const cst_box_training *t, int32_t fold,
+                             uint64_t seed, cst_method_fit *fit, cst_box_training *narrow) {
+    cst_method method = fit->method;
+    cst_settings *s = &method.settings;
+    cst_method_fit again = {0};
+    s->measure = CST_MEASURE_NONE;
+    s->select = false;
+    s->drop = false;
+    s->keep_max = 0;
+    s->keep_fraction = 0;
+    s->limits = (cst_limits){0};
+    s->front = false;
+    cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
+    CST_THEN(fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
+                      fit->stages.kept_count, &again));
+    CST_THEN(take_learners(context, &again, fit));
+    cst_method_fit_free(context, &again);
+    return status;
+}
+
+static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
+                           uint64_t seed, cst_detect_fit *out) {
+    cst_box_training narrow = {0};
+    double *stack = NULL;
+    bool preset = !out->method.rows.baseline;
+    cst_status status = fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows);
+    bool fewer = status == CST_OK && preset && out->rows.stages.kept_count < out->rows.members;
+    if (fewer)
+        status = refit_kept(context, t, fold, seed, &out->rows, &narrow);
+    CST_THEN(stack_weights(context, &out->rows, &stack));
+    if (status == CST_OK) {
+        /* Baselines fuse as they weigh; the presets as the option says. */
+        cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
+        status = cst_box_weights_fit(context, fewer ? &narrow : t, fold, rule, out->rows.uses,
+                                     stack, out->fusion);
+    }
+    for (int32_t k = 0; status == CST_OK && k < out->rows.members; k++)
+        out->uses[k] = out->rows.uses[k];
+    if (status == CST_OK && out->rows.weights)
+        memcpy(out->weights, out->rows.weights, (size_t)out->rows.members * sizeof *out->weights);
+    if (fewer)
+        cst_box_training_close(context, &narrow);
+    cst_free(context, stack);
+    return status;
+}
+
+cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *method,
+                              const cst_box_training *training, int32_t fold, uint64_t seed,
+                              cst_detect_fit *out) {
+    double start = cst_seconds();
+    size_t members = (size_t)training->rows.members;
+    size_t categories = (size_t)training->rows.clusters->categories;
+    bool rows = method->rule == CST_DETECT_ROWS;
+    *out = (cst_detect_fit){.method = *method};
+    out->uses = cst_alloc(context, members, sizeof *out->uses);
+    out->weights = cst_alloc(context, members, sizeof *out->weights);
+    if (rows)
+        out->fusion = cst_alloc(context, members * categories, sizeof *out->fusion);
+    cst_status status =
+        out->uses && out->weights && (!rows || out->fusion) ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && rows)
+        status = fit_rows(context, training, fold, seed, out);
+    else if (status == CST_OK && method->rule == CST_DETECT_BEST_SINGLE)
+        status = choose_best(context, training, fold, out);
+    for (size_t k = 0; status == CST_OK && !rows && k < members; k++) {
+        out->uses[k] = out->uses[k] || method->rule != CST_DETECT_BEST_SINGLE;
+        out->weights[k] =
+            method->rule == CST_DETECT_BEST_SINGLE ? out->uses[k] : 1.0 / (double)members;
+    }
+    bool weighed =
+        rows ? out->rows.weights != NULL
+             : method->rule == CST_DETECT_BEST_SINGLE || method->rule == CST_DETECT_AVERAGE;
+    if (!weighed) {
+        cst_free(context, out->weights);
+        out->weights = NULL;
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_detect_fit_free(context, out);
+    return status;
+}
+
+void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
+    cst_method_fit_free(context, &fit->rows);
+    cst_free(context, fit->uses);
+    cst_free(context, fit->weights);
+    cst_free(context, fit->fusion);
+    *fit = (cst_detect_fit){0};
+}
+
+/* ---- as a model ---- */
+
+cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
+    static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
+                                         [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
+                                         [CST_DETECT_AVERAGE] = CST_BOX_RULE_MEAN,
+                                         [CST_DETECT_WBF] = CST_BOX_RULE_WBF,
+                                         [CST_DETECT_NMS] = CST_BOX_RULE_NMS,
+                                         [CST_DETECT_SOFT_NMS] = CST_BOX_RULE_SOFT_NMS,
+                                         [CST_DETECT_SOFT_NMS_LINEAR] =
+                                             CST_BOX_RULE_SOFT_NMS_LINEAR};
+    return rules[method->rule];
+}
+
+/* A rule for boxes weighs its members alike: a mixture, of whose scores only the rule is used. */
+cst_status cst_detect_fit_model(cst_context *context, cst_detect_fit *fit, int32_t members,
+                                cst_made_model *out) {
+    int32_t count = 0;
+    *out = (cst_made_model){0};
+    if (fit->method.rule == CST_DETECT_ROWS)
+        return cst_method_fit_model(context, &fit->rows, out);
+    cst_status status = cst_members_used(context, fit->uses, members, &out->kept, &count);
+    double *weights = cst_alloc(context, (size_t)members, sizeof *weights);
+    if (!weights)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        weights[k] = 1.0 / (double)count;
+    cst_baseline_fit mean = {.baseline = cst_baseline_find("average"),
+                             .members = members,
+                             .classes = 2,
+                             .weights = weights};
+    CST_THEN(cst_baseline_fit_model(context, &mean, out->kept, count, &out->model));
+    cst_free(context, weights);
+    if (status != CST_OK)
+        cst_made_model_free(context, out);
+    return status;
+}
+
+/* ---- prediction ---- */
+
+/* Boxes of the wanted images of one list. */
+static cst_status select_images(cst_context *context, const cst_box_split *split,
+                                const cst_coco_boxes *boxes, const bool *images,
+                                cst_coco_boxes **out) {
+    int64_t count = 0;
+    cst_coco_box *box = cst_alloc(context, (size_t)boxes->count, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < boxes->count; i++)
+        if (!images || images[boxes->box[i].image])
+            box[count++] = boxes->box[i];
+    cst_status status =
+        cst_coco_boxes_take(context, out, box, count, split->coco->images, split->coco->categories);
+    if (status != CST_OK)
+        cst_free(context, box);
+    return status;
+}
+
+static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
+                                   const cst_cluster_options *options, const cst_box_split *split,
+                                   const bool *images, cst_coco_boxes **out) {
+    cst_box_rows rows = {0};
+    float *scores = NULL;
+    cst_status status = cst_box_rows_make(context, split, options, fit->uses, images, &rows);
+    if (status == CST_OK) {
+        scores = cst_alloc(context, 2 * (size_t)rows.clusters->rows, sizeof *scores);
+        status = scores ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && fit->method.rule == CST_DETECT_AVERAGE) {
+        for (int64_t i = 0; i < rows.clusters->rows; i++)
+            scores[2 * i + 1] = (float)cst_cluster_mean(rows.clusters, i);
+    } else if (status == CST_OK && rows.clusters->rows > 0) {
+        cst_view view = cst_box_rows_view(&rows);
+        status = cst_method_fit_predict(context, &fit->rows, &view, scores);
+    }
+    CST_THEN(
+        cst_cluster_boxes(context, rows.clusters, split->coco, fit->fusion, scores + 1, 2, out));
+    cst_free(context, scores);
+    cst_box_rows_free(context, &rows);
+    return status;
+}
+
+cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
+                                  const cst_cluster_options *options, const cst_box_split *split,
+                                  const bool *images, cst_coco_boxes **out) {
+    static const cst_suppression rules[] = {[CST_DETECT_WBF] = CST_SUPPRESSION_WBF,
+                                            [CST_DETECT_NMS] = CST_SUPPRESSION_HARD,
+                                            [CST_DETECT_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
+                                            [CST_DETECT_SOFT_NMS_LINEAR] = CST_SUPPRESSION_LINEAR};
+    cst_detect_rule rule = fit->method.rule;
+    *out = NULL;
+    if (rule == CST_DETECT_ROWS || rule == CST_DETECT_AVERAGE)
+        return predict_clusters(context, fit, options, split, images, out);
+    if (rule == CST_DETECT_BEST_SINGLE)
+        return select_images(context, split, split->boxes[fit->best], images, out);
+    return cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
+                        split->members, rules[rule], images, out);
+}
+
+/* ---- images the fit did not see ---- */
+
+typedef struct nested_job {
+    const cst_detect_method *method;
+    const cst_box_training *training;
+    uint64_t seed;
+    cst_coco_boxes **parts; /* [folds] */
+} nested_job;
+
+/* Folds are of images, so rows of the training do not say all. */
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    const cst_box_training *t = job->training;
+    int32_t fold = (int32_t)task;
+    cst_detect_fit fit = {0};
+    bool *images = cst_alloc(context, (size_t)t->split->coco->images, sizeof *images);
+    cst_status status = images ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
+        images[i] = t->image_folds[i] == fold;
+    CST_THEN(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
+    CST_THEN(cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
+                                    &job->parts[fold]));
+    cst_detect_fit_free(context, &fit);
+    cst_free(context, images);
+    return status;
+}
+
+static cst_status join_parts(cst_context *context, const cst_box_split *split,
+                             cst_coco_boxes *const *parts, int32_t count, cst_coco_boxes **out) {
+    int64_t all = 0;
+    for (int32_t f = 0; f < count; f++)
+        all += parts[f]->count;
+    cst_coco_box *box = cst_alloc(context, (size_t)all, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    all = 0;
+    for (int32_t f = 0; f < count; f++) {
+        memcpy(box + all, parts[f]->box, (size_t)parts[f]->count * sizeof *box);
+        all += parts[f]->count;
+    }
+    cst_status status =
+        cst_coco_boxes_take(context, out, box, all, split->coco->images, split->coco->categories);
+    if (status != CST_OK)
+        cst_free(context, box);
+    return status;
+}
+
+cst_status cst_detect_nested(cst_context *context, const cst_detect_method *method,
+                             const cst_box_training *training, uint64_t seed,
+                             cst_coco_boxes **out) {
+    int32_t folds = training->source.fold_count;
+    nested_job job = {.method = method, .training = training, .seed = seed};
+    *out = NULL;
+    job.parts = cst_alloc(context, (size_t)folds, sizeof(cst_coco_boxes *));
+    cst_status status = job.parts ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_parallel_for(context, folds, nested_task, &job));
+    CST_THEN(join_parts(context, training->split, job.parts, folds, out));
+    for (int32_t f = 0; job.parts && f < folds; f++)
+        cst_coco_boxes_free(context, job.parts[f]);
+    cst_free(context, job.parts);
+    return status;
+}

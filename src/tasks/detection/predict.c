@@ -1,0 +1,225 @@
+/*
+ * A fitted stack's boxes for a split: members matched by name, categories by id, clusters scored
+ * and fused, written as COCO results. After the fit. docs/detection.md#the-stack.
+ */
+#include "data/pool/pool.h"
+#include "model/absent.h"
+#include "tasks/detection/detection.h"
+#include "tasks/detection/suppression.h"
+
+#include <corestack/detection.h>
+#include <inttypes.h>
+#include <string.h>
+
+static cst_status check_categories(cst_context *context, const cst_fusion *fusion,
+                                   const cst_coco *coco) {
+    for (int32_t c = 0; c < fusion->categories && c < coco->categories; c++) {
+        const char *ours = fusion->category_name[c];
+        const char *theirs = coco->category_name[c];
+        if (fusion->category_id[c] != coco->category_id[c])
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s has category id %" PRId64 ", but the model has %" PRId64
+                            "; both files need the same categories",
+                            coco->path, coco->category_id[c], fusion->category_id[c]);
+        if (ours && theirs && strcmp(ours, theirs) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s calls category %" PRId64
+                            " '%.60s', but the model '%.60s'; both need the same categories",
+                            coco->path, coco->category_id[c], theirs, ours);
+    }
+    if (fusion->categories != coco->categories)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s has %" PRId32 " categories, but the model has %" PRId32, coco->path,
+                        coco->categories, fusion->categories);
+    return CST_OK;
+}
+
+static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                int32_t *positions) {
+    for (int32_t k = 0; k < model->members; k++) {
+        positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+        if (positions[k] < 0)
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "the model needs member '%s', which is not in the pool; predict without it "
+                "with --missing allow",
+                model->member_names[k]);
+    }
+    return CST_OK;
+}
+
+/* Scores of the clusters and their fused boxes. positions: of the model's members in the pool. */
+static cst_status predict_rows(cst_context *context, const cst_model *model,
+                               const cst_box_split *split, const int32_t *positions,
+                               cst_box_rows *rows, cst_coco_boxes **out) {
+    const cst_fusion *fusion = model->fusion;
+    size_t members = (size_t)split->members;
+    size_t count = (size_t)rows->clusters->rows;
+    float *scores = cst_alloc(context, 2 * count, sizeof *scores);
+    double *weights = cst_alloc(context, (size_t)fusion->categories * members, sizeof *weights);
+    const float **pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
+    cst_status status = scores && weights && pointers ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        for (int32_t c = 0; c < fusion->categories; c++)
+            for (int32_t k = 0; k < model->members; k++)
+                weights[(size_t)c * members + (size_t)positions[k]] =
+                    fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
+        cst_view view = cst_box_rows_view(rows);
+        cst_view kept = cst_view_members(&view, positions, model->members, pointers);
+        for (size_t i = 0; fusion->rule == CST_BOX_RULE_MEAN && i < count; i++)
+            scores[2 * i + 1] = (float)(cst_cluster_mean(rows->clusters, (int64_t)i) *
+                                        (double)members / (double)model->members);
+        if (count > 0 && fusion->rule == CST_BOX_RULE_LEARNERS)
+            status = cst_stack_predict_reported(context, model, &kept, scores);
+    }
+    CST_THEN(cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out));
+    cst_free(context, scores);
+    cst_free(context, weights);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* Boxes by a rule that needs no clusters. */
+static cst_status predict_boxes(cst_context *context, const cst_model *model,
+                                const cst_box_split *split, const int32_t *positions,
+                                cst_coco_boxes **out) {
+    static const cst_suppression rules[] = {[CST_BOX_RULE_WBF] = CST_SUPPRESSION_WBF,
+                                            [CST_BOX_RULE_NMS] = CST_SUPPRESSION_HARD,
+                                            [CST_BOX_RULE_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
+                                            [CST_BOX_RULE_SOFT_NMS_LINEAR] =
+                                                CST_SUPPRESSION_LINEAR};
+    const cst_coco *coco = split->coco;
+    cst_box_rule rule = model->fusion->rule;
+    const cst_coco_boxes **boxes = cst_alloc(context, (size_t)model->members, sizeof *boxes);
+    if (!boxes)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < model->members; k++)
+        boxes[k] = split->boxes[positions[k]];
+    cst_status status = CST_OK;
+    if (rule == CST_BOX_RULE_BEST) {
+        size_t count = (size_t)boxes[0]->count;
+        cst_coco_box *box = cst_alloc(context, count, sizeof *box);
+        if (box && count > 0)
+            memcpy(box, boxes[0]->box, count * sizeof *box);
+        status = box ? cst_coco_boxes_take(context, out, box, (int64_t)count, coco->images,
+                                           coco->categories)
+                     : CST_ERROR_MEMORY;
+        if (status != CST_OK)
+            cst_free(context, box);
+    } else {
+        status = cst_suppress(context, coco, boxes, model->members, rules[rule], NULL, out);
+    }
+    cst_free(context, (void *)boxes);
+    return status;
+}
+
+cst_status cst_detection_open(cst_context *context, const cst_model *model, const cst_pool *pool,
+                              const char *split, bool labelled, int32_t *positions,
+                              cst_box_split *out) {
+    cst_status status = match_members(context, model, pool, positions);
+    CST_THEN((labelled ? cst_box_split_open : cst_box_split_open_images)(
+        context, pool, split, positions, model->members, out));
+    CST_THEN(check_categories(context, model->fusion, out->coco));
+    return status;
+}
+
+cst_status cst_detection_fuse(cst_context *context, const cst_model *model,
+                              const cst_box_split *split, const int32_t *positions,
+                              cst_coco_boxes **out) {
+    cst_box_rule rule = model->fusion->rule;
+    if (rule != CST_BOX_RULE_LEARNERS && rule != CST_BOX_RULE_MEAN)
+        return predict_boxes(context, model, split, positions, out);
+    cst_box_rows rows = {0};
+    cst_cluster_options options = {.iou = model->fusion->iou,
+                                   .min_score = model->fusion->min_score,
+                                   .max_boxes = model->fusion->max_boxes};
+    cst_status status = cst_box_rows_make(context, split, &options, NULL, NULL, &rows);
+    CST_THEN(predict_rows(context, model, split, positions, &rows, out));
+    cst_box_rows_free(context, &rows);
+    return status;
+}
+
+static cst_status predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                          const char *split, bool labelled, cst_box_split *split_out,
+                          cst_coco_boxes **out) {
+    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
+    cst_status status =
+        positions ? cst_detection_open(context, model, pool, split, labelled, positions, split_out)
+                  : CST_ERROR_MEMORY;
+    CST_THEN(cst_detection_fuse(context, model, split_out, positions, out));
+    cst_free(context, positions);
+    return status;
+}
+
+/* With the model of those members whose boxes are there. */
+static cst_status predict_without(cst_context *context, const cst_model *model,
+                                  const cst_pool *pool, const char *split, bool labelled,
+                                  const uint8_t *present, cst_box_split *split_out,
+                                  cst_coco_boxes **out) {
+    cst_room room;
+    cst_status status = cst_room_make(context, model, &room);
+    CST_THEN(cst_room_fill(context, &room, present));
+    if (status == CST_OK) {
+        cst_absent_tell(context, model, split, present);
+        if (model->fusion->rule == CST_BOX_RULE_LEARNERS) /* the other rules have no weights */
+            cst_room_tell(context, &room);
+    }
+    CST_THEN(predict(context, &room.model, pool, split, labelled, split_out, out));
+    cst_room_free(context, &room);
+    return status;
+}
+
+cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split, bool labelled, cst_box_split *split_out,
+                                 cst_coco_boxes **out) {
+    *split_out = (cst_box_split){0};
+    *out = NULL;
+    uint8_t *present = cst_alloc(context, (size_t)model->members, sizeof *present);
+    bool all = true;
+    if (!present)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < model->members; k++) {
+        int32_t position = cst_pool_member_index(pool, model->member_names[k]);
+        present[k] = !cst_pool_misses(pool) ||
+                     (position >= 0 && cst_pool_member_has_split(pool, position, split));
+        all = all && present[k];
+    }
+    cst_status status = cst_model_check_names(context, model, pool, split);
+    CST_THEN(all ? predict(context, model, pool, split, labelled, split_out, out)
+                 : predict_without(context, model, pool, split, labelled, present, split_out, out));
+    cst_free(context, present);
+    return status;
+}
+
+cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
+                                        cst_pool *pool, const char *split, const char *path,
+                                        int64_t *images, int64_t *detections) {
+    CST_ENTER(context);
+    if (!model || !pool || !split || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_detections: model, pool, split and path are required");
+    if (!model->fusion || cst_pool_task(pool) != CST_TASK_DETECTION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted for %s, but the task of the pool is %s; detections "
+                        "need a model and a pool for detection",
+                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+    cst_box_split files;
+    cst_coco_boxes *boxes = NULL;
+    cst_coco_writer *writer = NULL;
+    cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
+    CST_THEN(cst_coco_writer_open(context, &writer, path, files.coco));
+    for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)
+        status = cst_coco_write(context, writer, boxes->box + boxes->first[i],
+                                boxes->first[i + 1] - boxes->first[i]);
+    if (status == CST_OK && images)
+        *images = files.coco->images;
+    if (status == CST_OK && detections)
+        *detections = boxes->count;
+    if (status == CST_OK)
+        status = cst_coco_writer_commit(context, writer);
+    else
+        cst_coco_writer_abort(context, writer);
+    cst_coco_boxes_free(context, boxes);
+    cst_box_split_close(context, &files);
+    return cst_why(context, status);
+}

@@ -1,0 +1,111 @@
+/*
+ * A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
+ * rows of two classes, folds that keep an image together. Stage S0. docs/detection.md#the-stack.
+ */
+#ifndef CST_DETECTION_SPLITS_H
+#define CST_DETECTION_SPLITS_H
+
+#include "core/options.h"
+#include "data/pool/pool.h"
+#include "fit/settings.h"
+#include "fit/training.h"
+#include "tasks/detection/clusters.h"
+
+typedef enum cst_box_weights { /* order of the option's choices */
+                               CST_BOX_WEIGHTS_PRECISION = 0,
+                               CST_BOX_WEIGHTS_STACK = 1,
+                               CST_BOX_WEIGHTS_EQUAL = 2
+} cst_box_weights;
+
+typedef struct cst_detect_options {
+    cst_cluster_options clusters;
+    bool select; /* this and the next two: of the presets "default", "compact" and "best" */
+    double keep_fraction;
+    double prior_weights; /* 0: what the options of the log-linear pool say */
+    bool keep_general;    /* keep.fraction was set, and detect.keep_fraction was not */
+    bool prior_general;   /* the same of loglinear.prior */
+    double target_iou;
+    cst_box_weights box_weights;
+} cst_detect_options;
+
+void cst_detect_options_read(const cst_options *options, cst_detect_options *out);
+/* What detection changes in the settings of a preset. What was set by itself stays. */
+void cst_detect_adapt(const cst_detect_options *options, const char *preset,
+                      cst_settings *settings);
+
+/* The files of one split. */
+typedef struct cst_box_split {
+    cst_coco *coco;
+    int32_t members;        /* of the pool */
+    cst_coco_boxes **boxes; /* [members]; without a box for members that were not asked for */
+    double seconds;         /* reading */
+} cst_box_split;
+
+/* Reads the annotations and the boxes of the given members ([count] positions in the pool; NULL:
+ * all). Scores have to be probabilities. */
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, cst_box_split *out);
+/* The same where true boxes are not needed: the file may lack its list of annotations. */
+cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
+                                     const int32_t *members, int32_t count, cst_box_split *out);
+void cst_box_split_close(cst_context *context, cst_box_split *split);
+
+/* Clusters as rows of two classes: class 1 is what the score speaks for. */
+typedef struct cst_box_rows {
+    cst_box_clusters *clusters;
+    float **data; /* [members] -> [rows][2]: 1 - score, score; 1, 0 where the member has no box */
+    int32_t members;
+} cst_box_rows;
+
+/* uses: [members], whose boxes take part (NULL: all); images: [images], which are clustered (NULL:
+ * all). */
+cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
+                             const cst_cluster_options *options, const bool *uses,
+                             const bool *images, cst_box_rows *out);
+void cst_box_rows_free(cst_context *context, cst_box_rows *rows);
+/* All rows, no labels. */
+cst_view cst_box_rows_view(const cst_box_rows *rows);
+
+/* What a fit works on. */
+typedef struct cst_box_training {
+    const cst_box_split *split;
+    const char *name; /* of the split */
+    cst_detect_options options;
+    cst_box_rows rows;
+    int32_t *targets;     /* [rows]: CST_CLUSTER_... */
+    int64_t *taken;       /* [rows]: true box taken, or -1 */
+    int64_t *groups;      /* [rows]: the image */
+    int64_t *index;       /* rows with a target */
+    int32_t *image_folds; /* [images] */
+    cst_training source;  /* of the rows with a target */
+} cst_box_training;
+
+/* One number for annotations and members' boxes, whatever the order of members. */
+uint64_t cst_box_split_hash(const cst_pool *pool, const cst_box_split *split);
+/* The same of a split that is read for it. */
+cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *split,
+                             uint64_t *out);
+
+/* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
+ * there to learn from. */
+cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,
+                                 const cst_box_split *split, const cst_detect_options *options,
+                                 int32_t folds, uint64_t seed, cst_box_training *out);
+/* The same with clusters of only the members in `uses` [members] and the folds of `all`, whose name
+ * of the split and costs are taken; all columns are there, the others empty. */
+cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
+                                   const bool *uses, cst_box_training *out);
+/* The same of a split with members [count] of all's alone, `split`, in their order. */
+cst_status cst_box_training_members(cst_context *context, const cst_box_training *all,
+                                    const cst_box_split *split, const int32_t *members,
+                                    int32_t count, cst_box_training *out);
+void cst_box_training_close(cst_context *context, cst_box_training *training);
+
+/* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the
+ * images whose fold is not `fold` (-1: all). uses, stack: [members]; stack holds the weights of
+ * the members in the stack, of which the negative ones count as 0 (NULL: there are none such). */
+cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
+                               cst_box_weights rule, const bool *uses, const double *stack,
+                               double *out);
+
+#endif

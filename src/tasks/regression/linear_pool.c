@@ -1,0 +1,355 @@
+/*
+ * The linear pool and its prior, from the moments of the members. Stage S3 of a regression; the
+ * number of rows enters nothing here. docs/regression.md.
+ */
+#include "tasks/regression/linear_pool.h"
+
+#include "core/la.h"
+#include "method/blend/blend.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Grid of lambda, which is in units of the target's variance: from nearly free weights to the
+ * center. */
+enum { GRID = 73, GOLDEN_STEPS = 60 };
+static const double GRID_LOW = 1e-10;
+static const double GRID_HIGH = 1e2;
+
+static double grid_at(int32_t point) {
+    return GRID_LOW * pow(GRID_HIGH / GRID_LOW, (double)point / (GRID - 1));
+}
+
+/* ---- covariances ---- */
+
+/* The center from the members' mean squared errors. */
+static void put_center(cst_covariances *c) {
+    size_t d = (size_t)c->columns;
+    double sum = 0;
+    double least = INFINITY;
+    for (size_t i = 0; i < d; i++) {
+        double bias = c->mean[i] - c->target_mean;
+        double mse = c->gram[i * d + i] - 2 * c->cross[i] + c->target_square + bias * bias;
+        c->center[i] = fmax(mse, 1e-12);
+        least = fmin(least, c->center[i]);
+    }
+    for (size_t i = 0; i < d; i++) { /* relative to the best, so that no power overflows */
+        c->center[i] = pow(least / c->center[i], c->power);
+        sum += c->center[i];
+    }
+    for (size_t i = 0; i < d; i++)
+        c->center[i] /= sum;
+}
+
+cst_status cst_covariances_make(cst_context *context, const cst_moments *moments, int32_t without,
+                                double power, cst_covariances *out) {
+    size_t d = (size_t)moments->columns;
+    size_t width = d + 2;
+    *out = (cst_covariances){.columns = moments->columns, .power = power};
+    double *sum = cst_alloc(context, width * width, sizeof *sum);
+    out->mean = cst_alloc(context, d, sizeof *out->mean);
+    out->gram = cst_alloc(context, d * d, sizeof *out->gram);
+    out->cross = cst_alloc(context, d, sizeof *out->cross);
+    out->center = cst_alloc(context, d, sizeof *out->center);
+    cst_status status =
+        sum && out->mean && out->gram && out->cross && out->center ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_moments_without(moments, without, sum);
+        double n = sum[width * width - 1];
+        const double *target = sum + d * width;
+        const double *one = target + width;
+        status = cst_moments_check(context, n, without);
+        out->rows = n;
+        out->target_mean = one[d] / n;
+        out->target_square = fmax(target[d] / n - out->target_mean * out->target_mean, 0);
+        for (size_t i = 0; i < d; i++) {
+            out->mean[i] = one[i] / n;
+            out->cross[i] = target[i] / n - out->mean[i] * out->target_mean;
+            for (size_t j = 0; j <= i; j++) {
+                double value = sum[i * width + j] / n - out->mean[i] * (one[j] / n);
+                out->gram[i * d + j] = value;
+                out->gram[j * d + i] = value;
+            }
+        }
+        put_center(out);
+    }
+    cst_free(context, sum);
+    if (status != CST_OK)
+        cst_covariances_free(context, out);
+    return status;
+}
+
+void cst_covariances_free(cst_context *context, cst_covariances *covariances) {
+    cst_free(context, covariances->mean);
+    cst_free(context, covariances->gram);
+    cst_free(context, covariances->cross);
+    cst_free(context, covariances->center);
+    *covariances = (cst_covariances){0};
+}
+
+cst_status cst_covariances_part(cst_context *context, const cst_covariances *c,
+                                const int32_t *members, int32_t count, cst_covariances *out) {
+    size_t n = (size_t)count;
+    size_t k = (size_t)c->columns;
+    *out = (cst_covariances){.columns = count,
+                             .rows = c->rows,
+                             .target_mean = c->target_mean,
+                             .target_square = c->target_square,
+                             .power = c->power};
+    out->mean = cst_alloc(context, n, sizeof *out->mean);
+    out->gram = cst_alloc(context, n * n, sizeof *out->gram);
+    out->cross = cst_alloc(context, n, sizeof *out->cross);
+    out->center = cst_alloc(context, n, sizeof *out->center);
+    if (!out->mean || !out->gram || !out->cross || !out->center) {
+        cst_covariances_free(context, out);
+        return CST_ERROR_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t a = (size_t)members[i];
+        out->mean[i] = c->mean[a];
+        out->cross[i] = c->cross[a];
+        for (size_t j = 0; j < n; j++)
+            out->gram[i * n + j] = c->gram[a * k + (size_t)members[j]];
+    }
+    put_center(out);
+    return CST_OK;
+}
+
+double cst_center_variance(const cst_covariances *c) {
+    size_t d = (size_t)c->columns;
+    double sum = c->target_square;
+    for (size_t i = 0; i < d; i++) {
+        sum -= 2 * c->center[i] * c->cross[i];
+        for (size_t j = 0; j < d; j++)
+            sum += c->center[i] * c->center[j] * c->gram[i * d + j];
+    }
+    return fmax(sum, 0);
+}
+
+/* ---- the fit at one lambda ---- */
+
+double cst_linear_pool_objective(const cst_covariances *c, const double *weights, double lambda) {
+    size_t d = (size_t)c->columns;
+    double sum = c->target_square;
+    for (size_t i = 0; i < d; i++) {
+        double row = 0;
+        for (size_t j = 0; j < d; j++)
+            row += c->gram[i * d + j] * weights[j];
+        sum += weights[i] * (row - 2 * c->cross[i]);
+        sum += lambda * (weights[i] - c->center[i]) * (weights[i] - c->center[i]);
+    }
+    return sum;
+}
+
+/* Solves (gram + lambda I) u = b by Cholesky; the diagonal is raised where rounding leaves the
+ * matrix indefinite. */
+static cst_status solve(cst_context *context, const cst_covariances *c, double lambda,
+                        double *weights) {
+    size_t d = (size_t)c->columns;
+    double trace = 0;
+    double *factor = cst_alloc(context, d * d, sizeof *factor);
+    if (!factor)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < d; i++)
+        trace += c->gram[i * d + i];
+    double raise = lambda;
+    cst_status status = CST_ERROR_NUMERIC;
+    for (int attempt = 0; status == CST_ERROR_NUMERIC && attempt < 12; attempt++) {
+        memcpy(factor, c->gram, d * d * sizeof *factor);
+        for (size_t i = 0; i < d; i++)
+            factor[i * d + i] += raise;
+        status = cst_cholesky(context, (int64_t)d, factor);
+        raise = fmax(10 * raise, 1e-14 * (trace / (double)d + 1));
+    }
+    for (size_t i = 0; i < d; i++)
+        weights[i] = c->cross[i] + lambda * c->center[i];
+    if (status == CST_OK)
+        cst_cholesky_solve((int64_t)d, factor, weights);
+    cst_free(context, factor);
+    return status;
+}
+
+cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *c, double lambda,
+                                 bool nonnegative, double *weights) {
+    size_t d = (size_t)c->columns;
+    if (!nonnegative)
+        return solve(context, c, lambda, weights);
+    double *hessian = cst_alloc(context, d * d + d, sizeof *hessian);
+    if (!hessian)
+        return CST_ERROR_MEMORY;
+    double *b = hessian + d * d;
+    double trace = 0;
+    memcpy(hessian, c->gram, d * d * sizeof *hessian);
+    for (size_t i = 0; i < d; i++)
+        trace += c->gram[i * d + i] / (double)d;
+    for (size_t i = 0; i < d; i++) {
+        hessian[i * d + i] += fmax(lambda, 1e-12 * trace);
+        b[i] = c->cross[i] + lambda * c->center[i];
+    }
+    cst_status status = cst_nonnegative_quadratic(context, c->columns, hessian, b, weights);
+    cst_free(context, hessian);
+    return status;
+}
+
+static double intercept_of(const cst_covariances *c, const double *weights) {
+    double intercept = c->target_mean;
+    for (int32_t k = 0; k < c->columns; k++)
+        intercept -= weights[k] * c->mean[k];
+    return intercept;
+}
+
+/* ---- lambda ---- */
+
+/* gram = V diag(values) V'; turned = V'(cross - gram center). */
+typedef struct pool_spectrum {
+    double *values;
+    double *vectors;
+    double *turned;
+} pool_spectrum;
+
+static void spectrum_free(cst_context *context, pool_spectrum *s) {
+    cst_free(context, s->values);
+    cst_free(context, s->vectors);
+    cst_free(context, s->turned);
+}
+
+static cst_status spectrum_make(cst_context *context, const cst_covariances *c,
+                                pool_spectrum *out) {
+    size_t d = (size_t)c->columns;
+    *out = (pool_spectrum){.values = cst_alloc(context, d, sizeof(double)),
+                           .vectors = cst_alloc(context, d * d, sizeof(double)),
+                           .turned = cst_alloc(context, d, sizeof(double))};
+    if (!out->values || !out->vectors || !out->turned)
+        return CST_ERROR_MEMORY;
+    memcpy(out->vectors, c->gram, d * d * sizeof *out->vectors);
+    cst_status status = cst_eigh(context, (int64_t)d, out->vectors, out->values);
+    for (size_t i = 0; status == CST_OK && i < d; i++) {
+        double off = c->cross[i];
+        for (size_t j = 0; j < d; j++)
+            off -= c->gram[i * d + j] * c->center[j];
+        out->values[i] = fmax(out->values[i], 0);
+        for (size_t j = 0; j < d; j++)
+            out->turned[j] += out->vectors[i * d + j] * off;
+    }
+    return status;
+}
+
+static void spectrum_weights(const pool_spectrum *s, const cst_covariances *c, double lambda,
+                             double *weights) {
+    size_t d = (size_t)c->columns;
+    for (size_t i = 0; i < d; i++) {
+        weights[i] = c->center[i];
+        for (size_t j = 0; j < d; j++)
+            weights[i] += s->vectors[i * d + j] * s->turned[j] / (s->values[j] + lambda);
+    }
+}
+
+/* Adds the held-out squared error of every grid point on fold `fold`. */
+static cst_status cv_fold(cst_context *context, const cst_moments *moments, int32_t fold,
+                          const cst_linear_pool_options *options, double *weights, double *losses) {
+    bool nonnegative = options->nonnegative;
+    cst_covariances c = {0};
+    pool_spectrum s = {0};
+    cst_status status = cst_covariances_make(context, moments, fold, options->power, &c);
+    if (status == CST_OK && !nonnegative)
+        status = spectrum_make(context, &c, &s);
+    for (int32_t g = 0; status == CST_OK && g < GRID; g++) {
+        double rows = 0;
+        if (nonnegative)
+            status = cst_linear_pool_solve(context, &c, grid_at(g), true, weights);
+        else
+            spectrum_weights(&s, &c, grid_at(g), weights);
+        losses[g] += cst_moments_loss(moments, fold, weights, intercept_of(&c, weights), &rows);
+    }
+    spectrum_free(context, &s);
+    cst_covariances_free(context, &c);
+    return status;
+}
+
+static cst_status lambda_by_cv(cst_context *context, const cst_moments *moments,
+                               const cst_linear_pool_options *options, double *lambda) {
+    double losses[GRID] = {0};
+    double *weights = cst_alloc(context, (size_t)moments->columns, sizeof *weights);
+    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++)
+        status = cv_fold(context, moments, f, options, weights, losses);
+    int32_t best = GRID - 1;
+    for (int32_t g = GRID - 2; g >= 0; g--)
+        if (losses[g] < losses[best]) /* of equal losses the larger lambda */
+            best = g;
+    *lambda = grid_at(best);
+    cst_free(context, weights);
+    return status;
+}
+
+/* Log evidence at one lambda with the noise at its best value, up to a constant: weights N(center,
+ * noise / (n lambda)), flat intercept. */
+static double log_evidence(const cst_covariances *c, const pool_spectrum *s, double start,
+                           double lambda) {
+    double objective = start;
+    double logs = 0;
+    for (int32_t j = 0; j < c->columns; j++) {
+        objective -= s->turned[j] * s->turned[j] / (s->values[j] + lambda);
+        logs += log1p(s->values[j] / lambda);
+    }
+    objective = fmax(objective, 1e-300);
+    return -0.5 * (fmax(c->rows - 1, 0) * log(objective) + logs);
+}
+
+static cst_status lambda_by_evidence(cst_context *context, const cst_covariances *c,
+                                     double *lambda) {
+    pool_spectrum s = {0};
+    cst_status status = spectrum_make(context, c, &s);
+    if (status == CST_OK) {
+        double start = cst_center_variance(c);
+        int32_t best = GRID - 1;
+        for (int32_t g = GRID - 2; g >= 0; g--)
+            if (log_evidence(c, &s, start, grid_at(g)) > log_evidence(c, &s, start, grid_at(best)))
+                best = g;
+        double low = log(grid_at(best > 0 ? best - 1 : 0));
+        double high = log(grid_at(best < GRID - 1 ? best + 1 : best));
+        const double ratio = 0.61803398874989485;
+        for (int step = 0; step < GOLDEN_STEPS; step++) {
+            double a = high - ratio * (high - low);
+            double b = low + ratio * (high - low);
+            if (log_evidence(c, &s, start, exp(a)) >= log_evidence(c, &s, start, exp(b)))
+                high = b;
+            else
+                low = a;
+        }
+        *lambda = exp(0.5 * (low + high));
+    }
+    spectrum_free(context, &s);
+    return status;
+}
+
+cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
+                               const cst_linear_pool_options *options, cst_linear_pool *out) {
+    cst_covariances c = {0};
+    *out = (cst_linear_pool){.members = moments->columns};
+    out->weights = cst_alloc(context, (size_t)moments->columns, sizeof *out->weights);
+    cst_status status = out->weights
+                            ? cst_covariances_make(context, moments, -1, options->power, &c)
+                            : CST_ERROR_MEMORY;
+    cst_linear_pool_prior prior = options->prior;
+    if (prior == CST_LINEAR_POOL_CV && moments->folds < 2)
+        prior = CST_LINEAR_POOL_EVIDENCE;
+    if (status == CST_OK && prior == CST_LINEAR_POOL_CV)
+        status = lambda_by_cv(context, moments, options, &out->lambda);
+    else if (status == CST_OK && prior == CST_LINEAR_POOL_EVIDENCE)
+        status = lambda_by_evidence(context, &c, &out->lambda);
+    else if (status == CST_OK)
+        out->lambda = options->precision * cst_center_variance(&c) / c.rows;
+    CST_THEN(cst_linear_pool_solve(context, &c, out->lambda, options->nonnegative, out->weights));
+    if (status == CST_OK)
+        out->intercept = intercept_of(&c, out->weights);
+    cst_covariances_free(context, &c);
+    if (status != CST_OK)
+        cst_linear_pool_free(context, out);
+    return status;
+}
+
+void cst_linear_pool_free(cst_context *context, cst_linear_pool *pool) {
+    cst_free(context, pool->weights);
+    *pool = (cst_linear_pool){0};
+}

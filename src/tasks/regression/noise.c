@@ -1,0 +1,326 @@
+/*
+ * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
+ * in one pass over the rows and some over their residuals. docs/regression.md.
+ */
+#include "tasks/regression/noise.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Shares of the noise that may grow with the disagreement: 0, 1/20, ..., 19/20. */
+enum { SHARES = 20 };
+
+static double share_at(int32_t index) {
+    return (double)index / SHARES;
+}
+
+typedef struct noise_job {
+    const cst_view *view;
+    const cst_scaling *scaling;
+    const int32_t *folds;
+    const cst_value_fit *fit;
+    cst_values *values;
+    double *residual; /* [rows][outputs], units of the scaling; then their scores */
+    float *doubt;     /* [rows][outputs]: variance of the parameters over the noise */
+    float *spread;    /* [rows][outputs]: variance of the members' predictions */
+    int32_t output;   /* of the sums below */
+} noise_job;
+
+/* ---- residuals ---- */
+
+/* Predicts the rows of one fold of a block by the fit without it. */
+static void fold_residuals(const noise_job *job, const cst_value_block *block, int32_t fold,
+                           double *x) {
+    const cst_value_fit *fit = job->fit;
+    int32_t outputs = fit->outputs;
+    for (int64_t e = 0; e < block->stride; e++) {
+        int64_t i = e / outputs;
+        int32_t d = (int32_t)(e % outputs);
+        if (job->folds[block->first + i] != fold)
+            continue;
+        size_t at = (size_t)(fold + 1) * (size_t)outputs + (size_t)d;
+        const double *weights = fit->weights + at * (size_t)fit->columns;
+        double mean = fit->intercept[at];
+        for (int32_t j = 0; j < fit->columns; j++) {
+            x[j] = block->design[j * block->stride + e];
+            mean += weights[j] * x[j];
+        }
+        int64_t to = block->first * outputs + e;
+        job->residual[to] = cst_value_block_target(block, i, d) - mean;
+    }
+}
+
+/* What the design of part 0 says of every row: the members' disagreement, the parameters' doubt. */
+static void block_doubts(const noise_job *job, const cst_value_block *block, double *x) {
+    const cst_value_fit *fit = job->fit;
+    for (int64_t e = 0; e < block->stride; e++) {
+        int64_t to = block->first * fit->outputs + e;
+        for (int32_t j = 0; j < fit->columns; j++)
+            x[j] = block->design[j * block->stride + e];
+        double unit = cst_values_unit(job->values, (int32_t)(e % fit->outputs), x, 0);
+        job->spread[to] = (float)cst_value_block_spread(block, e);
+        job->doubt[to] = (float)fmax(unit - 1, 0);
+    }
+}
+
+static cst_status residuals_block(cst_context *context, void *user, int64_t index) {
+    const noise_job *job = user;
+    const cst_value_fit *fit = job->fit;
+    cst_value_block block;
+    double *x = cst_alloc(context, (size_t)fit->columns, sizeof *x);
+    cst_status status =
+        cst_value_block_make(context, job->view, job->scaling, &fit->gates[0], &block);
+    if (!x)
+        status = CST_ERROR_MEMORY;
+    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
+                                  cst_block_size(job->view->rows, index)));
+    if (status == CST_OK) {
+        cst_value_block_design(&block, &fit->gates[0]);
+        block_doubts(job, &block, x);
+    }
+    for (int32_t f = 0; status == CST_OK && f < fit->folds; f++) {
+        if (fit->gate_count > 1)
+            cst_value_block_design(&block, cst_value_gate(fit, f + 1));
+        fold_residuals(job, &block, f, x);
+    }
+    cst_value_block_free(context, &block);
+    cst_free(context, x);
+    return status;
+}
+
+/* ---- noise and share ---- */
+
+enum { SUM_RATIO = 0, SUM_LOG = 1, SUM_ROWS = 2, SUM_WIDTH = 3 };
+
+static cst_status spread_block(cst_context *context, void *user, int64_t index, double *sum) {
+    (void)context;
+    const noise_job *job = user;
+    int64_t first = cst_block_first(index);
+    int64_t end = first + cst_block_size(job->view->rows, index);
+    for (int64_t i = first; i < end; i++)
+        sum[0] += cst_view_weight(job->view, i) *
+                  (double)job->spread[i * job->fit->outputs + job->output];
+    return CST_OK;
+}
+
+/* Variance over noise of a row with a share of its own. */
+static double unit_of(const noise_job *job, int64_t at, int32_t output, double share) {
+    double spread = (double)job->spread[at] / job->values->mean_spread[output];
+    return fmax(1 - share + share * spread + (double)job->doubt[at], 1e-12);
+}
+
+/* For each fold and share the sums that the Gaussian likelihood is made of. */
+static cst_status share_block(cst_context *context, void *user, int64_t index, double *sum) {
+    (void)context;
+    const noise_job *job = user;
+    int64_t first = cst_block_first(index);
+    int64_t end = first + cst_block_size(job->view->rows, index);
+    for (int64_t i = first; i < end; i++) {
+        int64_t at = i * job->fit->outputs + job->output;
+        double square = job->residual[at] * job->residual[at];
+        double weight = cst_view_weight(job->view, i);
+        double *fold = sum + job->folds[i] * SHARES * SUM_WIDTH;
+        for (int32_t s = 0; s < SHARES; s++) {
+            double unit = unit_of(job, at, job->output, share_at(s));
+            fold[s * SUM_WIDTH + SUM_RATIO] += weight * (square / unit);
+            fold[s * SUM_WIDTH + SUM_LOG] += weight * log(unit);
+            fold[s * SUM_WIDTH + SUM_ROWS] += weight;
+        }
+    }
+    return CST_OK;
+}
+
+/* Sums of a share over every fold but one (negative: all). */
+static void share_sums(const double *sums, int32_t folds, int32_t without, int32_t share,
+                       double out[SUM_WIDTH]) {
+    memset(out, 0, SUM_WIDTH * sizeof *out);
+    for (int32_t f = 0; f < folds; f++)
+        for (int j = 0; f != without && j < SUM_WIDTH; j++)
+            out[j] += sums[(f * SHARES + share) * SUM_WIDTH + j];
+}
+
+/* The most likely share without a fold, the noise at its best value for each. */
+static int32_t best_share(const double *sums, int32_t folds, int32_t without, double *noise) {
+    int32_t best = 0;
+    double least = INFINITY;
+    for (int32_t s = 0; s < SHARES; s++) {
+        double t[SUM_WIDTH];
+        share_sums(sums, folds, without, s, t);
+        double at = fmax(t[SUM_RATIO] / t[SUM_ROWS], DBL_MIN);
+        double loss = log(at) + t[SUM_LOG] / t[SUM_ROWS];
+        if (loss < least) {
+            least = loss;
+            best = s;
+            *noise = at;
+        }
+    }
+    return best;
+}
+
+/* Twice the total NLL of a fold, up to a constant, by share and noise from the other folds. */
+static double held_loss(const double *sums, int32_t folds, int32_t fold, int32_t share) {
+    double in[SUM_WIDTH];
+    const double *out = sums + (fold * SHARES + share) * SUM_WIDTH;
+    share_sums(sums, folds, fold, share, in);
+    double noise = fmax(in[SUM_RATIO] / in[SUM_ROWS], DBL_MIN);
+    return out[SUM_ROWS] * log(noise) + out[SUM_LOG] + out[SUM_RATIO] / noise;
+}
+
+/* Whether the noise should grow with the disagreement: where rows that a share was not chosen on
+ * say so. */
+static bool disagreement_helps(const double *sums, int32_t folds) {
+    double gain = 0;
+    for (int32_t f = 0; f < folds; f++) {
+        double noise = 0;
+        int32_t share = best_share(sums, folds, f, &noise);
+        gain += held_loss(sums, folds, f, 0) - held_loss(sums, folds, f, share);
+    }
+    return gain > 0;
+}
+
+/* ---- quantiles ---- */
+
+typedef struct weighted_score {
+    double score;
+    double weight;
+} weighted_score;
+
+static int by_score(const void *a, const void *b) {
+    double x = ((const weighted_score *)a)->score;
+    double y = ((const weighted_score *)b)->score;
+    return (x > y) - (x < y);
+}
+
+/* Residuals of a block become |residual| / standard deviation. */
+static cst_status score_block(cst_context *context, void *user, int64_t index) {
+    (void)context;
+    noise_job *job = user;
+    int64_t end = cst_block_first(index) + cst_block_size(job->view->rows, index);
+    for (int64_t i = cst_block_first(index); i < end; i++)
+        for (int32_t d = 0; d < job->fit->outputs; d++) {
+            int64_t at = i * job->fit->outputs + d;
+            double unit = unit_of(job, at, d, job->values->share[d]);
+            job->residual[at] = fabs(job->residual[at]) / sqrt(job->values->noise[d] * unit);
+        }
+    return CST_OK;
+}
+
+/* Of these scores, with the correction of conformal prediction for n rows: the ceil((n + 1)
+ * level)-th smallest; of rows with weights the least that brings the weight to (n + 1) level, their
+ * mean being 1. */
+static cst_status put_quantiles(cst_context *context, const noise_job *job, int32_t d) {
+    int64_t rows = job->view->rows;
+    double total = cst_view_weight_sum(job->view);
+    weighted_score *scores = cst_alloc(context, (size_t)rows, sizeof *scores);
+    if (!scores)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
+        scores[i].score = job->residual[i * job->fit->outputs + d];
+        scores[i].weight = cst_view_weight(job->view, i);
+    }
+    cst_status status = cst_sort(context, scores, (size_t)rows, sizeof *scores, by_score);
+    for (int32_t q = 0; status == CST_OK && q < CST_VALUE_LEVELS; q++) {
+        double wanted = (total + 1) * cst_value_level(q) - 1e-9;
+        double reached = scores[0].weight;
+        int64_t at = 0;
+        while (at + 1 < rows && reached < wanted)
+            reached += scores[++at].weight;
+        job->values->quantile[d * CST_VALUE_LEVELS + q] = scores[at].score;
+    }
+    cst_free(context, scores);
+    return status;
+}
+
+/* Noise and share of one output; the noise in units of the scaling. */
+static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_rule rule) {
+    int32_t folds = job->fit->folds;
+    int32_t d = job->output;
+    int64_t blocks = cst_block_count(job->view->rows);
+    cst_values *values = job->values;
+    size_t width = (size_t)folds * SHARES * SUM_WIDTH;
+    double spread = 0;
+    double *sums = cst_alloc(context, width, sizeof *sums);
+    cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread));
+    spread /= cst_view_weight_sum(job->view);
+    bool spreads = spread > 1e-12 && job->view->members > 1;
+    values->mean_spread[d] = spreads ? spread : 1;
+    CST_THEN(cst_reduce_blocks(context, blocks, width, share_block, job, sums));
+    if (status == CST_OK) {
+        double noise = 0;
+        int32_t share = best_share(sums, folds, -1, &noise);
+        bool grows = spreads && rule != CST_VARIANCE_CONSTANT &&
+                     (rule == CST_VARIANCE_DISAGREEMENT || disagreement_helps(sums, folds));
+        double total[SUM_WIDTH];
+        share_sums(sums, folds, -1, grows ? share : 0, total);
+        values->share[d] = grows ? share_at(share) : 0;
+        values->noise[d] = fmax(total[SUM_RATIO] / total[SUM_ROWS], DBL_MIN);
+    }
+    cst_free(context, sums);
+    return status;
+}
+
+/* ---- everything ---- */
+
+static cst_status start(cst_context *context, const cst_scaling *scaling, double rows,
+                        const cst_value_fit *fit, bool conformal, cst_values *values) {
+    size_t outputs = (size_t)fit->outputs;
+    size_t columns = (size_t)fit->columns;
+    values->conformal = conformal;
+    values->scaling = (cst_scaling){.outputs = fit->outputs,
+                                    .location = cst_alloc(context, outputs, sizeof(double)),
+                                    .scale = cst_alloc(context, outputs, sizeof(double))};
+    cst_status status = values->scaling.location && values->scaling.scale
+                            ? cst_values_alloc(context, fit->outputs, fit->columns, values)
+                            : CST_ERROR_MEMORY;
+    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+        values->scaling.location[d] = scaling->location[d];
+        values->scaling.scale[d] = scaling->scale[d];
+        values->mean_spread[d] = 1;
+        values->offset[d] = 1 / rows;
+    }
+    if (status == CST_OK) {
+        memcpy(values->center, fit->center, outputs * columns * sizeof(double));
+        memcpy(values->covariance, fit->covariance, outputs * columns * columns * sizeof(double));
+    }
+    return status;
+}
+
+cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                          const int32_t *folds, const cst_value_fit *fit, cst_variance_rule rule,
+                          bool conformal, cst_values **out) {
+    size_t cells = 0;
+    noise_job job = {.view = view, .scaling = scaling, .folds = folds, .fit = fit};
+    *out = NULL;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    cst_values *values = cst_alloc(context, 1, sizeof *values);
+    job.values = values;
+    job.residual = cst_alloc(context, cells, sizeof *job.residual);
+    job.doubt = cst_alloc(context, cells, sizeof *job.doubt);
+    job.spread = cst_alloc(context, cells, sizeof *job.spread);
+    cst_status status =
+        values && job.residual && job.doubt && job.spread ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(start(context, scaling, cst_view_effective_rows(view), fit, conformal, values));
+    int64_t blocks = cst_block_count(view->rows);
+    CST_THEN(cst_parallel_own(context, blocks, 1, residuals_block, &job));
+    for (job.output = 0; status == CST_OK && job.output < fit->outputs; job.output++)
+        status = fit_output(context, &job, rule);
+    const cst_share scores =
+        cst_share_rows(job.residual, view->rows, (size_t)fit->outputs * sizeof *job.residual);
+    CST_THEN(cst_parallel_fill(context, blocks, score_block, &job, &scores, 1));
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        status = put_quantiles(context, &job, d);
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        values->noise[d] *= scaling->scale[d] * scaling->scale[d];
+    cst_free(context, job.residual);
+    cst_free(context, job.doubt);
+    cst_free(context, job.spread);
+    if (status == CST_OK)
+        *out = values;
+    else
+        cst_values_free(context, values);
+    return status;
+}

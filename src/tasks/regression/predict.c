@@ -1,0 +1,130 @@
+/*
+ * Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
+ * regression. docs/regression.md.
+ */
+#include "model/values.h"
+
+#include <corestack/regression.h>
+
+#include <math.h>
+
+static cst_status need_values(cst_context *context, const cst_model *model) {
+    if (cst_model_task(model) != CST_TASK_REGRESSION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted for %s; variances are for regression",
+                        cst_task_name(cst_model_task(model)));
+    if (!model->values)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model has no variances; fit it again with this version");
+    return CST_OK;
+}
+
+cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
+                                    const float *const *predictions, int64_t rows, float *mean,
+                                    float *variance) {
+    CST_ENTER(context);
+    if (!model || (rows > 0 && !variance))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_values: model, means and variances are required");
+    cst_status status = need_values(context, model);
+    if (status == CST_OK) /* checks its arguments and the values */
+        status = cst_model_predict(context, model, predictions, rows, mean);
+    cst_view view = {
+        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
+    return cst_why(context,
+                   status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status);
+}
+
+cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
+                                         cst_pool *pool, const char *split, float **mean,
+                                         float **variance, int64_t *rows) {
+    if (mean)
+        *mean = NULL;
+    if (variance)
+        *variance = NULL;
+    CST_ENTER(context);
+    if (!model || !pool || !split || !mean || !variance || !rows)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_model_predict_values_pool: model, pool, split and outputs are required");
+    *rows = 0;
+    cst_view view = {0};
+    const float **pointers = NULL;
+    float *means = NULL;
+    float *variances = NULL;
+    size_t cells = 0;
+    cst_status status = need_values(context, model);
+    CST_THEN(cst_model_view(context, model, pool, split, &pointers, &view));
+    if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+        status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    if (status == CST_OK) {
+        means = cst_alloc(context, cells, sizeof *means);
+        variances = cst_alloc(context, cells, sizeof *variances);
+        status = means && variances ? cst_stack_predict_reported(context, model, &view, means)
+                                    : CST_ERROR_MEMORY;
+    }
+    CST_THEN(cst_stack_variance(context, model, &view, variances));
+    CST_THEN(cst_model_view_tell(context, model, split, &view));
+    if (status == CST_OK) {
+        *mean = means;
+        *variance = variances;
+        *rows = view.rows;
+        means = variances = NULL;
+    }
+    cst_free(context, means);
+    cst_free(context, variances);
+    cst_free(context, pointers);
+    return cst_why(context, status);
+}
+
+/* A quantile of more residuals than the fit had is infinite, and one beyond the table a guess. */
+static cst_status check_level(cst_context *context, const cst_model *model, double level) {
+    const cst_values *values = model->values;
+    double most = cst_value_level(CST_VALUE_LEVELS - 1);
+    if (isinf(cst_values_factor(values, 0, level))) {
+        double rows = round(1 / values->offset[0]);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "intervals at level %g need a fit on at least %.0f rows, but the model was "
+                        "fitted on %.0f, which is enough for levels up to %.4g; use such a level, "
+                        "more rows, or normal intervals (fit with interval.rule=gaussian)",
+                        level, cst_values_needed(level), rows,
+                        floor(1e4 * rows / (rows + 1)) / 1e4);
+    }
+    if (values->conformal && level > most)
+        cst_notice(context,
+                   "intervals at level %g: a model keeps the quantiles of its residuals up to %g; "
+                   "beyond, they grow as those of the normal distribution",
+                   level, most);
+    return CST_OK;
+}
+
+cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
+                               const float *mean, const float *variance, int64_t rows, float *lower,
+                               float *upper) {
+    CST_ENTER(context);
+    if (!model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_intervals: model, means, variances and both ends are required");
+    if (!(level > 0 && level < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "level %g of an interval is not in (0, 1)",
+                        level);
+    CST_FITS(context, rows, model->classes, sizeof *mean);
+    cst_status status = need_values(context, model);
+    CST_THEN(check_level(context, model, level));
+    size_t width = (size_t)model->classes;
+    for (size_t d = 0; status == CST_OK && d < width; d++) {
+        double factor = cst_values_factor(model->values, (int32_t)d, level);
+        for (size_t i = 0; status == CST_OK && i < (size_t)rows; i++) {
+            size_t at = i * width + d;
+            double half = factor * sqrt((double)variance[at]);
+            lower[at] = (float)((double)mean[at] - half);
+            upper[at] = (float)((double)mean[at] + half);
+            if (!isfinite(lower[at]) || !isfinite(upper[at]))
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "row %zu, output %zu: the interval of a mean of %g and a "
+                                  "variance of %g is too large for float32",
+                                  i, d, (double)mean[at], (double)variance[at]);
+        }
+    }
+    return cst_why(context, status);
+}

@@ -1,0 +1,22 @@
+/* The public functions for pools of regressions. docs/regression.md. */
+#ifndef CST_REGRESSION_H
+#define CST_REGRESSION_H
+
+#include "fit/task.h"
+
+extern const cst_task_ops cst_regression_ops;
+
+cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
+                              const cst_options *options, cst_model **model, cst_report **report);
+/* Names and settings of a model, with the bits of the targets as the print of what it was fitted
+ * on. kept: [members of the model]; method: NULL, the preset of the options. */
+cst_status cst_value_label(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_training *source, const cst_options *options,
+                           const char *method, const int32_t *kept, cst_model *model);
+cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_report **report);
+cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                          const cst_pool *pool, const char *split, int32_t member,
+                                          int32_t resamples, uint64_t seed, cst_report **report);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * Scores of a file or folder of maps against masks, without a model: label maps as they are,
+ * probability maps as a pool of one member. docs/segmentation.md#scores.
+ */
+#include "data/readers/cases.h"
+#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/segmentation.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const MAPS[] = {".png", ".npy", ".npz", NULL};
+
+/* Whether the file, or the first one of the folder, holds labels: a PNG, or whole numbers without
+ * an axis of classes. */
+static cst_status find_kind(cst_context *context, const char *path, uint64_t zip_limit,
+                            bool *labels) {
+    cst_case_files files = {0};
+    cst_npy *npy = NULL;
+    cst_status status = CST_OK;
+    bool folder = cst_is_folder(path);
+    *labels = false;
+    if (folder)
+        status = cst_case_files_list(context, path, MAPS, &files);
+    const char *first = folder && status == CST_OK ? files.paths[0] : path;
+    if (status == CST_OK && cst_is_png(first)) {
+        *labels = true;
+    } else if (status == CST_OK) {
+        status = cst_npy_open(context, &npy, first, zip_limit);
+        if (status == CST_OK)
+            *labels = npy->kind == CST_NPY_INT || npy->kind == CST_NPY_UINT;
+        else if (folder) /* an archive of several arrays: the reader of maps says what is wrong */
+            status = CST_OK;
+    }
+    cst_npy_close(context, npy);
+    cst_case_files_clear(context, &files);
+    return status;
+}
+
+/* A pool of one split "oof" with masks and no members, of which only the sizes are looked at. */
+static cst_status open_masks(cst_context *context, const char *path, const cst_pool_config *config,
+                             bool predicted, cst_pool **out) {
+    cst_manifest *manifest = NULL;
+    int32_t split = 0;
+    cst_status status = cst_manifest_create(context, &manifest, path);
+    CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
+    if (status == CST_OK) {
+        manifest->splits[split].labels = cst_strdup(context, path);
+        status = manifest->splits[split].labels ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    manifest->task = CST_TASK_SEGMENTATION;
+    status = cst_pool_create(context, out, manifest, config);
+    if (status == CST_OK && predicted)
+        (*out)->ignore = CST_NOTHING_IGNORED;
+    if (status == CST_OK && (*out)->classes < 2)
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "%s: scoring label maps needs the number of classes (--classes)", path);
+    return status == CST_OK ? cst_masks_survey(context, *out, split) : status;
+}
+
+/* Predicted maps must be of the cases of the masks. */
+static cst_status check_cases(cst_context *context, const cst_cases *masks, const cst_cases *maps) {
+    if (masks->count != maps->count)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has %" PRId64 " cases, but %s has %" PRId64, maps->where, maps->count,
+                        masks->where, masks->count);
+    for (int64_t n = 0; n < masks->count; n++) {
+        char name[CST_CASE_CHARS];
+        if (masks->names && maps->names &&
+            strcmp(cst_strings_at(masks->names, n), cst_strings_at(maps->names, n)) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH, "%s: has no map for case '%s' of %s",
+                            maps->where, cst_strings_at(masks->names, n), masks->where);
+        if (memcmp(masks->shape[n], maps->shape[n], sizeof masks->shape[n]) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: case %s is %" PRId64 " x %" PRId64 " pixels, but %" PRId64
+                            " x %" PRId64 " in %s; maps and masks must have the same size",
+                            maps->where, cst_case_name(masks, n, name), maps->shape[n][1],
+                            maps->shape[n][2], masks->shape[n][1], masks->shape[n][2],
+                            masks->where);
+    }
+    return CST_OK;
+}
+
+static cst_status score_labels(cst_context *context, const char *path,
+                               const cst_pool_config *config, double boundary, int32_t resamples,
+                               uint64_t seed, cst_report **report) {
+    cst_pool *masks = NULL;
+    cst_pool *maps = NULL;
+    cst_status status = open_masks(context, config->labels, config, false, &masks);
+    CST_THEN(open_masks(context, path, config, true, &maps));
+    CST_THEN(check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof")));
+    CST_THEN(cst_pool_describe(context, masks, 0, NULL, 0));
+    CST_THEN(cst_pool_describe(context, maps, 0, NULL, 0));
+    CST_THEN(cst_segmentation_score_labels(context, &cst_segmentation_ops, masks,
+                                           cst_pool_labels(maps, "oof"), boundary, resamples, seed,
+                                           report));
+    cst_pool_free(context, masks);
+    cst_pool_free(context, maps);
+    return status;
+}
+
+cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
+                                          const cst_pool_config *config, double boundary,
+                                          int32_t resamples, uint64_t seed, cst_report **report) {
+    bool labels = false;
+    cst_pool *pool = NULL;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
+    if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_file: maps, masks, boundary width and report are required");
+    cst_notices_clear(context);
+    cst_pool_config own = *config;
+    own.task_given = 1;
+    own.task = CST_TASK_SEGMENTATION;
+    cst_status status = find_kind(context, path, own.zip_limit, &labels);
+    if (status == CST_OK && labels)
+        return cst_why(context,
+                       score_labels(context, path, &own, boundary, resamples, seed, report));
+    CST_THEN(cst_pool_open_files(context, &pool, &path, 1, &own));
+    CST_THEN(cst_pool_load(context, pool, "oof"));
+    CST_THEN(cst_segmentation_score_member(context, &cst_segmentation_ops, pool, "oof", 0, boundary,
+                                           resamples, seed, report));
+    cst_pool_free(context, pool);
+    return cst_why(context, status);
+}

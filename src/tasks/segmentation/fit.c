@@ -1,0 +1,249 @@
+/*
+ * Fitting a stack on a segmentation pool, and looking at one: a sample of pixels through every
+ * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction";
+ * docs/segmentation.md#sampling and docs/method.md#what-is-reported-as-out-of-fold.
+ */
+#include "tasks/segmentation/segmentation.h"
+
+#include "core/la.h"
+#include "fit/label.h"
+#include "fit/pipeline.h"
+#include "model/fitted_on.h"
+#include "model/pool_hash.h"
+#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/document.h"
+#include "tasks/segmentation/nested.h"
+#include "tasks/segmentation/orders.h"
+
+#include <string.h>
+
+/* The caller's options but without the nested scores of the sample: those of all pixels are better.
+ */
+static cst_status inner_options(cst_context *context, const cst_options *options,
+                                const cst_settings *settings, cst_options **out) {
+    cst_status status = cst_options_create(context, out);
+    CST_THEN(cst_options_preset(context, *out, cst_options_preset_name(options)));
+    for (size_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
+        const char *key = cst_option_at(i)->key;
+        status = cst_options_set(context, *out, key, cst_options_get(options, key));
+    }
+    CST_THEN(cst_options_set(context, *out, "evaluate.nested", "false"));
+    if (status == CST_OK && settings->learners == CST_META_LOGLINEAR)
+        status = cst_options_set(context, *out, "meta.learners", "log-linear");
+    return status;
+}
+
+/* The cases that the guard compares others with. */
+static cst_status add_cases(cst_context *context, cst_pool *pool, const char *split,
+                            cst_model *model) {
+    const float **pointers = NULL;
+    cst_view view = {0};
+    if (!model->novelty)
+        return CST_OK;
+    cst_la_enter();
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
+    CST_THEN(cst_cases_reference(context, model->novelty, &view, cst_pool_cases(pool, split),
+                                 &model->cases));
+    cst_la_leave();
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *split,
+                           const cst_options *options, cst_model *model) {
+    char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
+    char text[32];
+    uint64_t hash = 0;
+    cst_view view = {0};
+    model->task = CST_TASK_SEGMENTATION;
+    /* What was counted of single pixels is of no use for images. */
+    cst_lean_free(context, model->lean);
+    cst_confusion_free(context, model->confusion);
+    model->lean = NULL;
+    model->confusion = NULL;
+    cst_watch_free(context, model->watch);
+    model->watch = NULL;
+    size_t count = 0;
+    cst_status status = cst_pool_view(context, pool, split, &view);
+    CST_THEN(cst_pool_hash(context, pool, split, &hash));
+    cst_hash_text(hash, text);
+    CST_THEN(cst_fit_relabel(context, model, "split.pool", text));
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)view.rows);
+    CST_THEN(cst_fit_relabel(context, model, "split.samples", text));
+    CST_THEN(cst_fitted_on_note(context, CST_FITTED_KEY, split, view.labels, view.rows, NULL, noted,
+                                &count));
+    for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
+        char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
+        if (status == CST_OK && equals) {
+            *equals = '\0';
+            status = cst_fit_relabel(context, model, noted[i], equals + 1);
+        }
+        cst_free(context, noted[i]);
+    }
+    static const char *const changed[] = {"evaluate.nested", "meta.learners"}; /* inner_options */
+    for (size_t i = 0; status == CST_OK && i < sizeof changed / sizeof changed[0]; i++)
+        status = cst_fit_relabel(context, model, changed[i], cst_options_get(options, changed[i]));
+    CST_THEN(add_cases(context, pool, split, model));
+    return status;
+}
+
+/* What one fit works with. */
+typedef struct fitting {
+    cst_pool *pool;
+    const char *split;
+    const cst_options *options;
+    cst_settings settings;
+    cst_segment_settings segment;
+    cst_pixel_sample sample;
+    cst_view view;
+    const cst_cases *cases;
+} fitting;
+
+static void put_nested(cst_report *report, const cst_map_scores *scores) {
+    json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
+    cst_segmentation_scores found;
+    cst_tally_scores(scores->total, scores->classes, true, &found);
+    cst_report_number(report, oof, "top1", found.pixel_accuracy);
+    cst_map_put_scores(report, oof, scores);
+    cst_report_flag(report, oof, "nested", true);
+}
+
+/* A fit without each fold of cases: offsets for the model where they are asked for, and scores of
+ * every out-of-fold pixel where a report is. */
+static cst_status run_nested(cst_context *context, const fitting *f, cst_model *model,
+                             cst_report *report) {
+    cst_training source = {0};
+    cst_fold_fits fits = {0};
+    cst_map_scores scores = {0};
+    double *offsets = NULL;
+    cst_method method = {.preset = cst_options_preset_name(f->options), .settings = f->settings};
+    cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+                                          f->segment.seed, &source);
+    cst_nesting nesting = {&method, &source, &f->sample, &f->segment, f->cases, f->view.labels};
+    CST_THEN(cst_fold_fits_make(context, &nesting, &fits));
+    if (status == CST_OK && f->segment.decide)
+        status = cst_fold_offsets(context, &nesting, &fits, report != NULL, &offsets);
+    if (status == CST_OK && offsets)
+        status = cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
+                                   model);
+    if (status == CST_OK && report) {
+        cst_scoring scoring = {.cases = f->cases,
+                               .view = f->view,
+                               .boundary = f->segment.boundary,
+                               .predict = cst_predict_by_method,
+                               .fits = fits.places,
+                               .fit_of = fits.fit_of,
+                               .offsets = offsets,
+                               .offsets_by_fit = true};
+        status = cst_maps_score(context, &scoring, &scores);
+    }
+    if (status == CST_OK && report)
+        put_nested(report, &scores);
+    cst_map_scores_free(context, &scores);
+    cst_fold_fits_free(context, &fits);
+    cst_training_close(context, &source);
+    cst_free(context, offsets);
+    return status;
+}
+
+static void put_facts(cst_report *report, const fitting *f, const cst_model *model,
+                      double seconds_nested, double seconds) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "pool_hash", cst_model_value(model, "split.pool"));
+    cst_map_put_header(report, f->split, f->cases, f->sample.counted, f->view.classes,
+                       f->segment.boundary);
+    json_t *sample = cst_report_object(report, root, "sample");
+    cst_report_integer(report, sample, "pixels", f->sample.rows);
+    cst_report_number(report, sample, "balance", f->segment.balance);
+    cst_report_string(report, root, "decision", f->segment.decide ? "miou" : "argmax");
+    cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
+    cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
+    json_t *times = json_object_get(root, "seconds");
+    cst_report_number(report, times, "read", f->sample.seconds);
+    cst_report_number(report, times, "nested", seconds_nested);
+    cst_report_number(report, times, "total", seconds);
+}
+
+static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
+                             cst_report **report) {
+    cst_options *inner = NULL;
+    cst_map_orders orders = {0};
+    cst_status status = inner_options(context, f->options, &f->settings, &inner);
+    CST_THEN(cst_map_orders_make(context, f->split, f->cases, f->view.labels, f->view.classes,
+                                 &f->sample, &orders));
+    CST_THEN(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
+    cst_map_orders_free(context, &orders);
+    cst_options_free(context, inner);
+    CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
+    CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
+    return status;
+}
+
+static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
+    double start = cst_seconds();
+    cst_settings_read(f->options, &f->settings);
+    cst_settings_pool_only(
+        &f->settings); /* on pixels the blend gains nothing: docs/segmentation.md */
+    cst_segment_settings_read(f->options, &f->segment);
+    cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
+    CST_THEN(cst_pool_view(context, f->pool, f->split, &f->view));
+    f->cases = cst_pool_cases(f->pool, f->split);
+    CST_THEN(fit_sample(context, f, model, report));
+    double before = cst_seconds();
+    bool scored = report && f->settings.nested;
+    if (status == CST_OK && (scored || f->segment.decide)) {
+        cst_mute(context, true); /* what the folds' fits have to say was said by the fit of all */
+        cst_la_enter();
+        status = cst_stage(context, "nested evaluation");
+        CST_THEN(run_nested(context, f, *model, scored ? *report : NULL));
+        cst_la_leave();
+        cst_mute(context, false);
+    }
+    if (status == CST_OK && report) {
+        double now = cst_seconds();
+        put_facts(*report, f, *model, now - before, now - start);
+        status = cst_report_finish(context, *report);
+    }
+    return status;
+}
+
+cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
+                                const cst_options *options, cst_model **model,
+                                cst_report **report) {
+    cst_model *fitted = NULL;
+    fitting f = {.pool = pool, .split = split, .options = options};
+    cst_status status = run(context, &f, &fitted, report);
+    cst_pixel_sample_free(context, &f.sample);
+    if (status == CST_OK && model) {
+        *model = fitted;
+        fitted = NULL;
+    }
+    cst_model_free(context, fitted);
+    return status;
+}
+
+cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                    const cst_options *options, cst_report **report) {
+    cst_pixel_sample sample = {0};
+    cst_map_orders orders = {0};
+    cst_view view = {0};
+    cst_segment_settings segment;
+    cst_segment_settings_read(options, &segment);
+    segment.balance = 0;
+    cst_status status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
+    CST_THEN(cst_pool_view(context, pool, split, &view));
+    CST_THEN(cst_map_orders_make(context, split, cst_pool_cases(pool, split), view.labels,
+                                 view.classes, &sample, &orders));
+    CST_THEN(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    cst_map_orders_free(context, &orders);
+    if (status == CST_OK) {
+        json_t *root = cst_report_root(*report);
+        cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
+                           cst_pool_classes(pool), segment.boundary);
+        json_t *object = cst_report_object(*report, root, "sample");
+        cst_report_integer(*report, object, "pixels", sample.rows);
+        status = cst_report_finish(context, *report);
+    }
+    cst_pixel_sample_free(context, &sample);
+    return status;
+}

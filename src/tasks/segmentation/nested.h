@@ -1,0 +1,68 @@
+/*
+ * One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
+ * Under every out-of-fold score of a segmentation. docs/method.md#what-is-reported-as-out-of-fold.
+ */
+#ifndef CST_SEGMENTATION_NESTED_H
+#define CST_SEGMENTATION_NESTED_H
+
+#include "fit/method.h"
+#include "tasks/segmentation/sample.h"
+#include "tasks/segmentation/score.h"
+
+/* Predicts with a cst_method_fit, whose members are those of the view. */
+cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,
+                                 float *out);
+
+/* What is fitted without each fold. */
+typedef struct cst_nesting {
+    const cst_method *method;
+    const cst_training *source; /* of the sample's pool, with folds */
+    const cst_pixel_sample *sample;
+    const cst_segment_settings *settings;
+    const cst_cases *cases; /* of the split that was sampled */
+    const int32_t *labels;  /* of all its pixels, -1 for those that do not count */
+} cst_nesting;
+
+typedef struct cst_fold_fits {
+    int32_t count;
+    cst_method_fit *fits; /* [count] */
+    const void **places;  /* [count] of the fits, as scoring takes them */
+    int32_t *fit_of;      /* [cases]: the fit that has not seen the case */
+    double *pixels;       /* [count][classes] that count, in the cases of each fold */
+    double *sampled;      /* [count][classes] of them in the sample */
+} cst_fold_fits;
+
+/* Free also after a failure. A fit without a fold takes nothing from that fold's labels; the share
+ * of the classes that it is corrected to is that of the other folds. */
+cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting, cst_fold_fits *out);
+void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits);
+
+/* Shares of the classes [classes] outside of the folds f with f % blocks = a or b: among all pixels
+ * that count, and in the sample. */
+void cst_fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks, int32_t a,
+                     int32_t b, double *prior, double *share);
+
+/* Offsets for label maps: *out, the caller's, is [count + 1][classes]. The last row is for a model,
+ * chosen on the sampled pixels as the fits predict them. With `scored`, row f is for the scores of
+ * fold f and takes nothing from its labels: the other folds are predicted by fits without fold f
+ * and without their own (of more than five folds, blocks of them), or, of two folds, by the fit
+ * without fold f. Without, those rows are 0. */
+cst_status cst_fold_offsets(cst_context *context, const cst_nesting *nesting,
+                            const cst_fold_fits *fits, bool scored, double **out);
+
+/* Undoes the sample's share of the classes in a fit of a preset; nothing to do for others, which
+ * take samples of balance 0. prior, share: [classes], of what the fit has seen. */
+cst_status cst_method_prior_correct(cst_context *context, const double *prior, const double *share,
+                                    const cst_segment_settings *settings, cst_method_fit *fit);
+
+/* "best-single" takes the member of highest mIoU on the sampled pixels outside of fold `fold` (-1:
+ * all); other methods stay as they are. */
+cst_status cst_method_prefer_miou(cst_context *context, const cst_training *source, int32_t fold,
+                                  cst_method_fit *fit);
+#define CST_BEST_SINGLE_MIOU                                                                       \
+    "the member with the highest mIoU on the sampled out-of-fold pixels; ties go to the first"
+
+/* Whether the method takes balanced samples: a preset with the log-linear pool alone. */
+bool cst_method_takes_balance(const cst_method *method);
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * Sampling of pixels for a fit, and the correction of the prior that it changes. First step of a
+ * fit. docs/segmentation.md, "Sampling".
+ */
+#include "tasks/segmentation/sample.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void cst_segment_settings_read(const cst_options *options, cst_segment_settings *out) {
+    *out =
+        (cst_segment_settings){.pixels = cst_option_integer(options, CST_OPT_SEGMENT_PIXELS),
+                               .balance = cst_option_real(options, CST_OPT_SEGMENT_BALANCE),
+                               .boundary = cst_option_real(options, CST_OPT_SEGMENT_BOUNDARY),
+                               .decide = cst_option_choice(options, CST_OPT_SEGMENT_DECISION) == 1,
+                               .folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
+                               .seed = (uint64_t)cst_option_integer(options, CST_OPT_SEED)};
+}
+
+/* ---- sizes ---- */
+
+/* The real-valued size of each class: a share of the pixels in proportion to the class, the rest in
+ * equal parts; what a class does not have goes to the others in the same proportions. */
+static void fill(const int64_t *counts, int32_t classes, double pixels, double balance,
+                 double *size) {
+    double total = 0;
+    int32_t present = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        total += (double)counts[c];
+        present += counts[c] > 0;
+        size[c] = 0;
+    }
+    for (int32_t round = 0; round <= classes; round++) {
+        double left = pixels;
+        double open = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            double share =
+                counts[c] > 0 ? (1 - balance) * (double)counts[c] / total + balance / present : 0;
+            bool full = size[c] >= (double)counts[c];
+            left -= full ? size[c] : 0;
+            open += full ? 0 : share;
+        }
+        bool changed = false;
+        for (int32_t c = 0; c < classes; c++) {
+            if (size[c] >= (double)counts[c])
+                continue;
+            double share = (1 - balance) * (double)counts[c] / total + balance / present;
+            size[c] = open > 0 ? left * share / open : 0;
+            if (size[c] >= (double)counts[c]) {
+                size[c] = (double)counts[c];
+                changed = true;
+            }
+        }
+        if (!changed)
+            return;
+    }
+}
+
+cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t classes,
+                            int64_t pixels, double balance, int64_t *out) {
+    double *size = cst_alloc(context, (size_t)classes, sizeof *size);
+    if (!size)
+        return CST_ERROR_MEMORY;
+    int64_t total = 0;
+    for (int32_t c = 0; c < classes; c++)
+        total += counts[c];
+    pixels = pixels < total ? pixels : total;
+    fill(counts, classes, (double)pixels, balance, size);
+    int64_t given = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        out[c] = (int64_t)floor(size[c] + 1e-9);
+        out[c] = out[c] < counts[c] ? out[c] : counts[c];
+        given += out[c];
+    }
+    while (given < pixels) { /* the largest remainders, the lowest of equal classes */
+        int32_t best = -1;
+        for (int32_t c = 0; c < classes; c++)
+            if (out[c] < counts[c] &&
+                (best < 0 || size[c] - (double)out[c] > size[best] - (double)out[best]))
+                best = c;
+        if (best < 0)
+            break;
+        out[best]++;
+        given++;
+    }
+    cst_free(context, size);
+    return CST_OK;
+}
+
+/* ---- drawing ---- */
+
+/* One pass over the labels: a pixel of a class is taken with the chance of those still needed among
+ * those still to come, so that the number is met exactly and all have the same chance. needed,
+ * coming: [classes], used up. */
+static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t *needed,
+                    int64_t *coming, int64_t *index) {
+    cst_rng rng;
+    int64_t count = 0;
+    cst_rng_init(&rng, seed, CST_STREAM_PIXELS, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        int32_t c = labels[i];
+        if (c < 0)
+            continue;
+        if (needed[c] > 0 && cst_rng_below(&rng, coming[c]) < needed[c]) {
+            index[count++] = i;
+            needed[c]--;
+        }
+        coming[c]--;
+    }
+    return count;
+}
+
+static cst_status draw_index(cst_context *context, const int32_t *labels, int64_t rows,
+                             int32_t classes, const cst_segment_settings *settings,
+                             cst_pixel_sample *out) {
+    int64_t *counts = cst_alloc(context, 2 * (size_t)classes, sizeof *counts);
+    out->prior = cst_alloc(context, 2 * (size_t)classes, sizeof *out->prior);
+    if (!counts || !out->prior) {
+        cst_free(context, counts);
+        return CST_ERROR_MEMORY;
+    }
+    int64_t *needed = counts + classes;
+    out->share = out->prior + classes;
+    for (int64_t i = 0; i < rows; i++)
+        if (labels[i] >= 0)
+            counts[labels[i]]++;
+    cst_status status =
+        cst_sample_sizes(context, counts, classes, settings->pixels, settings->balance, needed);
+    for (int32_t c = 0; c < classes; c++) {
+        out->counted += counts[c];
+        out->rows += needed[c];
+    }
+    for (int32_t c = 0; c < classes; c++) {
+        out->prior[c] = (double)counts[c] / (double)out->counted;
+        out->share[c] = (double)needed[c] / (double)out->rows;
+    }
+    if (status == CST_OK) {
+        out->index = cst_alloc(context, (size_t)out->rows, sizeof *out->index);
+        status = out->index ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK &&
+        draw(labels, rows, settings->seed, needed, counts, out->index) != out->rows)
+        status = cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
+    cst_free(context, counts);
+    return status;
+}
+
+/* ---- a pool of its own ---- */
+
+static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
+                              cst_manifest *manifest) {
+    int32_t index = 0;
+    cst_status status = cst_manifest_add_member(context, manifest, from->name, &index);
+    if (status != CST_OK)
+        return status;
+    cst_manifest_member *to = &manifest->members[index];
+    to->flops = from->flops;
+    to->params = from->params;
+    to->latency_ms = from->latency_ms;
+    to->memory_bytes = from->memory_bytes;
+    to->ensemble = from->ensemble;
+    to->ensemble_passes = from->ensemble_passes;
+    to->family = from->family ? cst_strdup(context, from->family) : NULL;
+    to->ensemble_of = from->ensemble_of ? cst_strdup(context, from->ensemble_of) : NULL;
+    bool all = (!from->family || to->family) && (!from->ensemble_of || to->ensemble_of);
+    return all ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status copy_classes(cst_context *context, const cst_pool *pool, cst_manifest *to) {
+    const cst_manifest *from = pool->manifest;
+    to->classes = pool->classes;
+    if (!from->class_names)
+        return CST_OK;
+    to->class_names = cst_alloc(context, (size_t)from->classes, sizeof *to->class_names);
+    cst_status status = to->class_names ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t c = 0; status == CST_OK && c < from->classes; c++) {
+        to->class_names[c] = cst_strdup(context, from->class_names[c]);
+        status = to->class_names[c] ? CST_OK : CST_ERROR_MEMORY;
+    }
+    return status;
+}
+
+/* Names, costs and classes of the pool, with one split and no files. */
+static cst_status make_pool(cst_context *context, const cst_pool *pool, cst_pool **out) {
+    cst_manifest *manifest = NULL;
+    int32_t split = 0;
+    cst_status status = cst_manifest_create(context, &manifest, pool->manifest->path);
+    CST_THEN(cst_manifest_add_split(context, manifest, "oof", &split));
+    for (int32_t k = 0; status == CST_OK && k < pool->manifest->member_count; k++)
+        status = copy_member(context, &pool->manifest->members[k], manifest);
+    CST_THEN(copy_classes(context, pool, manifest));
+    if (status == CST_OK)
+        return cst_pool_create(context, out, manifest, NULL);
+    cst_manifest_free(context, manifest);
+    return status;
+}
+
+typedef struct gather_job {
+    const cst_view *view;
+    const cst_pixel_sample *sample;
+    cst_pool_split *to;
+} gather_job;
+
+static cst_status gather_member(cst_context *worker, void *user, int64_t task) {
+    const gather_job *job = user;
+    size_t values = 0;
+    float *rows = NULL;
+    if (cst_size_mul((size_t)job->sample->rows, (size_t)job->view->classes, &values))
+        rows = cst_alloc(worker, values, sizeof *rows);
+    cst_status status = rows ? cst_view_gather(worker, job->view, (int32_t)task, job->sample->index,
+                                               job->sample->rows, rows)
+                             : CST_ERROR_MEMORY;
+    if (status != CST_OK) {
+        cst_free(worker, rows);
+        return status;
+    }
+    job->to->data[task] = rows;
+    return CST_OK;
+}
+
+/* Labels, groups and folds of the sampled pixels. */
+static cst_status fill_split(cst_context *context, const cst_view *view, const cst_cases *cases,
+                             const cst_pixel_sample *sample, cst_pool_split *to) {
+    size_t rows = (size_t)sample->rows;
+    to->rows = sample->rows;
+    to->described = true;
+    to->labels = cst_alloc(context, rows, sizeof *to->labels);
+    to->groups = cst_alloc(context, rows, sizeof *to->groups);
+    to->folds = cases->folds ? cst_alloc(context, rows, sizeof *to->folds) : NULL;
+    if (!to->labels || !to->groups || (cases->folds && !to->folds))
+        return CST_ERROR_MEMORY;
+    int64_t at = 0;
+    for (size_t i = 0; i < rows; i++) {
+        int64_t row = sample->index[i];
+        while (row >= cases->first[at + 1])
+            at++;
+        to->labels[i] = view->labels[row];
+        to->groups[i] = cases->groups ? cases->groups[at] : at;
+        if (to->folds)
+            to->folds[i] = cases->folds[at];
+    }
+    return CST_OK;
+}
+
+/* Folds never split a case. */
+static cst_status check_folds(cst_context *context, const cst_cases *cases, const char *split,
+                              int32_t folds) {
+    if (cases->folds || cases->groups || cases->count >= folds)
+        return CST_OK;
+    if (cases->count < 2)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has one case, but a fit needs at least two, because a case is "
+                        "never split between folds: give it more cases",
+                        split);
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "split '%s' has %" PRId64
+                    " cases, but %d folds need at least as many, because a case is never split "
+                    "between folds: set folds.count to at most %" PRId64,
+                    split, cases->count, folds, cases->count);
+}
+
+cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const char *split,
+                                 const cst_segment_settings *settings, cst_pixel_sample *out) {
+    double start = cst_seconds();
+    cst_view view = {0};
+    *out = (cst_pixel_sample){0};
+    cst_status status = cst_pool_load(context, pool, split);
+    CST_THEN(cst_pool_view(context, pool, split, &view));
+    if (status == CST_OK && !view.labels)
+        status = cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' has no masks (\"labels\"); a stack is fitted on pixels of known class",
+            split);
+    CST_THEN(cst_cases_check_counted(context, pool, split));
+    CST_THEN(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
+    CST_THEN(draw_index(context, view.labels, view.rows, view.classes, settings, out));
+    CST_THEN(make_pool(context, pool, &out->pool));
+    CST_THEN(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
+    CST_THEN(cst_stage(context, "sample"));
+    if (status == CST_OK) {
+        gather_job job = {&view, out, &out->pool->splits[0]};
+        status = cst_parallel_for(context, view.members, gather_member, &job);
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_pixel_sample_free(context, out);
+    return status;
+}
+
+void cst_pixel_sample_free(cst_context *context, cst_pixel_sample *sample) {
+    cst_pool_free(context, sample->pool);
+    cst_free(context, sample->index);
+    cst_free(context, sample->prior);
+    *sample = (cst_pixel_sample){0};
+}
+
+cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
+                             const cst_segment_settings *settings, cst_model *model) {
+    if (settings->balance <= 0)
+        return CST_OK;
+    if (model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR ||
+        model->learner[0].biases != model->classes)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "segment.balance above 0 changes the class frequencies, which only a "
+                        "log-linear pool with biases can correct; set segment.balance=0, or "
+                        "meta.learners=log-linear and loglinear.bias=true");
+    for (int32_t c = 0; c < model->classes; c++)
+        if (share[c] > 0)
+            model->learner[0].bias[c] += log(prior[c] / share[c]);
+    return CST_OK;
+}

@@ -1,0 +1,266 @@
+/*
+ * Counts and sums of a segmentation, and the scores that follow from them. Between prediction and
+ * report. docs/segmentation.md#scores.
+ */
+#include "tasks/segmentation/tally.h"
+
+#include "stats/samples.h"
+#include "tasks/segmentation/boundary.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Parts of a tally: five numbers for each class, then single numbers, then the bins. */
+enum { TRUE_POSITIVE, LABELLED, PREDICTED, EDGE_BOTH, EDGE_ANY, CLASS_PARTS };
+enum { BAND, BAND_WRONG, NLL, BRIER, SINGLES };
+enum { BIN_COUNT, BIN_CORRECT, BIN_CONFIDENCE, BIN_PARTS };
+
+enum { POLL_PIXELS = 1 << 18 };
+
+static const double MIN_PROBABILITY = 1e-15;
+
+size_t cst_tally_width(int32_t classes) {
+    return (size_t)classes * CLASS_PARTS + SINGLES + (size_t)CST_METRIC_BINS * BIN_PARTS;
+}
+
+static double *class_part(double *tally, int32_t classes, int part) {
+    return tally + (size_t)part * (size_t)classes;
+}
+
+static const double *class_sums(const double *tally, int32_t classes, int part) {
+    return tally + (size_t)part * (size_t)classes;
+}
+
+static size_t singles_at(int32_t classes) {
+    return (size_t)classes * CLASS_PARTS;
+}
+
+const double *cst_tally_labelled(const double *tally, int32_t classes) {
+    return class_sums(tally, classes, LABELLED);
+}
+
+void cst_label_rows(const float *probabilities, int64_t count, int32_t classes, int32_t *out) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = probabilities + (size_t)i * (size_t)classes;
+        int32_t best = 0;
+        for (int32_t c = 1; c < classes; c++)
+            best = row[c] > row[best] ? c : best;
+        out[i] = best;
+    }
+}
+
+void cst_tally_labels(double *tally, int32_t classes, const int32_t *predicted,
+                      const int32_t *labels, int64_t count, int64_t *confusion) {
+    double *right = class_part(tally, classes, TRUE_POSITIVE);
+    double *labelled = class_part(tally, classes, LABELLED);
+    double *found = class_part(tally, classes, PREDICTED);
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] < 0)
+            continue;
+        labelled[labels[i]] += 1;
+        found[predicted[i]] += 1;
+        right[labels[i]] += predicted[i] == labels[i];
+        if (confusion)
+            confusion[(size_t)labels[i] * (size_t)classes + (size_t)predicted[i]]++;
+    }
+}
+
+void cst_tally_probabilities(double *tally, int32_t classes, const float *probabilities,
+                             const int32_t *labels, int64_t count) {
+    double *singles = tally + singles_at(classes);
+    double *bins = singles + SINGLES;
+    double nll = 0;
+    double brier = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] < 0)
+            continue;
+        const float *row = probabilities + (size_t)i * (size_t)classes;
+        int32_t best = 0;
+        double squares = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            double p = (double)row[c];
+            best = row[c] > row[best] ? c : best;
+            squares += c == labels[i] ? (1 - p) * (1 - p) : p * p;
+        }
+        nll -= log(fmax((double)row[labels[i]], MIN_PROBABILITY));
+        brier += squares;
+        double *bin = bins + (size_t)cst_bin_of((double)row[best], CST_METRIC_BINS) * BIN_PARTS;
+        bin[BIN_COUNT] += 1;
+        bin[BIN_CORRECT] += best == labels[i];
+        bin[BIN_CONFIDENCE] += (double)row[best];
+    }
+    singles[NLL] += nll;
+    singles[BRIER] += brier;
+}
+
+/* Of one row: `inner` is what is predicted where the label counts, and -1 elsewhere. */
+static void add_edges(double *tally, int32_t classes, const int32_t *inner, const int32_t *labels,
+                      int64_t pixels, const unsigned char *near_label,
+                      const unsigned char *near_predicted) {
+    double *both = class_part(tally, classes, EDGE_BOTH);
+    double *any = class_part(tally, classes, EDGE_ANY);
+    for (int64_t i = 0; i < pixels; i++) {
+        if (labels[i] < 0)
+            continue;
+        bool same = near_label[i] && near_predicted[i] && inner[i] == labels[i];
+        both[labels[i]] += same;
+        any[labels[i]] += near_label[i];
+        any[inner[i]] += near_predicted[i] && !same;
+    }
+}
+
+static void add_band(double *tally, int32_t classes, const int32_t *inner, const int32_t *labels,
+                     int64_t pixels, const unsigned char *near) {
+    double *singles = tally + singles_at(classes);
+    for (int64_t i = 0; i < pixels; i++)
+        if (labels[i] >= 0 && near[i]) {
+            singles[BAND] += 1;
+            singles[BAND_WRONG] += inner[i] != labels[i];
+        }
+}
+
+/* One image while its rows are read. */
+typedef struct edges {
+    cst_near band, labelled, predicted;
+    int32_t *inner;      /* [width] */
+    unsigned char *near; /* [3][width] */
+} edges;
+
+static void edges_free(cst_context *context, edges *e) {
+    cst_near_end(context, &e->band);
+    cst_near_end(context, &e->labelled);
+    cst_near_end(context, &e->predicted);
+    cst_free(context, e->inner);
+    cst_free(context, e->near);
+}
+
+static cst_status edges_make(cst_context *context, edges *e, int64_t height, int64_t width,
+                             int64_t distance) {
+    *e = (edges){.inner = cst_alloc(context, (size_t)width, sizeof *e->inner),
+                 .near = cst_alloc(context, 3 * (size_t)width, sizeof *e->near)};
+    cst_status status = e->inner && e->near ? CST_OK : CST_ERROR_MEMORY;
+    CST_THEN(cst_near_begin(context, &e->band, height, width, distance, CST_NEAR_LABELS));
+    CST_THEN(cst_near_begin(context, &e->labelled, height, width, distance, CST_NEAR_CONTOUR));
+    CST_THEN(cst_near_begin(context, &e->predicted, height, width, distance, CST_NEAR_CONTOUR));
+    return status;
+}
+
+/* What is predicted where the label counts, and -1 elsewhere. */
+static void take_inner(const edges *e, const int32_t *predicted, const int32_t *labels,
+                       int64_t width) {
+    for (int64_t x = 0; x < width; x++)
+        e->inner[x] = labels[x] < 0 ? -1 : predicted[x];
+}
+
+cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t classes,
+                              const int32_t *predicted, const int32_t *labels, int64_t height,
+                              int64_t width, int64_t distance) {
+    int64_t longest = height > width ? height : width;
+    int64_t reach = distance < longest ? distance : longest;
+    int64_t every = 1 + POLL_PIXELS / width;
+    edges e;
+    cst_status status = edges_make(context, &e, height, width, reach);
+    for (int64_t end = 0; status == CST_OK && end < height + reach; end++) {
+        if (end % every == 0)
+            status = cst_poll(context);
+        if (end < height) {
+            take_inner(&e, predicted + end * width, labels + end * width, width);
+            cst_near_enter(&e.band, end, labels + end * width);
+            cst_near_enter(&e.labelled, end, labels + end * width);
+            cst_near_enter(&e.predicted, end, e.inner);
+        }
+        int64_t y = end - reach;
+        if (y < 0)
+            continue;
+        const int32_t *row = labels + y * width;
+        take_inner(&e, predicted + y * width, row, width);
+        cst_near_leave(&e.band, y, e.near);
+        cst_near_leave(&e.labelled, y, e.near + width);
+        cst_near_leave(&e.predicted, y, e.near + 2 * width);
+        add_band(tally, classes, e.inner, row, width, e.near);
+        add_edges(tally, classes, e.inner, row, width, e.near + width, e.near + 2 * width);
+    }
+    edges_free(context, &e);
+    return status;
+}
+
+/* ---- scores ---- */
+
+static double ratio(double part, double whole) {
+    return whole > 0 ? part / whole : NAN;
+}
+
+void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]) {
+    double right = class_sums(tally, classes, TRUE_POSITIVE)[c];
+    double labelled = class_sums(tally, classes, LABELLED)[c];
+    double predicted = class_sums(tally, classes, PREDICTED)[c];
+    found[0] = ratio(right, labelled + predicted - right);
+    found[1] = ratio(2 * right, labelled + predicted);
+    found[2] = ratio(right, labelled);
+    found[3] =
+        ratio(class_sums(tally, classes, EDGE_BOTH)[c], class_sums(tally, classes, EDGE_ANY)[c]);
+}
+
+/* Sums of what exists, and how much of it there is. */
+typedef struct mean {
+    double sum;
+    int32_t count;
+} mean;
+
+static void add_to(mean *m, double part, double whole) {
+    if (whole <= 0)
+        return;
+    m->sum += part / whole;
+    m->count++;
+}
+
+static double mean_of(const mean *m) {
+    return ratio(m->sum, m->count);
+}
+
+static double ece_of(const double *bins, double pixels) {
+    double sum = 0;
+    for (int b = 0; b < CST_METRIC_BINS; b++)
+        sum += fabs(bins[b * BIN_PARTS + BIN_CORRECT] - bins[b * BIN_PARTS + BIN_CONFIDENCE]);
+    return ratio(sum, pixels);
+}
+
+void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
+                      cst_segmentation_scores *out) {
+    const double *right = class_sums(tally, classes, TRUE_POSITIVE);
+    const double *labelled = class_sums(tally, classes, LABELLED);
+    const double *found = class_sums(tally, classes, PREDICTED);
+    const double *both = class_sums(tally, classes, EDGE_BOTH);
+    const double *any = class_sums(tally, classes, EDGE_ANY);
+    const double *singles = tally + singles_at(classes);
+    mean iou = {0};
+    mean dice = {0};
+    mean accuracy = {0};
+    mean edge = {0};
+    double pixels = 0;
+    double hits = 0;
+    double weighted = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double either = labelled[c] + found[c] - right[c];
+        add_to(&iou, right[c], either);
+        add_to(&dice, 2 * right[c], labelled[c] + found[c]);
+        add_to(&accuracy, right[c], labelled[c]);
+        add_to(&edge, both[c], any[c]);
+        weighted += either > 0 ? labelled[c] * right[c] / either : 0;
+        pixels += labelled[c];
+        hits += right[c];
+    }
+    *out =
+        (cst_segmentation_scores){.pixels = (int64_t)pixels,
+                                  .classes_present = iou.count,
+                                  .miou = mean_of(&iou),
+                                  .pixel_accuracy = ratio(hits, pixels),
+                                  .mean_accuracy = mean_of(&accuracy),
+                                  .dice = mean_of(&dice),
+                                  .fwiou = ratio(weighted, pixels),
+                                  .boundary_error = ratio(singles[BAND_WRONG], singles[BAND]),
+                                  .boundary_iou = mean_of(&edge),
+                                  .nll = probabilities ? ratio(singles[NLL], pixels) : NAN,
+                                  .brier = probabilities ? ratio(singles[BRIER], pixels) : NAN,
+                                  .ece = probabilities ? ece_of(singles + SINGLES, pixels) : NAN};
+}

@@ -1,0 +1,46 @@
+/*
+ * The tally of a case: counts and sums from which every score of a segmentation follows, so that
+ * scores of a split, of a resample of its cases or of one case are sums of tallies. Between
+ * prediction and report. docs/segmentation.md#scores: mIoU from a confusion matrix.
+ */
+#ifndef CST_SEGMENTATION_TALLY_H
+#define CST_SEGMENTATION_TALLY_H
+
+#include "core/base.h"
+
+#include <corestack/metrics.h>
+#include <corestack/segmentation.h>
+
+/* Doubles of a tally. Counts are whole numbers below 2^53, so their sums are exact in any order. */
+size_t cst_tally_width(int32_t classes);
+
+/* Adds `count` pixels: their predicted labels [count] (0..classes-1) against labels [count] (-1
+ * does not count). confusion: [classes][classes], label by prediction, or NULL. */
+void cst_tally_labels(double *tally, int32_t classes, const int32_t *predicted,
+                      const int32_t *labels, int64_t count, int64_t *confusion);
+
+/* Adds negative log-likelihood, Brier score and calibration bins of probabilities
+ * [count][classes]. */
+void cst_tally_probabilities(double *tally, int32_t classes, const float *probabilities,
+                             const int32_t *labels, int64_t count);
+
+/* Adds what lies near label boundaries of one image, [height][width]. */
+cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t classes,
+                              const int32_t *predicted, const int32_t *labels, int64_t height,
+                              int64_t width, int64_t distance);
+
+/* Scores of a tally, or of a sum of tallies. `probabilities`: those were added; else nll, brier and
+ * ece are NaN. */
+void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
+                      cst_segmentation_scores *out);
+
+/* IoU, Dice, accuracy and Boundary IoU of one class. */
+void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]);
+
+/* Pixels of each class in labels, [classes]. */
+const double *cst_tally_labelled(const double *tally, int32_t classes);
+
+/* The label of the largest of each row's `classes` numbers, the lowest of equal ones. */
+void cst_label_rows(const float *probabilities, int64_t count, int32_t classes, int32_t *out);
+
+#endif

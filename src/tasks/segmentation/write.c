@@ -1,0 +1,317 @@
+/*
+ * Maps of a whole split: predicted piece by piece and written case by case, so that memory does not
+ * grow with the split. The last stage. Paper: section "Dense Prediction".
+ */
+#include "core/la.h"
+#include "data/files/output_folder.h"
+#include "data/readers/npy_stream.h"
+#include "data/readers/png.h"
+#include "model/guard.h"
+#include "tasks/segmentation/decide.h"
+#include "tasks/segmentation/score.h"
+
+#include <corestack/files.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PIECE_VALUES = 1 << 20, LABELS_8 = 256, LABELS_16 = 65536 };
+
+typedef struct writing {
+    const cst_model *model;
+    const cst_cases *cases;
+    cst_view view;
+    double *offsets;
+    double *scaled;          /* [classes]: offsets of a case that leans on the average */
+    cst_guard_report *found; /* NULL: nothing was tested */
+    cst_view all;            /* of all members, where some case leans on their average */
+    bool leans;
+    cst_map_format format;
+    cst_npy_type type;
+    int64_t piece;
+    float *probabilities;   /* [piece][classes] */
+    int64_t *index;         /* [piece] */
+    int32_t *labels;        /* [piece], or a whole case for PNG */
+    unsigned char *scratch; /* two bytes for each value of a piece */
+} writing;
+
+static bool writes_labels(const writing *w) {
+    return w->format == CST_MAP_LABELS || w->format == CST_MAP_PNG;
+}
+
+/* ---- pieces ---- */
+
+/* Rows first..first+count-1 as far as they are of one case, where cases differ in their weight of
+ * the average. */
+static int64_t of_one_case(const writing *w, int64_t first, int64_t count) {
+    if (!w->leans)
+        return count;
+    int64_t end = w->cases->first[cst_case_of(w->cases, first) + 1];
+    return end - first < count ? end - first : count;
+}
+
+/* Leans on the average of all members; the offsets that then hold. */
+static cst_status lean(cst_context *context, const writing *w, int64_t first, int64_t count,
+                       const double **offsets) {
+    double lambda = cst_guard_lambda(w->found, first);
+    if (!(lambda > 0))
+        return CST_OK;
+    for (int32_t c = 0; w->offsets && c < w->model->classes; c++)
+        w->scaled[c] = (1 - lambda) * w->offsets[c];
+    *offsets = w->offsets ? w->scaled : NULL;
+    return cst_guard_mix_cases(context, w->found, &w->all, first, count, w->probabilities);
+}
+
+/* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
+static cst_status predict(cst_context *context, const writing *w, int64_t first, int64_t count,
+                          int32_t *labels) {
+    cst_view part = cst_view_range(&w->view, first, count, w->index);
+    const double *offsets = w->offsets;
+    cst_status status = cst_progress(context, "predict", first, w->view.rows);
+    CST_THEN(cst_stack_predict(context, w->model, &part, w->probabilities));
+    if (status == CST_OK && w->leans)
+        status = lean(context, w, first, count, &offsets);
+    if (status == CST_OK && labels)
+        cst_decide_rows(w->probabilities, count, w->model->classes, offsets, labels);
+    return status;
+}
+
+/* Rows first..end-1 to an open npy. */
+static cst_status write_rows(cst_context *context, const writing *w, cst_output_file *output,
+                             int64_t first, int64_t end) {
+    cst_status status = CST_OK;
+    int64_t count = 0;
+    for (int64_t at = first; status == CST_OK && at < end; at += count) {
+        count = of_one_case(w, at, end - at < w->piece ? end - at : w->piece);
+        status = predict(context, w, at, count, writes_labels(w) ? w->labels : NULL);
+        if (status != CST_OK)
+            break;
+        status =
+            writes_labels(w)
+                ? cst_npy_put_labels(context, output, w->type, w->labels, (size_t)count, w->scratch)
+                : cst_npy_put_f32(context, output, w->type, w->probabilities,
+                                  (size_t)count * (size_t)w->model->classes, w->scratch);
+    }
+    return status;
+}
+
+/* Shape of the array of one case, or with `cases` > 0 of that many. Returns its dimensions. */
+static int array_shape(const writing *w, int64_t index, int64_t cases, int64_t shape[5]) {
+    int dims = 0;
+    if (cases > 0)
+        shape[dims++] = cases;
+    if (w->cases->volumes)
+        shape[dims++] = w->cases->shape[index][0];
+    shape[dims++] = w->cases->shape[index][1];
+    shape[dims++] = w->cases->shape[index][2];
+    if (!writes_labels(w))
+        shape[dims++] = w->model->classes;
+    return dims;
+}
+
+/* All rows are predicted: the last moment at which a stop leaves nothing behind. */
+static cst_status finish(cst_context *context, const writing *w) {
+    return cst_progress(context, "predict", w->view.rows, w->view.rows);
+}
+
+static cst_status write_npy(cst_context *context, const writing *w, const char *path,
+                            int64_t first_case, int64_t cases, bool alone) {
+    int64_t shape[5];
+    cst_output_file *output = NULL;
+    int dims = array_shape(w, first_case, alone ? 0 : cases, shape);
+    cst_status status = cst_npy_begin(context, &output, path, w->type, shape, dims);
+    CST_THEN(write_rows(context, w, output, w->cases->first[first_case],
+                        w->cases->first[first_case + cases]));
+    if (status == CST_OK && !alone)
+        status = finish(context, w);
+    if (status == CST_OK)
+        return cst_output_commit(context, output);
+    cst_output_abort(context, output);
+    return status;
+}
+
+static cst_status write_png(cst_context *context, const writing *w, const char *path,
+                            int64_t index) {
+    int64_t first = w->cases->first[index];
+    int64_t end = w->cases->first[index + 1];
+    cst_status status = CST_OK;
+    for (int64_t at = first; status == CST_OK && at < end; at += w->piece)
+        status = predict(context, w, at, end - at < w->piece ? end - at : w->piece,
+                         w->labels + (at - first));
+    return status == CST_OK
+               ? cst_png_write_labels(context, path, w->labels, w->cases->shape[index][1],
+                                      w->cases->shape[index][2],
+                                      w->model->classes <= LABELS_8 ? 8 : 16)
+               : status;
+}
+
+static cst_status write_folder(cst_context *context, const writing *w, const char *path) {
+    cst_output_folder *folder = NULL;
+    bool png = w->format == CST_MAP_PNG;
+    cst_status status = cst_output_folder_open(context, &folder, path);
+    for (int64_t n = 0; status == CST_OK && n < w->cases->count; n++) {
+        char number[CST_CASE_CHARS];
+        char *file = NULL;
+        status = cst_output_folder_file(context, folder, cst_case_name(w->cases, n, number),
+                                        png ? ".png" : ".npy", &file);
+        CST_THEN(png ? write_png(context, w, file, n) : write_npy(context, w, file, n, 1, true));
+        cst_free(context, file);
+    }
+    CST_THEN(finish(context, w));
+    if (status == CST_OK)
+        return cst_output_folder_commit(context, folder);
+    cst_output_folder_abort(context, folder);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static bool ends_with(const char *path, const char *tail) {
+    size_t length = strlen(path);
+    size_t bytes = strlen(tail);
+    return length >= bytes && strcmp(path + length - bytes, tail) == 0;
+}
+
+/* What the format cannot hold. */
+static cst_status check_format(cst_context *context, const writing *w, const char *path,
+                               bool array) {
+    if (w->format == CST_MAP_PNG && array)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "%s: PNG label maps are written to a folder, one file per case; name a folder", path);
+    if (array && !w->cases->uniform)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: the cases of %s differ in size, so they do not fit into one array; "
+                        "name a folder (without .npy), which receives one file per case",
+                        path, w->cases->where);
+    for (int64_t n = 0; w->format == CST_MAP_PNG && n < w->cases->count; n++)
+        if (w->cases->shape[n][0] > 1)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the cases of %s are volumes, which PNG does not support; use "
+                            "label maps in npy",
+                            path, w->cases->where);
+    if (writes_labels(w) && w->model->classes > LABELS_16)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: label maps can hold at most %d classes",
+                        path, LABELS_16);
+    return CST_OK;
+}
+
+/* Buffers; a PNG needs the labels of its whole case. */
+static cst_status make_buffers(cst_context *context, writing *w) {
+    size_t classes = (size_t)w->model->classes;
+    w->piece = PIECE_VALUES / w->model->classes / CST_BLOCK_ROWS * CST_BLOCK_ROWS;
+    w->piece = w->piece > CST_BLOCK_ROWS ? w->piece : CST_BLOCK_ROWS;
+    int64_t most = 0;
+    for (int64_t n = 0; n < w->cases->count; n++) {
+        int64_t pixels = w->cases->first[n + 1] - w->cases->first[n];
+        most = pixels > most ? pixels : most;
+    }
+    size_t labels = (size_t)(w->format == CST_MAP_PNG ? most : w->piece);
+    w->probabilities = cst_alloc(context, (size_t)w->piece, classes * sizeof *w->probabilities);
+    w->index = cst_alloc(context, (size_t)w->piece, sizeof *w->index);
+    w->labels = cst_alloc(context, labels, sizeof *w->labels);
+    w->scratch = cst_alloc(context, (size_t)w->piece, 2 * classes);
+    w->scaled = cst_alloc(context, classes, sizeof *w->scaled);
+    return w->probabilities && w->index && w->labels && w->scratch && w->scaled ? CST_OK
+                                                                                : CST_ERROR_MEMORY;
+}
+
+/* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
+ */
+static bool is_array(const char *path) {
+    struct stat info;
+    return ends_with(path, ".npy") || cst_path_is_descriptor(path) ||
+           (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
+static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN};
+
+/* Tests the cases; where some are to lean on the average, all members are loaded. */
+static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *split,
+                              const cst_guard *guard, const float ***pointers, writing *w) {
+    cst_status status =
+        cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found);
+    if (status != CST_OK || !w->found)
+        return status;
+    w->leans = guard->mode == CST_GUARD_AUTO && w->found->fired > 0;
+    if (w->leans)
+        status =
+            cst_guard_all(context, w->model, pool, split, &w->view, w->found, pointers, &w->all);
+    if (status == CST_OK)
+        cst_guard_tell(context, w->model, split, guard->mode, w->found);
+    return status;
+}
+
+static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, const char *split,
+                             const cst_guard *guard, const char *path) {
+    const float **pointers = NULL;
+    const float **all = NULL;
+    bool array = is_array(path);
+    w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
+              : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
+              : w->model->classes <= LABELS_8 ? CST_NPY_U8
+                                              : CST_NPY_U16;
+    cst_la_enter();
+    cst_status status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
+    CST_THEN(cst_model_view_tell(context, w->model, split, &w->view));
+    w->cases = cst_pool_cases(pool, split);
+    CST_THEN(check_format(context, w, path, array));
+    CST_THEN(cst_offsets_load(context, w->model, &w->offsets));
+    CST_THEN(make_buffers(context, w));
+    CST_THEN(guard_cases(context, pool, split, guard, &all, w));
+    if (status == CST_OK && w->leans) { /* what was loaded since may have moved the others */
+        cst_free(context, pointers);
+        status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
+    }
+    CST_THEN(array ? write_npy(context, w, path, 0, w->cases->count, false)
+                   : write_folder(context, w, path));
+    cst_la_leave();
+    cst_free(context, w->probabilities);
+    cst_free(context, w->index);
+    cst_free(context, w->labels);
+    cst_free(context, w->scratch);
+    cst_free(context, w->scaled);
+    cst_free(context, w->offsets);
+    cst_free(context, pointers);
+    cst_free(context, all);
+    return status;
+}
+
+cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
+                                            cst_pool *pool, const char *split,
+                                            const cst_guard *guard, cst_map_format format,
+                                            const char *path, int64_t *cases, int64_t *pixels,
+                                            cst_guard_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
+        (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_segmentation_predict: model, pool, split, format, path and a mode of "
+                        "the guard are "
+                        "required");
+    if (cst_pool_task(pool) != CST_TASK_SEGMENTATION || model->task != CST_TASK_SEGMENTATION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "maps need a model and a pool of task segmentation; this model is for %s "
+                        "and the pool for %s",
+                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+    writing w = {.model = model, .format = format};
+    cst_status status = write_maps(context, &w, pool, split, guard ? guard : &DEFAULT_GUARD, path);
+    if (status == CST_OK && cases)
+        *cases = w.cases->count;
+    if (status == CST_OK && pixels)
+        *pixels = w.view.rows;
+    if (status == CST_OK && report) {
+        *report = w.found;
+        w.found = NULL;
+    }
+    cst_guard_report_free(context, w.found);
+    return cst_why(context, status);
+}
+
+cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
+                                    const char *split, cst_map_format format, const char *path,
+                                    int64_t *cases, int64_t *pixels) {
+    return cst_segmentation_predict_guarded(context, model, pool, split, NULL, format, path, cases,
+                                            pixels, NULL);
+}

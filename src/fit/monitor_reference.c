@@ -61,17 +61,15 @@ static cst_status predict_rest(cst_context *context, const cst_model *model, con
 static cst_status score(cst_context *context, const cst_view *chosen, const cst_watch_rows *rows,
                         double *ece) {
     size_t count = (size_t)chosen->rows;
+    CST_SCOPE(scope);
     cst_samples samples = {.rows = chosen->rows};
-    samples.confidence = cst_alloc(context, count, sizeof *samples.confidence);
-    samples.correct = cst_alloc(context, count, sizeof *samples.correct);
-    cst_status status = samples.confidence && samples.correct ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < chosen->rows; i++) {
+    CST_TAKE(context, scope, samples.confidence, count);
+    CST_TAKE(context, scope, samples.correct, count);
+    for (int64_t i = 0; i < chosen->rows; i++) {
         samples.confidence[i] = (double)rows->confidence[i];
         samples.correct[i] = rows->class[i] == cst_view_label(chosen, i);
     }
-    CST_THEN(cst_samples_ece(context, &samples, ece));
-    cst_samples_free(context, &samples);
-    return status;
+    return cst_samples_ece(context, &samples, ece);
 }
 
 cst_status cst_watched_end(cst_context *context, const cst_view *rows, cst_watched *watched,

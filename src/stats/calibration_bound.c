@@ -94,21 +94,18 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
                             int32_t classes, const int32_t *labels, int bins, double delta,
                             cst_ece_bound *out) {
     *out = (cst_ece_bound){NAN, NAN, NAN, NAN};
-    cst_samples samples = {0};
+    CST_SCOPE(scope);
+    cst_samples samples;
     gap_job job = {.samples = &samples};
-    double *sum = NULL;
-    cst_status status = check_delta(context, delta);
-    CST_THEN(cst_bins_check(context, bins, &job.bins));
-    CST_THEN(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
+    double *sum;
+    CST_TRY(check_delta(context, delta));
+    CST_TRY(cst_bins_check(context, bins, &job.bins));
+    CST_TRY(cst_samples_make(context, scope, probabilities, rows, classes, labels, &samples));
     size_t width = (size_t)job.bins * CST_BIN_WIDTH + 1;
-    if (status == CST_OK && !(sum = cst_alloc(context, width, sizeof *sum)))
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum));
-    if (status == CST_OK)
-        put_bound(sum, job.bins, (double)rows, delta, out);
-    cst_free(context, sum);
-    cst_samples_free(context, &samples);
-    return status;
+    CST_TAKE(context, scope, sum, width);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum));
+    put_bound(sum, job.bins, (double)rows, delta, out);
+    return CST_OK;
 }
 
 /* ---- histogram binning ---- */
@@ -127,12 +124,10 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
     if (rows < 1 || bins < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "bins of equal mass need at least one row and one bin");
-    cst_status status = check_confidences(context, confidences, rows);
-    if (status != CST_OK)
-        return status;
-    cst_ranked *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    if (!sorted)
-        return CST_ERROR_MEMORY;
+    CST_TRY(check_confidences(context, confidences, rows));
+    CST_SCOPE(scope);
+    cst_ranked *sorted;
+    CST_TAKE(context, scope, sorted, rows);
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
     int64_t start = 0; /* rows below the last edge */
@@ -150,7 +145,6 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
     }
     edges[++count] = 1;
     *used = count;
-    cst_free(context, sorted);
     return CST_OK;
 }
 
@@ -170,10 +164,8 @@ int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence) {
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
                             cst_judged_rows rows, double delta, cst_certified_bin *certified,
                             double *epsilon, double *hoeffding) {
-    cst_status status = check_delta(context, delta);
-    CST_THEN(check_confidences(context, rows.confidences, rows.count));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_delta(context, delta));
+    CST_TRY(check_confidences(context, rows.confidences, rows.count));
     for (int32_t b = 0; b < bins; b++)
         certified[b] = (cst_certified_bin){.from = edges[b], .to = edges[b + 1], .upper = 1};
     for (int64_t i = 0; i < rows.count; i++) {

@@ -33,9 +33,9 @@ static void list_entries(const cst_class_bins *in, const int32_t *labels, int64_
     }
 }
 
-cst_status cst_class_bins_make(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, const double *weights,
-                               int32_t bins, cst_class_bins *out) {
+cst_status cst_class_bins_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                               int64_t rows, int32_t classes, const int32_t *labels,
+                               const double *weights, int32_t bins, cst_class_bins *out) {
     *out = (cst_class_bins){.probabilities = probabilities,
                             .weights = weights,
                             .rows = rows,
@@ -45,9 +45,7 @@ cst_status cst_class_bins_make(cst_context *context, const float *probabilities,
     if (!cst_size_mul((size_t)classes, (size_t)bins, &parts))
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many", classes,
                         bins);
-    out->end = cst_alloc(context, parts, sizeof *out->end);
-    if (!out->end)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->end, parts);
     list_entries(out, labels, out->end, NULL);
     int64_t entries = 0;
     for (size_t part = 0; part < parts; part++) {
@@ -55,21 +53,11 @@ cst_status cst_class_bins_make(cst_context *context, const float *probabilities,
         out->end[part] = entries; /* moves to the end of the part as it fills */
         entries += size;
     }
-    out->gap = cst_alloc(context, (size_t)entries, sizeof *out->gap);
-    out->above = cst_alloc(context, (size_t)entries, sizeof *out->above);
-    out->row = cst_alloc(context, (size_t)entries, sizeof *out->row);
-    if (!out->gap || !out->above || !out->row)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->gap, entries);
+    CST_TAKE(context, scope, out->above, entries);
+    CST_TAKE(context, scope, out->row, entries);
     list_entries(out, labels, out->end, out);
     return CST_OK;
-}
-
-void cst_class_bins_free(cst_context *context, cst_class_bins *classes) {
-    cst_free(context, classes->gap);
-    cst_free(context, classes->above);
-    cst_free(context, classes->row);
-    cst_free(context, classes->end);
-    *classes = (cst_class_bins){0};
 }
 
 /* Classes that are summed side by side, in registers. */

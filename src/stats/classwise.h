@@ -21,11 +21,9 @@ typedef struct cst_class_bins {
     int64_t *end; /* [classes][bins]: where the bin's part of the lists ends */
 } cst_class_bins;
 
-/* Free with cst_class_bins_free, also after a failure. */
-cst_status cst_class_bins_make(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, const double *weights,
-                               int32_t bins, cst_class_bins *out);
-void cst_class_bins_free(cst_context *context, cst_class_bins *classes);
+cst_status cst_class_bins_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                               int64_t rows, int32_t classes, const int32_t *labels,
+                               const double *weights, int32_t bins, cst_class_bins *out);
 
 /* ece [CST_LANES]: mean over classes of sum over bins |sum of gaps| / total, in each resample.
  * total: [CST_LANES], the weight of its rows. scratch: [classes][CST_LANES]. */

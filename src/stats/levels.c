@@ -98,37 +98,23 @@ static void merge(cst_context *context, const cst_ranked *sorted, const cst_samp
     }
 }
 
-cst_status cst_order_make(cst_context *context, const cst_samples *samples, int32_t bins,
-                          cst_order *out) {
-    size_t rows = (size_t)samples->rows;
-    *out = (cst_order){.rows = samples->rows};
-    out->row = cst_alloc(context, rows, sizeof *out->row);
-    out->correct = cst_alloc(context, rows, sizeof *out->correct);
-    out->end = cst_alloc(context, rows, sizeof *out->end);
-    out->confidence = cst_alloc(context, rows, sizeof *out->confidence);
-    out->bin = cst_alloc(context, rows, sizeof *out->bin);
+cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                          int32_t bins, cst_order *out) {
+    CST_SCOPE(own);
+    cst_ranked *sorted;
+    int64_t rows = samples->rows;
+    *out = (cst_order){.rows = rows};
+    CST_TAKE(context, scope, out->row, rows);
+    CST_TAKE(context, scope, out->correct, rows);
+    CST_TAKE(context, scope, out->end, rows);
+    CST_TAKE(context, scope, out->confidence, rows);
+    CST_TAKE(context, scope, out->bin, rows);
     if (samples->weight)
-        out->weight = cst_alloc(context, rows, sizeof *out->weight);
-    cst_ranked *sorted = cst_alloc(context, rows, sizeof *sorted);
-    cst_status status = (out->weight || !samples->weight) && out->row && out->correct && out->end &&
-                                out->confidence && out->bin && sorted
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
-    CST_THEN(cst_rank_sort_rows(context, samples->confidence, samples->rows, sorted));
-    if (status == CST_OK)
-        merge(context, sorted, samples, bins, out);
-    cst_free(context, sorted);
-    return status;
-}
-
-void cst_order_free(cst_context *context, cst_order *order) {
-    cst_free(context, order->row);
-    cst_free(context, order->correct);
-    cst_free(context, order->weight);
-    cst_free(context, order->end);
-    cst_free(context, order->confidence);
-    cst_free(context, order->bin);
-    *order = (cst_order){0};
+        CST_TAKE(context, scope, out->weight, rows);
+    CST_TAKE(context, own, sorted, rows);
+    CST_TRY(cst_rank_sort_rows(context, samples->confidence, rows, sorted));
+    merge(context, sorted, samples, bins, out);
+    return CST_OK;
 }
 
 /* Weights instead of counts of the samples first..end-1 of a level. */

@@ -42,10 +42,9 @@ typedef struct cst_order {
     int32_t *bin;           /* [levels], equal-width */
 } cst_order;
 
-/* Free with cst_order_free, also after a failure. rows below 2^32. */
-cst_status cst_order_make(cst_context *context, const cst_samples *samples, int32_t bins,
-                          cst_order *out);
-void cst_order_free(cst_context *context, cst_order *order);
+/* rows below 2^32. */
+cst_status cst_order_make(cst_context *context, cst_scope *scope, const cst_samples *samples,
+                          int32_t bins, cst_order *out);
 
 /* The levels that occur in a resample, ascending: count [rows] says how often each row does, NULL:
  * once. levels: [order->levels] or more. binned, or NULL: sums [bins][CST_BIN_WIDTH], added to.

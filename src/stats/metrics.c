@@ -42,30 +42,25 @@ static cst_status sum_block(cst_context *context, void *user, int64_t block, dou
 static cst_status sums(cst_context *context, const cst_samples *samples, int32_t bins,
                        cst_metrics *out) {
     size_t width = 3 + (size_t)bins * CST_BIN_WIDTH;
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *total;
+    CST_TAKE(context, scope, total, width);
     sum_job job = {samples, bins};
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, total);
-    if (status == CST_OK) {
-        double rows = cst_samples_weight(samples);
-        out->top1 = total[0] / rows;
-        out->nll = total[1] / rows;
-        out->brier = total[2] / rows;
-        cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
-    }
-    cst_free(context, total);
-    return status;
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, total));
+    double rows = cst_samples_weight(samples);
+    out->top1 = total[0] / rows;
+    out->nll = total[1] / rows;
+    out->brier = total[2] / rows;
+    cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
+    return CST_OK;
 }
 
 cst_status cst_samples_ece(cst_context *context, const cst_samples *samples, double *out) {
     cst_metrics scores = {0};
-    int32_t bins = 0;
-    cst_status status = cst_bins_check(context, 0, &bins);
-    CST_THEN(sums(context, samples, bins, &scores));
+    CST_TRY(sums(context, samples, CST_METRIC_BINS, &scores));
     *out = scores.ece;
-    return status;
+    return CST_OK;
 }
 
 /* ---- class-wise ---- */
@@ -80,27 +75,21 @@ typedef struct class_job {
 static cst_status class_block(cst_context *context, void *user, int64_t block, double *sum) {
     const class_job *job = user;
     const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
-    const float *rows = NULL;
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * classes : 0, sizeof *scratch);
-    cst_status status =
-        scratch ? cst_view_rows(context, view, job->member, first, count, scratch, &rows)
-                : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        const float *row = rows + (size_t)i * classes;
-        double weight = cst_view_weight(view, first + i);
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, job->member));
+    for (int64_t i = 0; i < rows.count; i++) {
+        const float *row = cst_rows_at(&rows, i);
+        double weight = cst_view_weight(view, rows.first + i);
         for (int32_t c = 0; c < view->classes; c++) {
             double p = (double)row[c];
             size_t at = (size_t)c * (size_t)job->bins + (size_t)cst_bin_of(p, job->bins);
-            double gap = (cst_view_label(view, first + i) == c ? 1.0 : 0.0) - p;
+            double gap = (cst_view_label(view, rows.first + i) == c ? 1.0 : 0.0) - p;
             sum[at] += view->weights ? weight * gap : gap;
         }
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status classwise(cst_context *context, const class_job *job, double *out) {
@@ -108,37 +97,32 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     if (!cst_size_mul((size_t)job->view->classes, (size_t)job->bins, &width))
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many",
                         job->view->classes, job->bins);
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(job->view->rows), width,
-                                          class_block, (void *)job, total);
+    CST_SCOPE(scope);
+    double *total;
+    CST_TAKE(context, scope, total, width);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(job->view->rows), width, class_block,
+                              (void *)job, total));
     double sum = 0;
     for (size_t j = 0; j < width; j++)
         sum += fabs(total[j]);
     *out = sum / (cst_view_weight_sum(job->view) * (double)job->view->classes);
-    cst_free(context, total);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all ---- */
 
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
+    CST_SCOPE(scope);
     cst_order order;
-    cst_level *levels = cst_alloc(context, (size_t)samples->rows, sizeof *levels);
-    cst_status status = cst_order_make(context, samples, bins, &order);
-    if (!levels)
-        status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        int64_t count = cst_order_levels(&order, NULL, levels, NULL);
-        double total = cst_samples_weight(samples);
-        out->ece_mass = cst_equal_mass_error(levels, count, total, bins);
-        out->corp = cst_corp_miscalibration(levels, count, total);
-    }
-    cst_order_free(context, &order);
-    cst_free(context, levels);
-    return status;
+    cst_level *levels;
+    CST_TAKE(context, scope, levels, samples->rows);
+    CST_TRY(cst_order_make(context, scope, samples, bins, &order));
+    int64_t count = cst_order_levels(&order, NULL, levels, NULL);
+    double total = cst_samples_weight(samples);
+    out->ece_mass = cst_equal_mass_error(levels, count, total, bins);
+    out->corp = cst_corp_miscalibration(levels, count, total);
+    return CST_OK;
 }
 
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,
@@ -163,19 +147,18 @@ cst_status cst_metrics_weighted(cst_context *context, const float *probabilities
 
 cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
                           bool all, cst_metrics *out) {
-    cst_samples samples = {0};
+    CST_SCOPE(scope);
+    cst_samples samples;
     class_job job = {view, member, 0};
     *out = (cst_metrics){.samples = view->rows, .ece_mass = NAN, .ece_classwise = NAN, .corp = NAN};
-    cst_status status = cst_bins_check(context, bins, &job.bins);
-    CST_THEN((all ? cst_samples_of : cst_samples_of_own)(context, view, member, &samples));
-    CST_THEN(sums(context, &samples, job.bins, out));
-    if (status == CST_OK && all)
-        status = classwise(context, &job, &out->ece_classwise);
-    if (status == CST_OK && all)
-        status = ordered(context, &samples, job.bins, out);
+    CST_TRY(cst_bins_check(context, bins, &job.bins));
     out->bins = job.bins;
-    cst_samples_free(context, &samples);
-    return status;
+    CST_TRY(cst_samples_of(context, scope, view, member, !all, &samples));
+    CST_TRY(sums(context, &samples, job.bins, out));
+    if (!all)
+        return CST_OK;
+    CST_TRY(classwise(context, &job, &out->ece_classwise));
+    return ordered(context, &samples, job.bins, out);
 }
 
 const char *cst_metric_definition(const char *name) {

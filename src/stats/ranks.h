@@ -5,7 +5,7 @@
 #ifndef CST_METRICS_RANKS_H
 #define CST_METRICS_RANKS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 typedef struct cst_ranked {
     double value;

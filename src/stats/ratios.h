@@ -6,7 +6,7 @@
 #ifndef CST_METRICS_RATIOS_H
 #define CST_METRICS_RATIOS_H
 
-#include "core/base.h"
+#include "stats/resample.h"
 
 #include <corestack/metrics.h>
 

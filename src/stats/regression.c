@@ -218,36 +218,29 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
                                       const double *targets, const double *weights,
                                       cst_value_metrics *average, cst_value_metrics *each) {
-    cst_status status = cst_values_check(context, predicted, targets);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_values_check(context, predicted, targets));
     size_t rows = (size_t)predicted->rows;
+    CST_SCOPE(scope);
     score_job job = {.predicted = predicted, .targets = targets, .weights = weights};
-    job.absolute = cst_alloc(context, weights ? 0 : rows, sizeof *job.absolute);
-    job.errors = cst_alloc(context, weights ? rows : 0, sizeof *job.errors);
-    if (!job.absolute || !job.errors)
-        status = CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, job.absolute, weights ? 0 : rows);
+    CST_TAKE(context, scope, job.errors, weights ? rows : 0);
     job.total = weights ? 0 : (double)rows;
     for (size_t i = 0; weights && i < rows; i++)
         job.total += weights[i];
     *average = (cst_value_metrics){.samples = predicted->rows, .levels = predicted->levels};
-    for (int32_t d = 0; status == CST_OK && d < predicted->outputs; d++) {
+    for (int32_t d = 0; d < predicted->outputs; d++) {
         cst_value_metrics one;
         score_output(&job, d, &one);
         add_share(average, &one, 1 / (double)predicted->outputs);
         if (each)
             each[d] = one;
     }
-    cst_free(context, job.absolute);
-    cst_free(context, job.errors);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                             const double *targets, double *out) {
-    cst_status status = cst_values_check(context, predicted, targets);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_values_check(context, predicted, targets));
     size_t rows = (size_t)predicted->rows;
     size_t width = (size_t)predicted->outputs;
     for (size_t i = 0; i < rows; i++)

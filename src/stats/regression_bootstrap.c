@@ -2,7 +2,6 @@
  * Bootstrap intervals of the scores of predicted values, paired over samples: every method on the
  * same resamples. Behind comparisons, for the task regression. docs/regression.md#scores.
  */
-#include "stats/percentile.h"
 #include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/weighted.h"
@@ -10,28 +9,21 @@
 #include <float.h>
 #include <math.h>
 
-enum {
-    SCORES = 4, /* rmse, mae, r2, nll */
-    LOSSES = 3, /* squared error, absolute error, NLL of a value */
-    VALUES_METHODS_MAX = 1024
-};
+enum { RMSE, MAE, MEDIAN, R2, NLL, SCORES }; /* the median has no interval */
+enum { LOSSES = 3 };                         /* squared error, absolute error, NLL of a value */
 
-typedef struct value_bootstrap {
+typedef struct value_job {
     const cst_predicted_values *predicted; /* [methods] */
     const double *targets;
     const double *weights; /* [rows], or NULL */
     int32_t methods;
     int32_t outputs;
     int64_t rows;
-    int32_t resamples;
-    uint64_t seed;
     double *center; /* [outputs]: mean target, which keeps the digits of the deviations */
     size_t columns; /* of a row: 2 for the target and LOSSES for each method, for every output; with
                        weights one more, the weight, which the others are multiplied by */
     double *table;  /* [rows][columns] */
-    double *value;  /* [methods][SCORES], on the samples themselves */
-    double *drawn;  /* [methods][SCORES][resamples] */
-} value_bootstrap;
+} value_job;
 
 /* The share of the squares around the center, per row, that rounding of their sums may leave as a
  * deviation; below it targets are equal. */
@@ -39,27 +31,27 @@ static const double ROUNDING = 4 * DBL_EPSILON;
 
 /* ---- one resample from its sums ---- */
 
-/* Scores of every method from the sums of the table's columns (`stride` apart) over a resample. */
-static void score(const value_bootstrap *job, const double *sums, size_t stride, double *out,
-                  size_t step) {
-    double n = job->weights ? sums[(job->columns - 1) * stride] : (double)job->rows;
+/* Scores of every method from the sums of the table's columns (CST_LANES apart) over a resample. */
+static void score(const value_job *job, const double *sums, double *out, int64_t stride) {
+    double n = job->weights ? sums[(job->columns - 1) * CST_LANES] : (double)job->rows;
     double share = 1 / (double)job->outputs;
     for (int32_t m = 0; m < job->methods; m++) {
         double scores[SCORES] = {0};
         for (int32_t d = 0; d < job->outputs; d++) {
             size_t first = (size_t)d * (2 + LOSSES * (size_t)job->methods);
-            const double *y = sums + first * stride;
-            const double *loss = sums + (first + 2 + LOSSES * (size_t)m) * stride;
-            double deviation = y[stride] - y[0] * y[0] / n;
-            if (deviation <= ROUNDING * (double)job->rows * y[stride])
+            const double *y = sums + first * CST_LANES;
+            const double *loss = sums + (first + 2 + LOSSES * (size_t)m) * CST_LANES;
+            double deviation = y[CST_LANES] - y[0] * y[0] / n;
+            if (deviation <= ROUNDING * (double)job->rows * y[CST_LANES])
                 deviation = 0;
-            scores[0] += share * sqrt(loss[0] / n);
-            scores[1] += share * loss[stride] / n;
-            scores[2] += share * cst_r2_of(loss[0], deviation);
-            scores[3] += share * loss[2 * stride] / n;
+            scores[RMSE] += share * sqrt(loss[0] / n);
+            scores[MAE] += share * loss[CST_LANES] / n;
+            scores[R2] += share * cst_r2_of(loss[0], deviation);
+            scores[NLL] += share * loss[2 * CST_LANES] / n;
         }
         for (int s = 0; s < SCORES; s++)
-            out[((size_t)m * SCORES + (size_t)s) * step] = scores[s];
+            if (s != MEDIAN)
+                out[(m * SCORES + s) * stride] = scores[s];
     }
 }
 
@@ -78,28 +70,21 @@ static void weigh(const double *table, size_t columns, int64_t rows, const unsig
     }
 }
 
-static cst_status lanes_task(cst_context *context, void *user, int64_t task) {
-    const value_bootstrap *job = user;
-    cst_resample resample = {0};
-    int64_t first = task * CST_LANES;
-    int64_t lanes = job->resamples - first < CST_LANES ? job->resamples - first : CST_LANES;
-    double *sums = cst_alloc(context, job->columns * CST_LANES, sizeof *sums);
-    cst_status status = sums ? cst_resample_make(context, job->rows, &resample) : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_resample_draw(&resample, job->seed, (uint32_t)first);
-        weigh(job->table, job->columns, job->rows, resample.count, sums);
-        for (int64_t l = 0; l < lanes; l++)
-            score(job, sums + l, CST_LANES, job->drawn + first + l, (size_t)job->resamples);
-    }
-    cst_resample_free(context, &resample);
-    cst_free(context, sums);
-    return status;
+/* scratch: [columns][CST_LANES]. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const value_job *job = b->user;
+    double *sums = scratch;
+    memset(sums, 0, b->scratch);
+    weigh(job->table, job->columns, job->rows, drawn->count, sums);
+    for (int64_t l = 0; l < lanes; l++)
+        score(job, sums + l, out + l, stride);
 }
 
 /* ---- the table ---- */
 
 /* group: columns of one output. */
-static void fill_table(const value_bootstrap *job, size_t group) {
+static void fill_table(const value_job *job, size_t group) {
     size_t rows = (size_t)job->rows;
     size_t width = (size_t)job->outputs;
     for (size_t i = 0; i < rows; i++)
@@ -126,7 +111,7 @@ static void fill_table(const value_bootstrap *job, size_t group) {
     }
 }
 
-static cst_status make_table(cst_context *context, value_bootstrap *job) {
+static cst_status make_table(cst_context *context, cst_scope *scope, value_job *job) {
     size_t rows = (size_t)job->rows;
     size_t width = (size_t)job->outputs;
     size_t group = 2 + LOSSES * (size_t)job->methods;
@@ -135,13 +120,8 @@ static cst_status make_table(cst_context *context, value_bootstrap *job) {
     if (!cst_size_mul(rows, job->columns, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d methods are too many",
                         (long long)job->rows, (int)job->methods);
-    size_t scores = SCORES * (size_t)job->methods;
-    job->table = cst_alloc(context, cells, sizeof *job->table);
-    job->value = cst_alloc(context, scores, sizeof *job->value);
-    job->drawn = cst_alloc(context, scores * (size_t)job->resamples, sizeof *job->drawn);
-    job->center = cst_alloc(context, width, sizeof *job->center);
-    if (!job->table || !job->value || !job->drawn || !job->center)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, job->table, cells);
+    CST_TAKE(context, scope, job->center, width);
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; d < width; d++)
             job->center[d] += job->targets[i * width + d] / (double)job->rows;
@@ -149,68 +129,9 @@ static cst_status make_table(cst_context *context, value_bootstrap *job) {
     return CST_OK;
 }
 
-/* ---- intervals ---- */
-
-static cst_interval interval_of(double value, double *drawn, int32_t count) {
-    if (isnan(value))
-        return (cst_interval){NAN, NAN, NAN};
-    return cst_interval_of(drawn, count, value);
-}
-
-static void put(cst_value_intervals *out, int score, cst_interval interval) {
-    cst_interval *const places[SCORES] = {&out->rmse, &out->mae, &out->r2, &out->nll};
-    *places[score] = interval;
-}
-
-typedef struct value_intervals_job {
-    const value_bootstrap *job;
-    int32_t reference;
-    cst_value_intervals *intervals;
-    cst_value_intervals *differences;
-} value_intervals_job;
-
-/* One score of one method. */
-static cst_status interval_task(cst_context *context, void *user, int64_t task) {
-    const value_intervals_job *part = user;
-    const value_bootstrap *job = part->job;
-    int32_t m = (int32_t)(task / SCORES);
-    int s = (int)(task % SCORES);
-    size_t count = (size_t)job->resamples;
-    size_t other = (size_t)part->reference * SCORES + (size_t)s;
-    const double *mine = job->drawn + (size_t)task * count;
-    const double *its = job->drawn + other * count;
-    double *values = cst_alloc(context, count, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
-    if (part->intervals) {
-        for (size_t r = 0; r < count; r++)
-            values[r] = mine[r];
-        put(&part->intervals[m], s, interval_of(job->value[task], values, job->resamples));
-    }
-    if (part->differences) {
-        for (size_t r = 0; r < count; r++)
-            values[r] = mine[r] - its[r];
-        put(&part->differences[m], s,
-            interval_of(job->value[task] - job->value[other], values, job->resamples));
-    }
-    cst_free(context, values);
-    return CST_OK;
-}
-
-static cst_status check(cst_context *context, const value_bootstrap *job) {
-    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MAX || job->methods < 1 ||
-        job->methods > VALUES_METHODS_MAX)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        (int)job->resamples, (int)job->methods, CST_RESAMPLES_MAX,
-                        VALUES_METHODS_MAX);
-    if (job->rows > UINT32_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
-                        (long long)job->rows);
+static cst_status check(cst_context *context, const value_job *job) {
     for (int32_t m = 0; m < job->methods; m++) {
-        cst_status status = cst_values_check(context, &job->predicted[m], job->targets);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_values_check(context, &job->predicted[m], job->targets));
         if (job->predicted[m].rows != job->rows || job->predicted[m].outputs != job->outputs)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "method %d predicts %lld rows of %d outputs, but the first method "
@@ -222,51 +143,26 @@ static cst_status check(cst_context *context, const value_bootstrap *job) {
     return CST_OK;
 }
 
-cst_status cst_value_bootstrap_weighted(cst_context *context,
-                                        const cst_value_bootstrap_input *input,
-                                        cst_value_intervals *intervals,
-                                        cst_value_intervals *differences) {
-    const cst_predicted_values *predicted = input->predicted;
-    int32_t methods = input->methods;
-    int32_t resamples = input->resamples;
-    if (differences && (input->reference < 0 || input->reference >= methods))
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the reference is method %d of %d: use 0 to %d", (int)input->reference,
-                        (int)methods, (int)methods - 1);
-    value_bootstrap job = {.predicted = predicted,
-                           .targets = input->targets,
-                           .weights = input->weights,
-                           .methods = methods,
-                           .outputs = predicted->outputs,
-                           .rows = predicted->rows,
-                           .resamples = resamples,
-                           .seed = input->seed};
-    value_intervals_job part = {&job, differences ? input->reference : 0, intervals, differences};
-    cst_status status = check(context, &job);
-    CST_THEN(cst_stage(context, "intervals"));
-    CST_THEN(make_table(context, &job));
-    if (status == CST_OK) {
-        double *sums = cst_alloc(context, job.columns, sizeof *sums);
-        status = sums ? CST_OK : CST_ERROR_MEMORY;
-        for (int64_t i = 0; sums && i < job.rows; i++)
-            for (size_t j = 0; j < job.columns; j++)
-                sums[j] += job.table[(size_t)i * job.columns + j];
-        if (sums)
-            score(&job, sums, 1, job.value, 1);
-        cst_free(context, sums);
-    }
-    for (int32_t m = 0; status == CST_OK && m < methods; m++) {
-        if (intervals)
-            intervals[m] = (cst_value_intervals){.resamples = resamples};
-        if (differences)
-            differences[m] = (cst_value_intervals){.resamples = resamples};
-    }
-    CST_THEN(cst_resample_all(context, resamples, CST_LANES, lanes_task, &job, job.drawn,
-                              (int64_t)methods * SCORES));
-    CST_THEN(cst_parallel_for(context, (int64_t)methods * SCORES, interval_task, &part));
-    cst_free(context, job.table);
-    cst_free(context, job.value);
-    cst_free(context, job.drawn);
-    cst_free(context, job.center);
-    return status;
+cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_value_bootstrap_input *in,
+                                        cst_interval *interval, cst_interval *difference,
+                                        double *p) {
+    CST_SCOPE(scope);
+    value_job job = {.predicted = in->predicted,
+                     .targets = in->targets,
+                     .weights = in->weights,
+                     .methods = in->methods,
+                     .outputs = in->predicted->outputs,
+                     .rows = in->predicted->rows};
+    CST_TRY(check(context, &job));
+    CST_TRY(make_table(context, scope, &job));
+    const cst_bootstrap b = {.samples = {job.rows},
+                             .seed = {in->seed},
+                             .resamples = in->resamples,
+                             .methods = in->methods,
+                             .scores = SCORES,
+                             .skipped = 1U << MEDIAN,
+                             .scratch = job.columns * CST_LANES * sizeof(double),
+                             .figures = figures,
+                             .user = &job};
+    return cst_bootstrap_intervals(context, &b, in->reference, interval, difference, p);
 }

@@ -63,23 +63,16 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
                                     int32_t classes, const int32_t *labels, const double *weights,
                                     int bins, cst_reliability_bin *out) {
     const cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, weights);
-    bin_job job = {0};
-    cst_samples samples = {0};
-    double *total = NULL;
-    cst_status status = cst_bins_check(context, bins, &job.bins);
-    CST_THEN(cst_samples_of(context, &view, 0, &samples));
-    if (status != CST_OK)
-        goto cleanup;
-    job.samples = &samples;
+    CST_SCOPE(scope);
+    cst_samples samples;
+    bin_job job = {.samples = &samples};
+    double *total;
+    CST_TRY(cst_bins_check(context, bins, &job.bins));
+    CST_TRY(cst_samples_of(context, scope, &view, 0, false, &samples));
     size_t width = (size_t)job.bins * WIDTH;
-    total = cst_alloc(context, width, sizeof *total);
-    status = total
-                 ? cst_reduce_blocks(context, cst_block_count(rows), width, bin_block, &job, total)
-                 : CST_ERROR_MEMORY;
-    for (int32_t b = 0; status == CST_OK && b < job.bins; b++)
+    CST_TAKE(context, scope, total, width);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, bin_block, &job, total));
+    for (int32_t b = 0; b < job.bins; b++)
         put_bin(total + (size_t)b * WIDTH, b, job.bins, &out[b]);
-cleanup:
-    cst_free(context, total);
-    cst_samples_free(context, &samples);
-    return status;
+    return CST_OK;
 }

@@ -116,19 +116,13 @@ static cst_status fill_row(cst_context *context, const fill_job *job, const floa
 
 static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     const fill_job *job = user;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(job->samples->rows, block);
-    size_t classes = (size_t)job->view->classes;
-    const float *rows = NULL;
-    float *scratch = cst_alloc(context, cst_view_copies(job->view) ? (size_t)count * classes : 0,
-                               sizeof *scratch);
-    cst_status status =
-        scratch ? cst_view_rows(context, job->view, job->member, first, count, scratch, &rows)
-                : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        status = fill_row(context, job, rows + (size_t)i * classes, first + i);
-    cst_free(context, scratch);
-    return status;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, job->view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, job->member));
+    for (int64_t i = 0; i < rows.count; i++)
+        CST_TRY(fill_row(context, job, cst_rows_at(&rows, i), rows.first + i));
+    return CST_OK;
 }
 
 /* own: a rank fills in its own rows only. */
@@ -161,34 +155,21 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
     return fill(context, &view, 0, false, samples);
 }
 
-static cst_status allocate(cst_context *context, int64_t rows, cst_samples *out) {
+static cst_status allocate(cst_context *context, cst_scope *scope, int64_t rows, cst_samples *out) {
+    int64_t count = rows > 0 ? rows : 0;
     *out = (cst_samples){0};
-    size_t count = rows > 0 ? (size_t)rows : 0;
-    out->nll = cst_alloc(context, count, sizeof *out->nll);
-    out->brier = cst_alloc(context, count, sizeof *out->brier);
-    out->confidence = cst_alloc(context, count, sizeof *out->confidence);
-    out->correct = cst_alloc(context, count, sizeof *out->correct);
-    bool made = out->nll && out->brier && out->confidence && out->correct;
-    return made ? CST_OK : CST_ERROR_MEMORY;
-}
-
-cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_samples *out) {
-    cst_status status = allocate(context, rows, out);
-    return status == CST_OK ? cst_samples_fill(context, probabilities, rows, classes, labels, out)
-                            : status;
-}
-
-/* Weights of the view's rows, where it has some. */
-static cst_status take_weights(cst_context *context, const cst_view *view, cst_samples *out) {
-    if (!view->weights)
-        return CST_OK;
-    out->weight = cst_alloc(context, (size_t)view->rows, sizeof *out->weight);
-    if (!out->weight)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++)
-        out->weight[i] = cst_view_weight(view, i);
+    CST_TAKE(context, scope, out->nll, count);
+    CST_TAKE(context, scope, out->brier, count);
+    CST_TAKE(context, scope, out->confidence, count);
+    CST_TAKE(context, scope, out->correct, count);
     return CST_OK;
+}
+
+cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels,
+                            cst_samples *out) {
+    CST_TRY(allocate(context, scope, rows, out));
+    return cst_samples_fill(context, probabilities, rows, classes, labels, out);
 }
 
 double cst_samples_weight(const cst_samples *samples) {
@@ -200,32 +181,16 @@ double cst_samples_weight(const cst_samples *samples) {
     return sum;
 }
 
-static cst_status samples_of(cst_context *context, const cst_view *view, int32_t member, bool own,
-                             cst_samples *out) {
-    cst_status status = allocate(context, view->rows, out);
-    CST_THEN(take_weights(context, view, out));
-    if (status == CST_OK && (view->rows < 1 || !view->labels))
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
-    return status == CST_OK ? fill(context, view, member, own, out) : status;
-}
-
-cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
-                          cst_samples *out) {
-    return samples_of(context, view, member, false, out);
-}
-
-cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
-                              cst_samples *out) {
-    return samples_of(context, view, member, true, out);
-}
-
-void cst_samples_free(cst_context *context, cst_samples *samples) {
-    cst_free(context, samples->nll);
-    cst_free(context, samples->brier);
-    cst_free(context, samples->confidence);
-    cst_free(context, samples->correct);
-    cst_free(context, samples->weight);
-    *samples = (cst_samples){0};
+cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
+                          int32_t member, bool own, cst_samples *out) {
+    CST_TRY(allocate(context, scope, view->rows, out));
+    if (view->weights)
+        CST_TAKE(context, scope, out->weight, view->rows);
+    for (int64_t i = 0; view->weights && i < view->rows; i++)
+        out->weight[i] = cst_view_weight(view, i);
+    if (view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
+    return fill(context, view, member, own, out);
 }
 
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,

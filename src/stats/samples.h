@@ -29,16 +29,13 @@ double cst_samples_weight(const cst_samples *samples);
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *samples);
 
-/* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
-cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_samples *out);
-/* The same for a member of a labelled view, with the view's weights where it has some. */
-cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
-                          cst_samples *out);
-/* The same with the rows of this rank only, for sums over blocks of rows. */
-cst_status cst_samples_of_own(cst_context *context, const cst_view *view, int32_t member,
-                              cst_samples *out);
-void cst_samples_free(cst_context *context, cst_samples *samples);
+/* Takes all four arrays and fills them. */
+cst_status cst_samples_make(cst_context *context, cst_scope *scope, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels, cst_samples *out);
+/* The same for a member of a labelled view, with the view's weights where it has some. own: with
+ * the rows of this rank only, for sums over blocks of rows. */
+cst_status cst_samples_of(cst_context *context, cst_scope *scope, const cst_view *view,
+                          int32_t member, bool own, cst_samples *out);
 
 struct cst_metrics;
 

@@ -5,7 +5,7 @@
 #ifndef CST_METRICS_STATISTICS_H
 #define CST_METRICS_STATISTICS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 /* ---- distributions: relative error at most 1e-10 down to 1e-300; NaN outside the domain ---- */
 

@@ -124,27 +124,25 @@ static cst_status certify(cst_context *context, const cst_bound_work *work, cst_
     cst_certified_bin certified[BINS_MAX];
     double epsilon = 0;
     double hoeffding = 0;
-    cst_samples samples = {0};
-    double *confidence = cst_alloc(context, rows, sizeof *confidence);
-    unsigned char *correct = cst_alloc(context, rows, sizeof *correct);
-    cst_status status = confidence && correct ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(
-        cst_samples_make(context, work->stack, work->rows, work->classes, work->labels, &samples));
-    for (size_t i = 0; status == CST_OK && i < rows; i++) {
+    CST_SCOPE(scope);
+    cst_samples samples;
+    double *confidence;
+    unsigned char *correct;
+    CST_TAKE(context, scope, confidence, rows);
+    CST_TAKE(context, scope, correct, rows);
+    CST_TRY(cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,
+                             &samples));
+    for (size_t i = 0; i < rows; i++) {
         confidence[i] = samples.confidence[work->order[i]];
         correct[i] = samples.correct[work->order[i]];
     }
-    CST_THEN(cst_mass_edges(context, confidence, work->half, bins, edges, &used));
+    CST_TRY(cst_mass_edges(context, confidence, work->half, bins, edges, &used));
     const cst_judged_rows rest = {confidence + work->half, correct + work->half,
                                   work->rows - work->half};
-    CST_THEN(
+    CST_TRY(
         cst_certify_bins(context, edges, used, rest, work->delta, certified, &epsilon, &hoeffding));
-    if (status == CST_OK)
-        put_bins(report, certified, used, epsilon, hoeffding, work->rows - work->half);
-    cst_samples_free(context, &samples);
-    cst_free(context, confidence);
-    cst_free(context, correct);
-    return status;
+    put_bins(report, certified, used, epsilon, hoeffding, work->rows - work->half);
+    return CST_OK;
 }
 
 cst_status cst_bound_calibration(cst_context *context, const cst_bound_work *work,

@@ -11,24 +11,22 @@
 #include <string.h>
 
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report) {
+    CST_SCOPE(scope);
     cst_samples samples;
-    cst_status status =
-        cst_samples_make(context, work->stack, work->rows, work->classes, work->labels, &samples);
-    if (status == CST_OK) {
-        int64_t errors = 0;
-        for (int64_t i = 0; i < work->rows; i++)
-            errors += samples.correct[i] == 0;
-        json_t *holdout = cst_report_object(report, cst_report_root(report), "holdout");
-        cst_report_integer(report, holdout, "errors", errors);
-        cst_report_integer(report, holdout, "samples", work->rows);
-        cst_report_number(report, holdout, "error", (double)errors / (double)work->rows);
-        cst_report_number(report, holdout, "bound",
-                          cst_binomial_upper(errors, work->rows, work->delta));
-        cst_report_number(report, holdout, "lower",
-                          cst_binomial_lower(errors, work->rows, work->delta));
-    }
-    cst_samples_free(context, &samples);
-    return status;
+    CST_TRY(cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,
+                             &samples));
+    int64_t errors = 0;
+    for (int64_t i = 0; i < work->rows; i++)
+        errors += samples.correct[i] == 0;
+    json_t *holdout = cst_report_object(report, cst_report_root(report), "holdout");
+    cst_report_integer(report, holdout, "errors", errors);
+    cst_report_integer(report, holdout, "samples", work->rows);
+    cst_report_number(report, holdout, "error", (double)errors / (double)work->rows);
+    cst_report_number(report, holdout, "bound",
+                      cst_binomial_upper(errors, work->rows, work->delta));
+    cst_report_number(report, holdout, "lower",
+                      cst_binomial_lower(errors, work->rows, work->delta));
+    return CST_OK;
 }
 
 /* ---- votes of the stack's members ---- */
@@ -64,21 +62,19 @@ static void votes_free(cst_context *context, votes *v) {
 /* Errors of one member; a tie of two classes goes to the first, as in every score. */
 static cst_status count_member(cst_context *context, const cst_bound_work *work, int32_t k,
                                votes *v) {
-    cst_samples samples = {0};
+    CST_SCOPE(scope);
+    cst_samples samples;
     int32_t position = cst_pool_member_index(work->pool, cst_model_member_name(work->model, k));
-    cst_status status = cst_samples_of(context, &work->view, position, &samples);
-    if (status == CST_OK) {
-        unsigned char *wrong = v->wrong + (size_t)k * (size_t)work->rows;
-        double errors[2] = {0, 0};
-        for (int64_t i = 0; i < work->rows; i++) {
-            wrong[i] = samples.correct[work->order[i]] == 0;
-            errors[i >= work->half] += wrong[i];
-        }
-        v->losses[k] = errors[0] / (double)work->half;
-        v->losses[v->members + k] = errors[1] / (double)(work->rows - work->half);
+    CST_TRY(cst_samples_of(context, scope, &work->view, position, false, &samples));
+    unsigned char *wrong = v->wrong + (size_t)k * (size_t)work->rows;
+    double errors[2] = {0, 0};
+    for (int64_t i = 0; i < work->rows; i++) {
+        wrong[i] = samples.correct[work->order[i]] == 0;
+        errors[i >= work->half] += wrong[i];
     }
-    cst_samples_free(context, &samples);
-    return status;
+    v->losses[k] = errors[0] / (double)work->half;
+    v->losses[v->members + k] = errors[1] / (double)(work->rows - work->half);
+    return CST_OK;
 }
 
 static void put_posterior(cst_report *report, json_t *object, const cst_vote_posterior *posterior,

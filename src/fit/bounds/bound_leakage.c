@@ -28,21 +28,17 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
                                   const cst_view *fitted, cst_report *report, json_t *object,
                                   double *least) {
     json_t *list = cst_report_list(report, object, "members");
-    cst_status status = CST_OK;
     *least = 1;
-    for (int32_t k = 0; status == CST_OK && k < fitted->members; k++) {
+    for (int32_t k = 0; k < fitted->members; k++) {
         int64_t errors[2] = {0, 0};
         const int64_t rows[2] = {fitted->rows, work->rows};
         const cst_view *views[2] = {fitted, &work->view};
-        for (int v = 0; status == CST_OK && v < 2; v++) {
-            cst_samples samples = {0};
-            status = cst_samples_of(context, views[v], k, &samples);
-            if (status == CST_OK)
-                errors[v] = errors_of(&samples, rows[v]);
-            cst_samples_free(context, &samples);
+        for (int v = 0; v < 2; v++) {
+            CST_SCOPE(scope);
+            cst_samples samples;
+            CST_TRY(cst_samples_of(context, scope, views[v], k, false, &samples));
+            errors[v] = errors_of(&samples, rows[v]);
         }
-        if (status != CST_OK)
-            break;
         double p = cst_lower_error_p(errors, rows);
         *least = fmin(*least, p * fitted->members);
         json_t *item = cst_report_add_object(report, list);
@@ -51,7 +47,7 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
         cst_report_number(report, item, "error", (double)errors[1] / (double)rows[1]);
         cst_report_number(report, item, "p", p);
     }
-    return status;
+    return CST_OK;
 }
 
 static int by_name(const void *a, const void *b) {

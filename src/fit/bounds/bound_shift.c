@@ -7,7 +7,6 @@
 #include "fit/bounds/bound.h"
 #include "model/labels.h"
 #include "stats/conformal.h"
-#include "stats/conformal_shift.h"
 #include "stats/ranks.h"
 
 #include <math.h>
@@ -147,22 +146,24 @@ static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const do
 
 static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
-    cst_weighted_scores plain = {0};
-    cst_weighted_scores scores = {0};
-    double *ones = cst_alloc(context, (size_t)work->rows, sizeof *ones);
-    double *threshold = cst_alloc(context, (size_t)work->classes, sizeof *threshold);
-    cst_status status = ones && threshold ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < work->rows; i++)
+    CST_SCOPE(scope);
+    cst_weighted_scores plain;
+    cst_weighted_scores scores;
+    double *ones;
+    double *threshold;
+    CST_TAKE(context, scope, ones, work->rows);
+    CST_TAKE(context, scope, threshold, work->classes);
+    for (int64_t i = 0; i < work->rows; i++)
         ones[i] = 1;
-    CST_THEN(cst_weighted_scores_make(context, job->score, ones, work->rows, &plain));
-    CST_THEN(cst_weighted_scores_make(context, job->score, job->weight, work->rows, &scores));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, ones, work->rows, &plain));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, job->weight, work->rows, &scores));
     b->effective = scores.effective;
     cst_conformal_tell(context, work->rows, work->alpha);
     bool by_class = b->weighted && work->shift == CST_BOUND_LABEL;
-    for (int32_t c = 0; status == CST_OK && c < work->classes; c++)
+    for (int32_t c = 0; c < work->classes; c++)
         threshold[c] = cst_weighted_threshold(&scores, work->alpha, by_class ? job->own[c] : 1);
     double ordinary = cst_weighted_threshold(&plain, work->alpha, 1);
-    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+    for (int64_t i = 0; i < b->rows; i++) {
         if (b->weighted && !by_class) {
             double found = cst_weighted_threshold(&scores, work->alpha, job->density[i]);
             for (int32_t c = 0; c < work->classes; c++)
@@ -170,11 +171,7 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
         }
         put_sets(job, b, i, ordinary, threshold);
     }
-    cst_weighted_scores_free(context, &plain);
-    cst_weighted_scores_free(context, &scores);
-    cst_free(context, ones);
-    cst_free(context, threshold);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the report ---- */

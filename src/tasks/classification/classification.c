@@ -424,14 +424,6 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
 
 /* ---- intervals and tests ---- */
 
-/* In the order of the table of scores. */
-static void take_intervals(const cst_metric_intervals *from, cst_interval *to) {
-    const cst_interval all[] = {from->top1,         from->ece,      from->nll,
-                                from->brier,        from->ece_mass, from->ece_classwise,
-                                from->ece_debiased, from->corp};
-    memcpy(to, all, sizeof all);
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
@@ -439,11 +431,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
     const float **all;
-    cst_metric_intervals *found;
     if (cst_shift_scores(&s->targets))
         return CST_OK;
     CST_TAKE(context, scope, all, count);
-    CST_TAKE(context, scope, found, 2 * (size_t)count);
     for (int32_t m = 0; m < count; m++)
         all[m] = result_of(entries[m])->rows[0];
     const cst_bootstrap_input input = {.probabilities = all,
@@ -456,11 +446,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                        .seed = e->options->seed,
                                        .scores = e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL,
                                        .reference = reference};
-    CST_TRY(cst_bootstrap_weighted(context, &input, found, found + count));
-    for (int32_t m = 0; m < count; m++) {
-        take_intervals(&found[m], out->interval + m * SCORES);
-        take_intervals(&found[count + m], out->difference + m * SCORES);
-    }
+    CST_TRY(cst_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
     out->done = true;
     return CST_OK;
 }

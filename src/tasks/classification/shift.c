@@ -1,8 +1,11 @@
 /*
- * What is said of methods beyond their scores on one split: which parts the targets call for, and
- * their definitions. docs/robustness.md.
+ * What is said of methods beyond their scores on one split: which parts the targets call for, their
+ * definitions, statistics with draws as keys of rows. docs/robustness.md.
  */
 #include "tasks/classification/shift.h"
+
+#include <math.h>
+#include <string.h>
 
 bool cst_shift_scores(const cst_targets *targets) {
     return targets->scored > 1 || targets->list[0].conditions > 0;
@@ -12,24 +15,22 @@ cst_status cst_shift_report(cst_context *context, const cst_shift *shift) {
     const cst_targets *targets = shift->targets;
     bool plain = !cst_shift_scores(targets);
     const char *split = targets->list[0].split;
-    cst_status status = CST_OK;
     if (targets->list[0].conditions > 0)
-        status = cst_shift_corruption(context, shift);
+        CST_TRY(cst_shift_corruption(context, shift));
     else if (targets->scored > 1)
-        status = cst_shift_splits(context, shift);
+        CST_TRY(cst_shift_splits(context, shift));
     else if (shift->reference_errors)
-        status =
-            cst_fail(context, CST_ERROR_ARGUMENT,
-                     "reference errors are for splits with conditions, and '%s' has none", split);
-    if (status == CST_OK && plain)
-        status = cst_shift_classes(context, shift);
-    if (status == CST_OK && plain && cst_pool_groups(shift->pool, split))
-        status = cst_shift_groups(context, shift);
-    if (status == CST_OK && plain)
-        status = cst_shift_domains(context, shift);
-    if (status == CST_OK && targets->list[targets->count - 1].role == CST_TARGET_OOD)
-        status = cst_shift_ood(context, shift);
-    return status;
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "reference errors are for splits with conditions, and '%s' has none",
+                        split);
+    if (plain)
+        CST_TRY(cst_shift_classes(context, shift));
+    if (plain && cst_pool_groups(shift->pool, split))
+        CST_TRY(cst_shift_groups(context, shift));
+    if (plain)
+        CST_TRY(cst_shift_domains(context, shift));
+    return targets->list[targets->count - 1].role == CST_TARGET_OOD ? cst_shift_ood(context, shift)
+                                                                    : CST_OK;
 }
 
 static void define(cst_report *report, json_t *object, const char *const *names) {
@@ -71,4 +72,90 @@ void cst_shift_definitions(cst_report *report, json_t *object, const cst_pool *p
         define(report, object, ood);
     if (out && cst_pool_has_logits(pool))
         define(report, object, energy);
+}
+
+/* ---- statistics ---- */
+
+enum { KEY_CHARS = 320 };
+
+cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                               int32_t size, const char *const *names, cst_statistics *out) {
+    size_t count = (size_t)shift->count * (size_t)size;
+    *out = (cst_statistics){.size = size, .names = names};
+    CST_TAKE(context, scope, out->value, count);
+    if (shift->resamples > 0)
+        CST_TAKE(context, scope, out->drawn, count * (size_t)shift->resamples);
+    return CST_OK;
+}
+
+double *cst_statistics_value(const cst_statistics *statistics, int32_t m) {
+    return statistics->value + (size_t)m * (size_t)statistics->size;
+}
+
+double *cst_statistics_drawn(const cst_shift *shift, const cst_statistics *statistics, int32_t m) {
+    return statistics->drawn
+               ? statistics->drawn + (size_t)m * (size_t)statistics->size * (size_t)shift->resamples
+               : NULL;
+}
+
+/* The object that "a.b" belongs to, made where it is not there; *key becomes "b". */
+static json_t *place(cst_report *report, json_t *object, const char **key) {
+    char part[KEY_CHARS];
+    const char *dot = strchr(*key, '.');
+    if (!dot)
+        return object;
+    (void)cst_snprintf(part, sizeof part, "%.*s", (int)(dot - *key), *key);
+    *key = dot + 1;
+    json_t *found = json_object_get(object, part);
+    return found ? found : cst_report_object(report, object, part);
+}
+
+/* A value, and its interval where every draw is a number. draws [resamples], put in another order.
+ */
+static void put(const cst_shift *shift, json_t *object, const char *name, double value,
+                double *draws) {
+    char key[KEY_CHARS];
+    bool known = draws != NULL;
+    json_t *at = place(shift->report, object, &name);
+    cst_report_number(shift->report, at, name, value);
+    for (int32_t r = 0; known && r < shift->resamples; r++)
+        known = isfinite(draws[r]);
+    if (!known)
+        return;
+    cst_interval interval = cst_interval_of(draws, shift->resamples, value);
+    double ends[2] = {interval.low, interval.high};
+    (void)cst_snprintf(key, sizeof key, "%s_ci", name);
+    cst_report_numbers(shift->report, at, key, ends, 2);
+}
+
+cst_status cst_statistics_put(cst_context *context, const cst_shift *shift,
+                              const cst_statistics *statistics) {
+    size_t n = (size_t)shift->resamples;
+    bool drawn = statistics->drawn != NULL;
+    CST_SCOPE(scope);
+    double *copy;
+    CST_TAKE(context, scope, copy, drawn ? n : 0);
+    for (int32_t m = 0; m < shift->count; m++) {
+        json_t *row = shift->methods[m].row;
+        const double *value = cst_statistics_value(statistics, m);
+        const double *draws = cst_statistics_drawn(shift, statistics, m);
+        for (int32_t s = 0; s < statistics->size; s++) {
+            if (drawn)
+                memcpy(copy, draws + (size_t)s * n, n * sizeof *copy);
+            put(shift, row, statistics->names[s], value[s], drawn ? copy : NULL);
+        }
+        if (shift->reference < 0 || m == shift->reference || !drawn)
+            continue;
+        json_t *difference = json_object_get(row, "difference");
+        if (!difference)
+            difference = cst_report_object(shift->report, row, "difference");
+        const double *other = cst_statistics_value(statistics, shift->reference);
+        const double *others = cst_statistics_drawn(shift, statistics, shift->reference);
+        for (int32_t s = 0; s < statistics->size; s++) {
+            for (size_t r = 0; r < n; r++)
+                copy[r] = draws[(size_t)s * n + r] - others[(size_t)s * n + r];
+            put(shift, difference, statistics->names[s], value[s] - other[s], copy);
+        }
+    }
+    return CST_OK;
 }

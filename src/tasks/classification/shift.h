@@ -64,9 +64,8 @@ typedef struct cst_statistics {
     double *drawn; /* NULL without resamples */
 } cst_statistics;
 
-cst_status cst_statistics_make(cst_context *context, const cst_shift *shift, int32_t size,
-                               const char *const *names, cst_statistics *out);
-void cst_statistics_free(cst_context *context, cst_statistics *statistics);
+cst_status cst_statistics_make(cst_context *context, cst_scope *scope, const cst_shift *shift,
+                               int32_t size, const char *const *names, cst_statistics *out);
 
 /* Values of method m, and its draws (NULL without). */
 double *cst_statistics_value(const cst_statistics *statistics, int32_t m);

@@ -17,23 +17,20 @@ static cst_status score_split(cst_context *context, const cst_shift *shift,
                               const cst_shift_method *method, int32_t t, double *value,
                               double *drawn, cst_metrics *metrics) {
     const cst_target *target = &shift->targets->list[t];
-    cst_samples s = {0};
-    size_t n = (size_t)target->samples;
-    double *right = cst_alloc(context, n, sizeof *right);
-    cst_status status = right ? cst_metrics_evaluate(context, method->predicted[t], target->samples,
-                                                     shift->classes, target->labels, 0, metrics)
-                              : CST_ERROR_MEMORY;
-    CST_THEN(cst_samples_make(context, method->predicted[t], target->samples, shift->classes,
-                              target->labels, &s));
-    for (size_t i = 0; status == CST_OK && i < n; i++)
+    CST_SCOPE(scope);
+    cst_samples s;
+    double *right;
+    CST_TAKE(context, scope, right, target->samples);
+    CST_TRY(cst_metrics_evaluate(context, method->predicted[t], target->samples, shift->classes,
+                                 target->labels, 0, metrics));
+    CST_TRY(cst_samples_make(context, scope, method->predicted[t], target->samples, shift->classes,
+                             target->labels, &s));
+    for (int64_t i = 0; i < target->samples; i++)
         right[i] = s.correct[i] ? 1 : 0;
     const cst_ratio ratios[SCORES] = {
         {.numerator = right}, {.numerator = s.nll}, {.numerator = s.brier}};
-    CST_THEN(cst_ratios_bootstrap(context, ratios, SCORES, target->samples, shift->resamples,
-                                  shift->seed ^ (SPLIT_SEED * (uint64_t)t), value, drawn));
-    cst_samples_free(context, &s);
-    cst_free(context, right);
-    return status;
+    return cst_ratios_bootstrap(context, ratios, SCORES, target->samples, shift->resamples,
+                                shift->seed ^ (SPLIT_SEED * (uint64_t)t), value, drawn);
 }
 
 /* The averages' part of one split. */
@@ -58,23 +55,17 @@ static void put_split(const cst_shift *shift, json_t *list, int32_t t, const cst
 }
 
 /* Keys of all statistics: averages, then for each split "on.SPLIT" with its top-1. */
-static cst_status make_names(cst_context *context, const cst_shift *shift, char **out,
+static cst_status make_names(cst_context *context, cst_scope *scope, const cst_shift *shift,
                              const char **names) {
-    int32_t splits = shift->targets->scored;
-    size_t room = 0;
-    for (int32_t t = 0; t < splits; t++)
-        room += strlen(shift->targets->list[t].split) + 8;
-    *out = cst_alloc(context, room, 1);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    char *at = *out;
     for (int s = 0; s < SCORES; s++)
         names[s] = NAMES[s];
-    for (int32_t t = 0; t < splits; t++) {
-        size_t length = strlen(shift->targets->list[t].split) + 4;
-        (void)cst_snprintf(at, length, "on.%s", shift->targets->list[t].split);
-        names[SCORES + t] = at;
-        at += length + 1;
+    for (int32_t t = 0; t < shift->targets->scored; t++) {
+        const char *split = shift->targets->list[t].split;
+        size_t bytes = strlen(split) + sizeof "on.";
+        char *name;
+        CST_TAKE(context, scope, name, bytes);
+        (void)cst_snprintf(name, bytes, "on.%s", split);
+        names[SCORES + t] = name;
     }
     return CST_OK;
 }
@@ -91,9 +82,7 @@ static cst_status run_method(cst_context *context, const cst_shift *shift, int32
     for (int32_t t = 0; t < splits; t++) {
         double own[SCORES];
         cst_metrics metrics;
-        cst_status status = score_split(context, shift, method, t, own, drawn, &metrics);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(score_split(context, shift, method, t, own, drawn, &metrics));
         add_share(shift, own, drawn, 1 / (double)splits, value, draws);
         value[SCORES + t] = own[TOP1];
         if (draws)
@@ -109,19 +98,15 @@ static cst_status run_method(cst_context *context, const cst_shift *shift, int32
 
 cst_status cst_shift_splits(cst_context *context, const cst_shift *shift) {
     int32_t size = SCORES + shift->targets->scored;
-    cst_statistics statistics = {0};
-    char *text = NULL;
-    const char **names = cst_alloc(context, (size_t)size, sizeof *names);
-    double *drawn = cst_alloc(context, SCORES * (size_t)shift->resamples, sizeof *drawn);
-    cst_status status =
-        names && drawn ? make_names(context, shift, &text, names) : CST_ERROR_MEMORY;
-    CST_THEN(cst_statistics_make(context, shift, size, names, &statistics));
-    for (int32_t m = 0; status == CST_OK && m < shift->count; m++)
-        status = run_method(context, shift, m, &statistics, drawn);
-    CST_THEN(cst_statistics_put(context, shift, &statistics));
-    cst_statistics_free(context, &statistics);
-    cst_free(context, text);
-    cst_free(context, names);
-    cst_free(context, drawn);
-    return status;
+    CST_SCOPE(scope);
+    cst_statistics statistics;
+    const char **names;
+    double *drawn;
+    CST_TAKE(context, scope, names, size);
+    CST_TAKE(context, scope, drawn, SCORES * (size_t)shift->resamples);
+    CST_TRY(make_names(context, scope, shift, names));
+    CST_TRY(cst_statistics_make(context, scope, shift, size, names, &statistics));
+    for (int32_t m = 0; m < shift->count; m++)
+        CST_TRY(run_method(context, shift, m, &statistics, drawn));
+    return cst_statistics_put(context, shift, &statistics);
 }

@@ -34,15 +34,14 @@ static cst_status add_list(cst_context *context, const cst_pool *pool, char *at,
                            cst_target_role role, cst_targets *out) {
     if (cst_pool_has_split(pool, at))
         return add(context, pool, at, role, out);
-    cst_status status = CST_OK;
-    while (status == CST_OK && at) {
+    while (at) {
         char *comma = strchr(at, ',');
         if (comma)
             *comma = '\0';
-        status = add(context, pool, at, role, out);
+        CST_TRY(add(context, pool, at, role, out));
         at = comma ? comma + 1 : NULL;
     }
-    return status;
+    return CST_OK;
 }
 
 /* What goes together. */

@@ -5,7 +5,6 @@
 #include "fit/harness.h"
 #include "fit/profile.h"
 #include "model/fitted_on.h"
-#include "tasks/detection/bootstrap.h"
 #include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"

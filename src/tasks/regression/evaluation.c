@@ -177,24 +177,14 @@ static const cst_predicted_values *values_of(const cst_entry *entry) {
     return ((const predicted *)entry->result)->values;
 }
 
-/* In the order of the table of scores; the median error has none. */
-static void take_intervals(const cst_value_intervals *from, cst_interval *to) {
-    to[0] = from->rmse;
-    to[1] = from->mae;
-    to[3] = from->r2;
-    to[4] = from->nll;
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    enum { COUNT = 5 };
     const cst_view *rows = &state_of(e)->rows;
-    size_t n = (size_t)count;
-    cst_predicted_values *all = cst_alloc(context, n, sizeof *all);
-    cst_value_intervals *found = cst_alloc(context, 2 * n, sizeof *found);
-    cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t m = 0; status == CST_OK && m < n; m++)
+    CST_SCOPE(scope);
+    cst_predicted_values *all;
+    CST_TAKE(context, scope, all, count);
+    for (int32_t m = 0; m < count; m++)
         all[m] = *values_of(entries[m]);
     const cst_value_bootstrap_input input = {.predicted = all,
                                              .methods = count,
@@ -203,15 +193,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                              .resamples = resamples,
                                              .seed = e->options->seed,
                                              .reference = reference};
-    CST_THEN(cst_value_bootstrap_weighted(context, &input, found, found + n));
-    for (size_t m = 0; status == CST_OK && m < n; m++) {
-        take_intervals(&found[m], out->interval + m * COUNT);
-        take_intervals(&found[n + m], out->difference + m * COUNT);
-    }
-    out->done = status == CST_OK;
-    cst_free(context, all);
-    cst_free(context, found);
-    return status;
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
+    out->done = true;
+    return CST_OK;
 }
 
 /* Squared errors. */

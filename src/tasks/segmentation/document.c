@@ -1,7 +1,84 @@
-/* Scores of a segmentation in the documents of fit, evaluate and compare. docs/json.md. */
+/* Scores of a segmentation with their intervals, in documents. docs/segmentation.md#scores. */
 #include "tasks/segmentation/document.h"
 
 #include "tasks/segmentation/boundary.h"
+
+#include <string.h>
+
+/* ---- scores and their intervals ---- */
+
+static const struct field {
+    const char *name;
+    size_t at;
+} FIELDS[CST_MAP_SCORES] = {
+    {"miou", offsetof(cst_segmentation_scores, miou)},
+    {"pixel_accuracy", offsetof(cst_segmentation_scores, pixel_accuracy)},
+    {"mean_accuracy", offsetof(cst_segmentation_scores, mean_accuracy)},
+    {"dice", offsetof(cst_segmentation_scores, dice)},
+    {"fwiou", offsetof(cst_segmentation_scores, fwiou)},
+    {"boundary_error", offsetof(cst_segmentation_scores, boundary_error)},
+    {"boundary_iou", offsetof(cst_segmentation_scores, boundary_iou)},
+    {"ece", offsetof(cst_segmentation_scores, ece)},
+    {"nll", offsetof(cst_segmentation_scores, nll)},
+    {"brier", offsetof(cst_segmentation_scores, brier)},
+};
+
+const char *cst_map_score_name(int field) {
+    return FIELDS[field].name;
+}
+
+static double map_score_value(const cst_segmentation_scores *scores, int field) {
+    double value = 0;
+    memcpy(&value, (const char *)scores + FIELDS[field].at, sizeof value);
+    return value;
+}
+
+void cst_map_score_values(const cst_map_scores *scores, double *out) {
+    cst_segmentation_scores found;
+    cst_tally_scores(scores->total, scores->classes, scores->probabilities, &found);
+    for (int f = 0; f < CST_MAP_SCORES; f++)
+        out[f] = map_score_value(&found, f);
+}
+
+/* Of sums of the tallies of the drawn cases. scratch: [width]. */
+static void figures(const cst_bootstrap *b, const cst_resample *drawn, void *scratch, int64_t lanes,
+                    int64_t stride, double *out) {
+    const cst_map_scores *const *methods = b->user;
+    double *sum = scratch;
+    for (int64_t c = 0; c < lanes * b->methods; c++) {
+        const cst_map_scores *method = methods[c % b->methods];
+        const unsigned char *times = drawn->lane + c / b->methods * drawn->padded;
+        cst_segmentation_scores scores;
+        memset(sum, 0, method->width * sizeof *sum);
+        for (int64_t n = 0; n < drawn->rows; n++)
+            for (size_t i = 0; times[n] > 0 && i < method->width; i++)
+                sum[i] += times[n] * method->tallies[(size_t)n * method->width + i];
+        cst_tally_scores(sum, method->classes, method->probabilities, &scores);
+        for (int f = 0; f < CST_MAP_SCORES; f++)
+            out[(c % b->methods * CST_MAP_SCORES + f) * stride + c / b->methods] =
+                map_score_value(&scores, f);
+    }
+}
+
+cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
+                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
+                             cst_intervals *out) {
+    const cst_bootstrap b = {.samples = {methods[0]->cases},
+                             .seed = {seed},
+                             .resamples = resamples,
+                             .methods = count,
+                             .scores = CST_MAP_SCORES,
+                             .every_word = true,
+                             .scratch = methods[0]->width * sizeof(double),
+                             .figures = figures,
+                             .user = (const void *)methods};
+    CST_TRY(
+        cst_bootstrap_intervals(context, &b, reference, out->interval, out->difference, out->p));
+    out->done = true;
+    return CST_OK;
+}
+
+/* ---- documents ---- */
 
 enum { CONFUSION_CLASSES = 64 };
 

@@ -1,9 +1,22 @@
-/* Parts that the documents of a segmentation share. docs/json.md. */
+/* Scores of maps, their intervals over cases, and the parts of documents that hold them. */
 #ifndef CST_SEGMENTATION_DOCUMENT_H
 #define CST_SEGMENTATION_DOCUMENT_H
 
-#include "report/report.h"
-#include "tasks/segmentation/intervals.h"
+#include "fit/task.h"
+#include "tasks/segmentation/score.h"
+
+/* Scores by name, in the order of reports. */
+enum { CST_MAP_SCORES = 10 };
+const char *cst_map_score_name(int field);
+
+/* Every score of the tallies, [CST_MAP_SCORES]. */
+void cst_map_score_values(const cst_map_scores *scores, double *out);
+
+/* Intervals over cases. methods: [count], of the same cases. Resample r of a seed draws as many
+ * cases as there are, the same for every method. */
+cst_status cst_map_bootstrap(cst_context *context, const cst_map_scores *const *methods,
+                             int32_t count, int32_t reference, int32_t resamples, uint64_t seed,
+                             cst_intervals *out);
 
 /* "cases", "pixels", "ignored", "classes", "boundary". */
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,

@@ -1,11 +1,8 @@
-/*
- * Split conformal sets: scores of classes, the quantile with its correction for finite samples,
- * sets and their figures. After a fit, on rows that it did not see. docs/bounds.md#the-bounds.
- */
+/* Split conformal sets: scores, quantiles, sets and their figures. docs/bounds.md#the-bounds. */
 #include "stats/conformal.h"
 
-#include "stats/binomial.h"
 #include "stats/samples.h"
+#include "stats/statistics.h"
 
 #include <float.h>
 #include <math.h>

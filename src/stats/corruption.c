@@ -1,7 +1,4 @@
-/*
- * Corruption errors as linear functions of the errors under each condition. After prediction.
- * docs/robustness.md#corruption; Hendrycks and Dietterich (2019).
- */
+/* Corruption errors as linear functions of the errors under each condition. See the header. */
 #include "stats/corruption.h"
 
 #include "data/readers/strings.h"

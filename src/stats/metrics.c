@@ -1,58 +1,22 @@
-/*
- * Top-1, NLL, Brier and the calibration errors of one method, with their definitions as text.
- * After prediction. docs/json.md#evaluate.
- */
+/* Scores and calibration errors of one method, with their definitions. docs/json.md#evaluate. */
 #include <corestack/metrics.h>
 
-#include "stats/levels.h"
 #include "stats/samples.h"
 #include "stats/weighted.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- sums over samples ---- */
-
-typedef struct sum_job {
-    const cst_samples *samples;
-    int32_t bins;
-} sum_job;
-
-/* sum: [0] correct, [1] NLL, [2] Brier, then [bins][CST_BIN_WIDTH]. */
-static cst_status sum_block(cst_context *context, void *user, int64_t block, double *sum) {
-    (void)context;
-    const sum_job *job = user;
-    const cst_samples *s = job->samples;
-    int64_t first = cst_block_first(block);
-    int64_t end = first + cst_block_size(s->rows, block);
-    double *binned = sum + 3;
-    for (int64_t i = first; i < end; i++) {
-        double weight = s->weight ? s->weight[i] : 1;
-        sum[0] += weight * s->correct[i];
-        sum[1] += s->nll ? weight * s->nll[i] : 0;
-        sum[2] += s->brier ? weight * s->brier[i] : 0;
-        double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
-        bin[CST_BIN_COUNT] += weight;
-        bin[CST_BIN_CORRECT] += weight * s->correct[i];
-        bin[CST_BIN_CONFIDENCE] += weight * s->confidence[i];
-    }
-    return CST_OK;
-}
-
 static cst_status sums(cst_context *context, const cst_samples *samples, int32_t bins,
                        cst_metrics *out) {
-    size_t width = 3 + (size_t)bins * CST_BIN_WIDTH;
     CST_SCOPE(scope);
     double *total;
-    CST_TAKE(context, scope, total, width);
-    sum_job job = {samples, bins};
-    CST_TRY(
-        cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, total));
+    CST_TRY(cst_samples_sum(context, scope, samples, bins, &total));
     double rows = cst_samples_weight(samples);
-    out->top1 = total[0] / rows;
-    out->nll = total[1] / rows;
-    out->brier = total[2] / rows;
-    cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
+    out->top1 = total[CST_SUM_CORRECT] / rows;
+    out->nll = total[CST_SUM_NLL] / rows;
+    out->brier = total[CST_SUM_BRIER] / rows;
+    cst_bin_errors(total + CST_SUMS, bins, rows, &out->ece, &out->ece_debiased);
     return CST_OK;
 }
 
@@ -160,6 +124,50 @@ cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t me
     CST_TRY(classwise(context, &job, &out->ece_classwise));
     return ordered(context, &samples, job.bins, out);
 }
+
+/* ---- reliability ---- */
+
+static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliability_bin *out) {
+    double count = sum[CST_BIN_COUNT];
+    *out = (cst_reliability_bin){
+        .lower = (double)bin / bins,
+        .upper = (double)(bin + 1) / bins,
+        .confidence = count > 0 ? sum[CST_BIN_CONFIDENCE] / count : NAN,
+        .accuracy = count > 0 ? sum[CST_BIN_CORRECT] / count : NAN,
+        .count = (int64_t)sum[CST_BIN_ROWS],
+    };
+}
+
+cst_status cst_metrics_reliability(cst_context *context, const float *probabilities, int64_t rows,
+                                   int32_t classes, const int32_t *labels, int bins,
+                                   cst_reliability_bin *out) {
+    CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
+    cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
+                                         "cst_metrics_reliability: context and bins are required");
+    if (status != CST_OK)
+        return status;
+    return cst_why(context, cst_reliability_weighted(context, probabilities, rows, classes, labels,
+                                                     NULL, bins, out));
+}
+
+cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    int bins, cst_reliability_bin *out) {
+    const cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, weights);
+    CST_SCOPE(scope);
+    cst_samples samples;
+    int32_t count = 0;
+    double *total;
+    CST_TRY(cst_bins_check(context, bins, &count));
+    CST_TRY(cst_samples_of(context, scope, &view, 0, false, &samples));
+    CST_TRY(cst_samples_sum(context, scope, &samples, count, &total));
+    for (int32_t b = 0; b < count; b++)
+        put_bin(total + CST_SUMS + (size_t)b * CST_BIN_WIDTH, b, count, &out[b]);
+    return CST_OK;
+}
+
+/* ---- definitions ---- */
 
 const char *cst_metric_definition(const char *name) {
     static const struct {

@@ -1,7 +1,4 @@
-/*
- * Detection of samples out of distribution: scores from probabilities, and how well a score
- * separates. After prediction. docs/robustness.md#out-of-distribution.
- */
+/* Scores of samples out of distribution, and how well they separate. See the header. */
 #include <corestack/metrics.h>
 
 #include "stats/ood.h"

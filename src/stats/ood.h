@@ -1,7 +1,4 @@
-/*
- * Detection of samples out of distribution inside the library: scores that need the members, order
- * and separation, bootstrap intervals. After prediction. docs/robustness.md#out-of-distribution.
- */
+/* Detection of samples out of distribution. docs/robustness.md#out-of-distribution. */
 #ifndef CST_METRICS_OOD_H
 #define CST_METRICS_OOD_H
 

@@ -1,11 +1,8 @@
-/*
- * PAC-Bayes bounds and their divergences. After a fit, for the table of certificates. Paper:
- * theorem "PAC-Bayes bound"; docs/bounds.md#the-papers-quantities.
- */
+/* PAC-Bayes bounds and their divergences. docs/bounds.md#the-papers-quantities. */
 #include "stats/pac_bayes.h"
 
 #include "core/la.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 

@@ -1,7 +1,4 @@
-/*
- * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
- * under the ROC curve. docs/json.md#compare.
- */
+/* Order of values and their average ranks. Under rank correlation. docs/json.md#compare. */
 #ifndef CST_METRICS_RANKS_H
 #define CST_METRICS_RANKS_H
 

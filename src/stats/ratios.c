@@ -1,7 +1,4 @@
-/*
- * Bootstrap of statistics that are ratios of sums over samples. Under the intervals of corruption,
- * long tail and domain shift. docs/robustness.md#corruption.
- */
+/* Bootstrap of statistics that are ratios of sums over samples. See the header. */
 #include "stats/ratios.h"
 
 #include "stats/resample.h"

@@ -1,7 +1,4 @@
-/*
- * Scores of predicted values: RMSE, MAE, median absolute error, R^2, Gaussian NLL, coverage and
- * width of intervals. After prediction, for the task regression. docs/regression.md#scores.
- */
+/* Scores of predicted values. docs/regression.md#scores. */
 #include <corestack/regression.h>
 
 #include "stats/regression.h"

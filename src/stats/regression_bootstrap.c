@@ -1,7 +1,4 @@
-/*
- * Bootstrap intervals of the scores of predicted values, paired over samples: every method on the
- * same resamples. Behind comparisons, for the task regression. docs/regression.md#scores.
- */
+/* Bootstrap of the scores of predicted values. docs/regression.md#scores. */
 #include "stats/regression.h"
 #include "stats/resample.h"
 #include "stats/weighted.h"

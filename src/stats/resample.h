@@ -1,7 +1,4 @@
-/*
- * The bootstrap: resamples of rows, images or cases, figures of each, percentile intervals. Under
- * the intervals of every score. docs/json.md#evaluate.
- */
+/* The bootstrap: resamples, figures of each, percentile intervals. docs/json.md#evaluate. */
 #ifndef CST_STATS_RESAMPLE_H
 #define CST_STATS_RESAMPLE_H
 

@@ -1,7 +1,4 @@
-/*
- * Paired t-test, McNemar's test, Spearman's rank correlation, and adjustment for many tests.
- * Behind every comparison of two methods. docs/json.md#compare.
- */
+/* Paired t-test, McNemar's test, Spearman's rank correlation. docs/json.md#compare. */
 #include "stats/statistics.h"
 
 #include "stats/ranks.h"

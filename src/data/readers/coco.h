@@ -71,7 +71,7 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
  * probabilities: a score outside [0, 1] is an error; otherwise it need only be finite. */
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
                                uint64_t zip_limit, const cst_coco *coco, bool probabilities);
-/* Boxes made in memory ([count], any order), taken on success. */
+/* Boxes made in memory ([count], any order), which are taken or, on failure, freed. */
 cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
                                int64_t count, int32_t images, int32_t categories);
 void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes);

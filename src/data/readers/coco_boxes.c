@@ -83,12 +83,12 @@ cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_c
                                int64_t count, int32_t images, int32_t categories) {
     *out = NULL;
     cst_coco_boxes *boxes = cst_alloc(context, 1, sizeof *boxes);
-    if (!boxes)
-        return CST_ERROR_MEMORY;
     cst_status status =
-        cst_coco_order(context, box, count, sizeof *box, offsetof(cst_coco_box, image),
-                       offsetof(cst_coco_box, category), images, categories, &boxes->first);
+        boxes ? cst_coco_order(context, box, count, sizeof *box, offsetof(cst_coco_box, image),
+                               offsetof(cst_coco_box, category), images, categories, &boxes->first)
+              : CST_ERROR_MEMORY;
     if (status != CST_OK) {
+        cst_free(context, box);
         cst_free(context, boxes);
         return status;
     }
@@ -107,9 +107,9 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
         g.box = cst_alloc(context, 1, sizeof *g.box);
         status = g.box ? CST_OK : CST_ERROR_MEMORY;
     }
-    CST_THEN(cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories));
-    if (status != CST_OK)
-        cst_free(context, g.box);
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories);
+    cst_free(context, g.box);
     return status;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 #include "stats/pac_bayes.h"
 #include "stats/samples.h"
 

@@ -8,7 +8,7 @@
 #include "fit/pipeline.h"
 #include "model/row_sketch.h"
 #include "report/report.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>

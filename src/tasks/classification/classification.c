@@ -1,7 +1,4 @@
-/*
- * The table of classification: what is fitted on and scored, one method's or model's run, intervals
- * and tests. Chosen by src/tasks. Paper: sections "Experimental Setup" and "Results".
- */
+/* The table of classification. Paper: sections "Experimental Setup" and "Results". */
 #include "tasks/classification/classification.h"
 
 #include "data/checks/checks.h"

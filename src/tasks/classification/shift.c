@@ -1,7 +1,4 @@
-/*
- * What is said of methods beyond their scores on one split: which parts the targets call for, their
- * definitions, statistics with draws as keys of rows. docs/robustness.md.
- */
+/* Reports of shift: which parts the targets call for, definitions, statistics with draws. */
 #include "tasks/classification/shift.h"
 
 #include <math.h>

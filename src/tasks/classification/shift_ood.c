@@ -1,7 +1,4 @@
-/*
- * How well each method tells rows out of distribution from others, by every score that the pool
- * allows. docs/robustness.md#out-of-distribution; paper: "OOD Detection".
- */
+/* How well methods tell rows out of distribution. docs/robustness.md#out-of-distribution. */
 #include "tasks/classification/shift.h"
 
 #include "stats/ood.h"

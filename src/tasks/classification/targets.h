@@ -1,7 +1,4 @@
-/*
- * The splits that an evaluation or a comparison predicts: those that are scored, the clean one that
- * corrupted ones are compared with, those out of distribution. docs/robustness.md.
- */
+/* The splits that an evaluation or a comparison predicts. docs/robustness.md. */
 #ifndef CST_CLASSIFICATION_TARGETS_H
 #define CST_CLASSIFICATION_TARGETS_H
 

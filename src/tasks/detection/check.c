@@ -202,8 +202,7 @@ static cst_status look(cst_context *context, const box_check *c, const char *spl
         for (int how = 1; how < READINGS; how++)
             c->hits[(size_t)k * READINGS + (size_t)how] = count_hits(c, k, (reading)how);
     }
-    cst_status status = CST_OK;
-    for (int how = 0; status == CST_OK && how < READINGS; how++) {
+    for (int how = 0; how < READINGS; how++) {
         int32_t count = 0;
         for (int32_t k = 0; k < members; k++) {
             bool bad = some && c->hits[(size_t)k * READINGS] <= BAD * best;
@@ -212,9 +211,9 @@ static cst_status look(cst_context *context, const box_check *c, const char *spl
                 list[count++] = k;
         }
         if (count > 0)
-            status = tell(context, c, split, (reading)how, list, count, best, findings);
+            CST_TRY(tell(context, c, split, (reading)how, list, count, best, findings));
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- copies ---- */
@@ -255,9 +254,8 @@ static bool same_boxes(const cst_coco_boxes *a, const cst_coco_boxes *b) {
 
 static cst_status check_copies(cst_context *context, const box_check *c, int32_t *list,
                                cst_findings *findings) {
-    cst_status status = CST_OK;
     int32_t images = images_of(c);
-    for (int32_t k = 0; status == CST_OK && k < c->files->members; k++) {
+    for (int32_t k = 0; k < c->files->members; k++) {
         int32_t count = 0;
         bool earlier = false;
         char who[256];
@@ -265,48 +263,44 @@ static cst_status check_copies(cst_context *context, const box_check *c, int32_t
         for (int32_t i = 0; truth && i < images; i++)
             truth = holds_truth(c, k, image_at(c, i, images));
         if (truth)
-            status = cst_findings_add(context, findings, "leak", true, &k, 1,
-                                      "%s has every one of %.0f true boxes, edge by edge: it "
-                                      "is the annotations, not a prediction; remove it from the "
-                                      "pool",
-                                      cst_names_of(c->pool, &k, 1, who, sizeof who), c->truth);
+            CST_TRY(cst_findings_add(context, findings, "leak", true, &k, 1,
+                                     "%s has every one of %.0f true boxes, edge by edge: it "
+                                     "is the annotations, not a prediction; remove it from the "
+                                     "pool",
+                                     cst_names_of(c->pool, &k, 1, who, sizeof who), c->truth));
         for (int32_t j = 0; j < c->files->members; j++)
             if (j == k || same_boxes(c->files->boxes[k], c->files->boxes[j])) {
                 earlier = earlier || j < k;
                 list[count++] = j;
             }
-        if (status == CST_OK && count > 1 && !earlier)
-            status =
+        if (count > 1 && !earlier)
+            CST_TRY(
                 cst_findings_add(context, findings, "identical", false, list, count,
                                  "%s are the same boxes under %d names: was one file saved twice?",
-                                 cst_names_of(c->pool, list, count, who, sizeof who), (int)count);
+                                 cst_names_of(c->pool, list, count, who, sizeof who), (int)count));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
                          const cst_box_split *files, cst_findings *findings) {
     box_check c = {.pool = pool, .files = files};
-    size_t members = (size_t)files->members;
-    c.scale = cst_alloc(context, 2 * members, sizeof *c.scale);
-    c.hits = cst_alloc(context, members * READINGS, sizeof *c.hits);
-    int32_t *list = cst_alloc(context, members, sizeof *list);
-    cst_status status = c.scale && c.hits && list ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    int32_t *list;
+    CST_TAKE(context, scope, c.scale, 2 * files->members);
+    CST_TAKE(context, scope, c.hits, files->members * READINGS);
+    CST_TAKE(context, scope, list, files->members);
     int32_t images = images_of(&c);
-    for (int32_t i = 0; status == CST_OK && i < images; i++) {
+    for (int32_t i = 0; i < images; i++) {
         int32_t image = image_at(&c, i, images);
         for (int64_t t = files->coco->first[image]; t < files->coco->first[image + 1]; t++)
             c.truth += !files->coco->box[t].crowd;
     }
-    CST_THEN(cst_parallel_for(context, files->members, count_plain, &c));
-    if (c.truth >= FEWEST)
-        CST_THEN(look(context, &c, split, list, findings));
-    if (c.truth >= FEWEST)
-        CST_THEN(check_copies(context, &c, list, findings));
-    cst_free(context, c.scale);
-    cst_free(context, c.hits);
-    cst_free(context, list);
-    return status;
+    CST_TRY(cst_parallel_for(context, files->members, count_plain, &c));
+    if (c.truth < FEWEST)
+        return CST_OK;
+    CST_TRY(look(context, &c, split, list, findings));
+    return check_copies(context, &c, list, findings);
 }
 
 cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,

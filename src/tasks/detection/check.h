@@ -1,7 +1,4 @@
-/*
- * Checks of detections: members whose boxes hit no true box, and what their coordinates,
- * categories or images probably are instead. Before clusters are made.
- */
+/* Checks of detections: members whose boxes hit no true box, and why. */
 #ifndef CST_DETECTION_CHECK_H
 #define CST_DETECTION_CHECK_H
 

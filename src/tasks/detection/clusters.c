@@ -1,7 +1,4 @@
-/*
- * Clustering of boxes across members, image by image. Between the members' files and the stack.
- * docs/detection.md#the-stack.
- */
+/* Clusters of boxes across members, their targets and fused boxes. See the header. */
 #include "tasks/detection/clusters.h"
 
 #include "tasks/detection/ap.h"
@@ -57,13 +54,6 @@ typedef struct bench {
     int64_t *cursor; /* [members] */
     int64_t room;
 } bench;
-
-static void bench_free(cst_context *context, bench *b) {
-    cst_free(context, b->candidates);
-    cst_free(context, b->before);
-    cst_free(context, b->clusters);
-    cst_free(context, b->cursor);
-}
 
 /* The part of a box inside its image, where the image's size is known. */
 static cst_cluster_box cut(const cst_coco *coco, const cst_coco_box *box, int32_t member) {
@@ -192,27 +182,24 @@ static cst_status cluster_task(cst_context *context, void *user, int64_t task) {
     int64_t end = first + IMAGES_A_TASK < j->coco->images ? first + IMAGES_A_TASK : j->coco->images;
     for (int64_t i = first; i < end; i++)
         b.room = j->from[i + 1] - j->from[i] > b.room ? j->from[i + 1] - j->from[i] : b.room;
-    b.candidates = cst_alloc(context, (size_t)b.room, sizeof *b.candidates);
-    b.before = cst_alloc(context, (size_t)b.room, sizeof *b.before);
-    b.clusters = cst_alloc(context, (size_t)b.room, sizeof *b.clusters);
-    b.cursor = cst_alloc(context, (size_t)j->members, sizeof *b.cursor);
-    cst_status status =
-        b.candidates && b.before && b.clusters && b.cursor ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = first; status == CST_OK && i < end; i++)
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, b.candidates, b.room);
+    CST_TAKE(context, scope, b.before, b.room);
+    CST_TAKE(context, scope, b.clusters, b.room);
+    CST_TAKE(context, scope, b.cursor, j->members);
+    for (int64_t i = first; i < end; i++)
         cluster_image(j, (int32_t)i, &b);
-    bench_free(context, &b);
-    return status;
+    return CST_OK;
 }
 
 /* Closes the gaps between images. */
-static cst_status pack(cst_context *context, job *j, cst_box_clusters *out) {
+static cst_status pack(cst_context *context, cst_scope *scope, const job *j,
+                       cst_box_clusters *out) {
     for (int32_t i = 0; i < out->images; i++)
         out->rows += j->rows[i];
-    out->image = cst_alloc(context, (size_t)out->rows, sizeof *out->image);
-    out->category = cst_alloc(context, (size_t)out->rows, sizeof *out->category);
-    out->first = cst_alloc(context, (size_t)out->rows + 1, sizeof *out->first);
-    if (!out->image || !out->category || !out->first)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->image, out->rows);
+    CST_TAKE(context, scope, out->category, out->rows);
+    CST_TAKE(context, scope, out->first, out->rows + 1);
     int64_t row = 0;
     int64_t at = 0;
     for (int32_t i = 0; i < out->images; i++) {
@@ -225,61 +212,154 @@ static cst_status pack(cst_context *context, job *j, cst_box_clusters *out) {
         at += j->used[i];
     }
     out->box = j->box;
-    j->box = NULL;
     return CST_OK;
 }
 
-cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
+cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
-                                 const bool *images, cst_box_clusters **out) {
-    size_t count = (size_t)coco->images;
+                                 const bool *images, cst_box_clusters *out) {
+    int32_t count = coco->images;
+    CST_SCOPE(own);
     job j = {.coco = coco, .boxes = boxes, .members = members, .options = *options, .uses = uses};
-    *out = NULL;
-    cst_box_clusters *clusters = cst_alloc(context, 1, sizeof *clusters);
-    if (!clusters)
-        return CST_ERROR_MEMORY;
-    clusters->members = members;
-    clusters->images = coco->images;
-    clusters->categories = coco->categories;
-    j.from = cst_alloc(context, count + 1, sizeof *j.from);
-    j.rows = cst_alloc(context, count, sizeof *j.rows);
-    j.used = cst_alloc(context, count, sizeof *j.used);
-    cst_status status = j.from && j.rows && j.used ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    *out = (cst_box_clusters){.members = members, .images = count, .categories = coco->categories};
+    CST_TAKE(context, own, j.from, count + 1);
+    CST_TAKE(context, own, j.rows, count);
+    CST_TAKE(context, own, j.used, count);
+    for (int32_t i = 0; i < count; i++) {
         j.from[i + 1] = j.from[i];
         for (int32_t k = 0; k < members && (!images || images[i]); k++)
             j.from[i + 1] += boxes[k]->first[i + 1] - boxes[k]->first[i];
     }
-    if (status == CST_OK) {
-        size_t all = (size_t)j.from[count];
-        j.category = cst_alloc(context, all, sizeof *j.category);
-        j.count = cst_alloc(context, all, sizeof *j.count);
-        j.box = cst_alloc(context, all, sizeof *j.box);
-        status = j.category && j.count && j.box ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_THEN(cst_parallel_for(context, (coco->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
-                              cluster_task, &j));
-    CST_THEN(pack(context, &j, clusters));
-    cst_free(context, j.from);
-    cst_free(context, j.rows);
-    cst_free(context, j.used);
-    cst_free(context, j.category);
-    cst_free(context, j.count);
-    cst_free(context, j.box);
-    if (status == CST_OK)
-        *out = clusters;
-    else
-        cst_box_clusters_free(context, clusters);
-    return status;
+    CST_TAKE(context, own, j.category, j.from[count]);
+    CST_TAKE(context, own, j.count, j.from[count]);
+    CST_TAKE(context, scope, j.box, j.from[count]);
+    CST_TRY(
+        cst_parallel_for(context, (count + IMAGES_A_TASK - 1) / IMAGES_A_TASK, cluster_task, &j));
+    return pack(context, scope, &j, out);
 }
 
-void cst_box_clusters_free(cst_context *context, cst_box_clusters *clusters) {
-    if (!clusters)
+/* ---- rows of clusters ---- */
+
+double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row) {
+    double sum = 0;
+    for (int64_t i = clusters->first[row]; i < clusters->first[row + 1]; i++)
+        sum += clusters->box[i].score;
+    return sum / clusters->members;
+}
+
+void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const double *weights,
+                      cst_coco_box *out) {
+    const double *mine =
+        weights ? weights + (size_t)clusters->category[row] * (size_t)clusters->members : NULL;
+    *out = (cst_coco_box){.image = clusters->image[row], .category = clusters->category[row]};
+    for (int pass = 0; pass < 3; pass++) {
+        double total = 0;
+        double sum[4] = {0, 0, 0, 0};
+        for (int64_t i = clusters->first[row]; i < clusters->first[row + 1]; i++) {
+            const cst_cluster_box *b = &clusters->box[i];
+            /* By weights; where those vanish by scores; where those do too, all alike. */
+            double share = pass == 2 ? 1 : b->score * (pass == 0 && mine ? mine[b->member] : 1);
+            total += share;
+            sum[0] += share * b->x;
+            sum[1] += share * b->y;
+            sum[2] += share * b->w;
+            sum[3] += share * b->h;
+        }
+        if (!(total > 0))
+            continue;
+        out->x = sum[0] / total;
+        out->y = sum[1] / total;
+        out->w = sum[2] / total;
+        out->h = sum[3] / total;
         return;
-    cst_free(context, clusters->image);
-    cst_free(context, clusters->category);
-    cst_free(context, clusters->first);
-    cst_free(context, clusters->box);
-    cst_free(context, clusters);
+    }
+}
+
+/* ---- targets ---- */
+
+/* The true box among from..end-1 that a fused box takes: the free one it overlaps most. *crowd:
+ * there is none, but it lies in a crowd. */
+static int64_t find_truth(const cst_coco *coco, const cst_coco_box *box, const bool *gone,
+                          int64_t from, int64_t end, double least, bool *crowd) {
+    int64_t found = -1;
+    double most = least;
+    *crowd = false;
+    for (int64_t g = from; g < end; g++) {
+        const cst_coco_true *truth = &coco->box[g];
+        double iou = cst_box_true_iou(box, truth);
+        if (truth->crowd) {
+            *crowd = *crowd || iou >= least;
+        } else if (!gone[g] && iou >= most) {
+            most = iou;
+            found = g;
+        }
+    }
+    *crowd = *crowd && found < 0;
+    return found;
+}
+
+/* The true boxes of an image and category: from..end-1; `from` never goes back. */
+static void find_range(const cst_coco *coco, int32_t image, int32_t category, int64_t *from,
+                       int64_t *end) {
+    int64_t g = coco->first[image] > *end ? coco->first[image] : *end;
+    while (g < coco->first[image + 1] && coco->box[g].category < category)
+        g++;
+    *from = g;
+    while (g < coco->first[image + 1] && coco->box[g].category == category)
+        g++;
+    *end = g;
+}
+
+cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clusters,
+                               const cst_coco *coco, const double *weights, double iou,
+                               int32_t *targets, int64_t *taken) {
+    CST_SCOPE(scope);
+    bool *gone;
+    cst_ranked *order;
+    int64_t from = 0;
+    int64_t to = 0;
+    CST_TAKE(context, scope, gone, coco->count);
+    CST_TAKE(context, scope, order, clusters->rows);
+    for (int64_t row = 0; row < clusters->rows;) {
+        int32_t image = clusters->image[row];
+        int32_t category = clusters->category[row];
+        int64_t end = row;
+        for (; end < clusters->rows && clusters->image[end] == image &&
+               clusters->category[end] == category;
+             end++)
+            order[end - row] = (cst_ranked){cst_cluster_mean(clusters, end), end};
+        qsort(order, (size_t)(end - row), sizeof *order, cst_by_score);
+        find_range(coco, image, category, &from, &to);
+        for (int64_t i = 0; i < end - row; i++) {
+            cst_coco_box box;
+            bool crowd = false;
+            cst_cluster_fuse(clusters, order[i].place, weights, &box);
+            int64_t found = find_truth(coco, &box, gone, from, to, iou, &crowd);
+            if (found >= 0)
+                gone[found] = true;
+            targets[order[i].place] = found >= 0 ? CST_CLUSTER_RIGHT
+                                      : crowd    ? CST_CLUSTER_UNUSED
+                                                 : CST_CLUSTER_WRONG;
+            if (taken)
+                taken[order[i].place] = found;
+        }
+        row = end;
+    }
+    return CST_OK;
+}
+
+cst_status cst_cluster_boxes(cst_context *context, const cst_box_clusters *clusters,
+                             const cst_coco *coco, const double *weights, const float *scores,
+                             int32_t stride, cst_coco_boxes **out) {
+    *out = NULL;
+    cst_coco_box *box = cst_alloc(context, (size_t)clusters->rows, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    for (int64_t row = 0; row < clusters->rows; row++) {
+        double score = (double)scores[row * stride];
+        cst_cluster_fuse(clusters, row, weights, &box[row]);
+        box[row].score = score < 0 ? 0 : score > 1 ? 1 : score;
+    }
+    return cst_coco_boxes_take(context, out, box, clusters->rows, coco->images, coco->categories);
 }

@@ -5,6 +5,7 @@
 #ifndef CST_DETECTION_CLUSTERS_H
 #define CST_DETECTION_CLUSTERS_H
 
+#include "core/scope.h"
 #include "data/readers/coco.h"
 
 typedef struct cst_cluster_options {
@@ -38,11 +39,10 @@ typedef struct cst_box_clusters {
  * member, or begins one. What boxes are compared with is the cluster's score-weighted mean. uses:
  * [members], whose boxes take part; images: [images], which are clustered; NULL: all. Same clusters
  * for any number of threads. */
-cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
+cst_status cst_box_clusters_make(cst_context *context, cst_scope *scope, const cst_coco *coco,
                                  const cst_coco_boxes *const *boxes, int32_t members,
                                  const cst_cluster_options *options, const bool *uses,
-                                 const bool *images, cst_box_clusters **out);
-void cst_box_clusters_free(cst_context *context, cst_box_clusters *clusters);
+                                 const bool *images, cst_box_clusters *out);
 
 /* Mean score of a cluster over all members; one without a box there counts as 0. */
 double cst_cluster_mean(const cst_box_clusters *clusters, int64_t row);

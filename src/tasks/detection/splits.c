@@ -1,9 +1,13 @@
 /* Opens a split of a detection pool, its clusters as rows. docs/detection.md#the-stack. */
-#include "tasks/detection/part.h"
+#include "tasks/detection/splits.h"
 
+#include "data/pool/divide.h"
+#include "data/pool/parts.h"
 #include "data/pool/state.h"
 #include "model/pool_hash.h"
 
+#include <corestack/folds.h>
+#include <math.h>
 #include <string.h>
 
 /* Whether one of the options was set, and the one of detection that stands for them was not. */
@@ -98,6 +102,75 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
     return status;
 }
 
+/* ---- a part of the images ---- */
+
+/* place [images]: position of each image in the part, or -1. */
+static void take_truth(cst_coco *coco, const int32_t *place, int32_t images) {
+    int64_t to = 0;
+    for (int32_t i = 0; i < coco->images; i++) {
+        int64_t end = coco->first[i + 1];
+        if (place[i] < 0)
+            continue;
+        coco->image_id[place[i]] = coco->image_id[i];
+        coco->width[place[i]] = coco->width[i];
+        coco->height[place[i]] = coco->height[i];
+        int64_t from = coco->first[i];
+        coco->first[place[i]] = to;
+        for (int64_t b = from; b < end; b++) {
+            coco->box[to] = coco->box[b];
+            coco->box[to++].image = place[i];
+        }
+    }
+    coco->first[images] = to;
+    coco->count = to;
+    coco->images = images;
+}
+
+static void take_boxes(cst_coco_boxes *boxes, const int32_t *place, int32_t all, int32_t images) {
+    int64_t to = 0;
+    for (int32_t i = 0; i < all; i++) {
+        int64_t from = boxes->first[i];
+        int64_t end = boxes->first[i + 1];
+        if (place[i] < 0)
+            continue;
+        boxes->first[place[i]] = to;
+        for (int64_t b = from; b < end; b++) {
+            boxes->box[to] = boxes->box[b];
+            boxes->box[to++].image = place[i];
+        }
+    }
+    boxes->first[images] = to;
+    boxes->count = to;
+}
+
+/* Leaves the images that split `split` of the divided pool has, with their boxes; nothing where the
+ * pool or the split is not divided. */
+static cst_status take_part(cst_context *context, const cst_pool *pool, int32_t split,
+                            cst_box_split *files) {
+    cst_division *division = cst_pool_division(pool);
+    int32_t all = files->coco->images;
+    int32_t images = 0;
+    if (!division || (split != division->split && split != division->held))
+        return CST_OK;
+    const cst_units units = {
+        .split = pool->manifest->splits[division->split].name, .unit = "images", .count = all};
+    CST_SCOPE(scope);
+    bool *held;
+    int32_t *place;
+    CST_TAKE(context, scope, held, all);
+    CST_TAKE(context, scope, place, all);
+    CST_TRY(cst_divide(context, &units, division->share, division->seed, held));
+    for (int32_t i = 0; i < all; i++)
+        place[i] = held[i] == (split == division->held) ? images++ : -1;
+    CST_TRY(cst_division_note(context, division, held, files->coco->image_id, all));
+    take_truth(files->coco, place, images);
+    for (int32_t k = 0; k < files->members; k++)
+        take_boxes(files->boxes[k], place, all, images);
+    return CST_OK;
+}
+
+/* ---- opening ---- */
+
 static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,
                              const int32_t *members, int32_t count, bool labelled,
                              cst_box_split *out) {
@@ -121,10 +194,8 @@ static cst_status open_split(cst_context *context, const cst_pool *pool, const c
         status = none ? cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
                                             out->coco->categories)
                       : CST_ERROR_MEMORY;
-        if (status != CST_OK)
-            cst_free(context, none);
     }
-    CST_THEN(cst_box_split_take_part(context, pool, at, out));
+    CST_THEN(take_part(context, pool, at, out));
     out->seconds = cst_seconds() - start;
     if (status != CST_OK)
         cst_box_split_close(context, out);
@@ -151,51 +222,31 @@ void cst_box_split_close(cst_context *context, cst_box_split *split) {
 
 /* ---- rows ---- */
 
-static cst_status fill_rows(cst_context *context, cst_box_rows *rows) {
-    const cst_box_clusters *c = rows->clusters;
-    size_t cells = 2 * (size_t)c->rows;
-    rows->data = cst_alloc(context, (size_t)rows->members, sizeof *rows->data);
-    if (!rows->data)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < rows->members; k++) {
-        rows->data[k] = cst_alloc(context, cells, sizeof **rows->data);
-        if (!rows->data[k])
-            return CST_ERROR_MEMORY;
-        for (size_t i = 0; i < cells; i += 2)
-            rows->data[k][i] = 1;
+cst_status cst_box_rows_make(cst_context *context, cst_scope *scope, const cst_box_split *split,
+                             const cst_cluster_options *options, const bool *uses,
+                             const bool *images, cst_box_rows *out) {
+    const cst_box_clusters *c = &out->clusters;
+    *out = (cst_box_rows){.members = split->members};
+    CST_TRY(cst_box_clusters_make(context, scope, split->coco,
+                                  (const cst_coco_boxes *const *)split->boxes, split->members,
+                                  options, uses, images, &out->clusters));
+    CST_TAKE(context, scope, out->data, out->members);
+    for (int32_t k = 0; k < out->members; k++) {
+        CST_TAKE(context, scope, out->data[k], 2 * c->rows);
+        for (int64_t i = 0; i < c->rows; i++)
+            out->data[k][2 * i] = 1;
     }
     for (int64_t row = 0; row < c->rows; row++)
         for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
-            float *cell = rows->data[c->box[i].member] + 2 * row;
+            float *cell = out->data[c->box[i].member] + 2 * row;
             cell[1] = (float)c->box[i].score;
             cell[0] = 1 - cell[1];
         }
     return CST_OK;
 }
 
-cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
-                             const cst_cluster_options *options, const bool *uses,
-                             const bool *images, cst_box_rows *out) {
-    *out = (cst_box_rows){.members = split->members};
-    cst_status status =
-        cst_box_clusters_make(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
-                              split->members, options, uses, images, &out->clusters);
-    CST_THEN(fill_rows(context, out));
-    if (status != CST_OK)
-        cst_box_rows_free(context, out);
-    return status;
-}
-
-void cst_box_rows_free(cst_context *context, cst_box_rows *rows) {
-    for (int32_t k = 0; rows->data && k < rows->members; k++)
-        cst_free(context, rows->data[k]);
-    cst_free(context, rows->data);
-    cst_box_clusters_free(context, rows->clusters);
-    *rows = (cst_box_rows){0};
-}
-
 cst_view cst_box_rows_view(const cst_box_rows *rows) {
-    return (cst_view){.rows = rows->clusters->rows,
+    return (cst_view){.rows = rows->clusters.rows,
                       .classes = 2,
                       .members = rows->members,
                       .data = (const float *const *)rows->data};
@@ -240,4 +291,180 @@ cst_status cst_box_pool_hash(cst_context *context, cst_pool *pool, const char *s
         *out = cst_box_split_hash(pool, &files);
     cst_box_split_close(context, &files);
     return status;
+}
+
+/* ---- training ---- */
+
+/* ---- folds ---- */
+
+/* Too few images with clusters for the folds; said in terms of the files. */
+static cst_status check_images(cst_context *context, const cst_box_training *t, int32_t folds) {
+    int64_t images = 0;
+    int64_t last = -1;
+    for (int64_t i = 0; i < t->source.view.rows; i++) {
+        images += t->groups[t->index[i]] != last;
+        last = t->groups[t->index[i]];
+    }
+    if (images >= folds)
+        return CST_OK;
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: split '%s' has %lld image%s with boxes to learn from, but each of %d folds "
+        "needs one; reduce folds.count or fit on more images",
+        t->split->coco->path, t->name, (long long)images, images == 1 ? "" : "s", (int)folds);
+}
+
+/* Grouped folds of the rows with a target, and from them each image's; images without such a row
+ * are dealt in turn. */
+static cst_status make_folds(cst_context *context, cst_scope *scope, cst_box_training *t,
+                             int32_t folds, uint64_t seed) {
+    int64_t used = t->source.view.rows;
+    int32_t images = t->split->coco->images;
+    CST_SCOPE(own);
+    int32_t *labels;
+    int64_t *groups;
+    CST_TAKE(context, own, labels, used);
+    CST_TAKE(context, own, groups, used);
+    CST_TAKE(context, scope, t->source.folds, used);
+    CST_TAKE(context, scope, t->image_folds, images);
+    for (int64_t i = 0; i < used; i++) {
+        labels[i] = t->targets[t->index[i]];
+        groups[i] = t->groups[t->index[i]];
+    }
+    CST_TRY(cst_folds_grouped(context, labels, groups, used, folds, seed, t->source.folds));
+    for (int32_t i = 0; i < images; i++)
+        t->image_folds[i] = i % folds;
+    for (int64_t i = 0; i < used; i++)
+        t->image_folds[groups[i]] = t->source.folds[i];
+    t->source.fold_count = folds;
+    return CST_OK;
+}
+
+/* ---- opening ---- */
+
+static cst_status make_targets(cst_context *context, cst_scope *scope, cst_box_training *t) {
+    const cst_box_clusters *c = &t->rows.clusters;
+    int64_t right = 0;
+    int64_t used = 0;
+    CST_TAKE(context, scope, t->targets, c->rows);
+    CST_TAKE(context, scope, t->taken, c->rows);
+    CST_TAKE(context, scope, t->groups, c->rows);
+    CST_TAKE(context, scope, t->index, c->rows);
+    CST_TRY(cst_cluster_targets(context, c, t->split->coco, NULL, t->options.target_iou, t->targets,
+                                t->taken));
+    for (int64_t i = 0; i < c->rows; i++) {
+        t->groups[i] = c->image[i];
+        if (t->targets[i] == CST_CLUSTER_UNUSED)
+            continue;
+        t->index[used++] = i;
+        right += t->targets[i];
+    }
+    if (right == 0 || right == used)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s': of %lld clusters of boxes %lld match a true box; a fit needs "
+                        "both clusters that match and clusters that do not",
+                        t->name, (long long)used, (long long)right);
+    t->source.view = cst_box_rows_view(&t->rows);
+    t->source.view.rows = used;
+    t->source.view.labels = t->targets;
+    t->source.view.index = t->index;
+    t->source.view.groups = t->groups;
+    return CST_OK;
+}
+
+cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const cst_pool *pool,
+                                 const char *name, const cst_box_split *split,
+                                 const cst_detect_options *options, int32_t folds, uint64_t seed,
+                                 cst_box_training *out) {
+    int32_t members = cst_pool_members(pool);
+    *out = (cst_box_training){.split = split, .name = name, .options = *options};
+    CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    CST_TRY(check_images(context, out, folds));
+    CST_TRY(make_folds(context, scope, out, folds, seed));
+    CST_TRY(cst_training_take_costs(context, scope, NULL, NULL, members, &out->source));
+    cst_training_read_costs(pool, (size_t)members, &out->source);
+    out->source.seconds_read = split->seconds;
+    return CST_OK;
+}
+
+cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
+                                 const cst_box_training *all, const cst_box_split *split,
+                                 const bool *uses, const int32_t *members, int32_t count,
+                                 cst_box_training *out) {
+    *out = (cst_box_training){.split = split,
+                              .name = all->name,
+                              .options = all->options,
+                              .image_folds = all->image_folds};
+    CST_TRY(
+        cst_box_rows_make(context, scope, split, &all->options.clusters, uses, NULL, &out->rows));
+    CST_TRY(make_targets(context, scope, out));
+    CST_TAKE(context, scope, out->source.folds, out->source.view.rows);
+    for (int64_t i = 0; i < out->source.view.rows; i++)
+        out->source.folds[i] = out->image_folds[out->groups[out->index[i]]];
+    out->source.fold_count = all->source.fold_count;
+    return cst_training_take_costs(context, scope, &all->source, members, count, &out->source);
+}
+
+/* ---- weights of boxes ---- */
+
+/* Mean squared error of a box's four edges, relative to the true box's sides. */
+static double edge_error(const cst_cluster_box *box, const cst_coco_true *truth) {
+    double left = (box->x - truth->x) / truth->w;
+    double top = (box->y - truth->y) / truth->h;
+    double right = left + (box->w - truth->w) / truth->w;
+    double bottom = top + (box->h - truth->h) / truth->h;
+    return (left * left + top * top + right * right + bottom * bottom) / 4;
+}
+
+/* Sums of squared errors and counts, [categories + 1][members], the last for all categories. */
+static void add_errors(const cst_box_training *t, int32_t fold, double *errors, double *counts) {
+    const cst_box_clusters *c = &t->rows.clusters;
+    size_t members = (size_t)c->members;
+    size_t all = (size_t)c->categories * members;
+    for (int64_t row = 0; row < c->rows; row++) {
+        if (t->taken[row] < 0 || (fold >= 0 && t->image_folds[c->image[row]] == fold))
+            continue;
+        const cst_coco_true *truth = &t->split->coco->box[t->taken[row]];
+        if (!(truth->w > 0 && truth->h > 0))
+            continue;
+        for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
+            size_t k = (size_t)c->box[i].member;
+            size_t at = (size_t)c->category[row] * members + k;
+            double error = edge_error(&c->box[i], truth);
+            errors[at] += error;
+            errors[all + k] += error;
+            counts[at]++;
+            counts[all + k]++;
+        }
+    }
+}
+
+cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
+                               cst_box_weights rule, const bool *uses, const double *stack,
+                               double *out) {
+    /* Boxes whose error is taken for granted: a category with few of its own leans on all. */
+    static const double BORROWED = 10;
+    static const double SMALLEST = 1e-6; /* a thousandth of a side */
+    size_t members = (size_t)training->rows.members;
+    size_t categories = (size_t)training->rows.clusters.categories;
+    CST_SCOPE(scope);
+    double *errors;
+    double *counts;
+    CST_TAKE(context, scope, errors, (categories + 1) * members);
+    CST_TAKE(context, scope, counts, (categories + 1) * members);
+    if (rule == CST_BOX_WEIGHTS_PRECISION)
+        add_errors(training, fold, errors, counts);
+    for (size_t c = 0; c < categories; c++)
+        for (size_t k = 0; k < members; k++) {
+            size_t at = c * members + k;
+            size_t all = categories * members + k;
+            double mean = counts[all] > 0 ? errors[all] / counts[all] : 1;
+            double error = (errors[at] + BORROWED * mean) / (counts[at] + BORROWED);
+            out[at] = !uses[k]                                 ? 0
+                      : rule == CST_BOX_WEIGHTS_PRECISION      ? 1 / fmax(error, SMALLEST)
+                      : rule == CST_BOX_WEIGHTS_STACK && stack ? fmax(stack[k], 0)
+                                                               : 1;
+        }
+    return CST_OK;
 }

@@ -1,7 +1,4 @@
-/*
- * Weighted boxes fusion, NMS and soft-NMS over the pooled boxes of all members.
- * Beside the stack, as baselines. Solovyev et al. 2021; Bodla et al. 2017.
- */
+/* Weighted boxes fusion, NMS and soft-NMS over the boxes of all members. See the header. */
 #include "tasks/detection/suppression.h"
 
 #include "tasks/detection/ap.h"
@@ -151,10 +148,12 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
     const suppress_job *job = user;
     int32_t image = job->image[task];
     size_t room = (size_t)count_image(job, image);
-    pooled *pool = cst_alloc(context, room, sizeof *pool);
-    fusing *sums = cst_alloc(context, job->rule == CST_SUPPRESSION_WBF ? room : 0, sizeof *sums);
-    cst_status status = pool && sums ? CST_OK : CST_ERROR_MEMORY;
-    int64_t count = status == CST_OK ? pool_image(job->boxes, job->members, image, pool) : 0;
+    CST_SCOPE(scope);
+    pooled *pool;
+    fusing *sums;
+    CST_TAKE(context, scope, pool, room);
+    CST_TAKE(context, scope, sums, job->rule == CST_SUPPRESSION_WBF ? room : 0);
+    int64_t count = pool_image(job->boxes, job->members, image, pool);
     int64_t kept = 0;
     cst_coco_box *out = job->box + job->first[task];
     for (int64_t at = 0; at < count;) {
@@ -167,9 +166,7 @@ static cst_status suppress_image(cst_context *context, void *user, int64_t task)
         at = end;
     }
     job->kept[task] = kept;
-    cst_free(context, pool);
-    cst_free(context, sums);
-    return status;
+    return CST_OK;
 }
 
 /* Moves what the images kept together. */
@@ -185,16 +182,17 @@ static int64_t close_up(const suppress_job *job, int64_t tasks) {
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
                         const bool *images, cst_coco_boxes **out) {
-    size_t most = (size_t)coco->images;
-    int32_t *image = cst_alloc(context, most, sizeof *image);
-    int64_t *first = cst_alloc(context, most, sizeof *first);
+    CST_SCOPE(scope);
+    int32_t *image;
+    int64_t *first;
     suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
-    job.kept = cst_alloc(context, most, sizeof *job.kept);
-    cst_status status = image && first && job.kept ? CST_OK : CST_ERROR_MEMORY;
     int64_t tasks = 0;
     int64_t all = 0;
     *out = NULL;
-    for (int32_t i = 0; status == CST_OK && i < coco->images; i++) {
+    CST_TAKE(context, scope, image, coco->images);
+    CST_TAKE(context, scope, first, coco->images);
+    CST_TAKE(context, scope, job.kept, coco->images);
+    for (int32_t i = 0; i < coco->images; i++) {
         if (images && !images[i])
             continue;
         image[tasks] = i;
@@ -203,17 +201,12 @@ cst_status cst_suppress(cst_context *context, const cst_coco *coco,
     }
     job.image = image;
     job.first = first;
-    if (status == CST_OK) {
-        job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
-        status =
-            job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
-    }
-    CST_THEN(cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
-                                 coco->categories));
-    if (status != CST_OK)
-        cst_free(context, job.box);
-    cst_free(context, image);
-    cst_free(context, first);
-    cst_free(context, job.kept);
+    job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
+    cst_status status =
+        job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        return cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
+                                   coco->categories);
+    cst_free(context, job.box);
     return status;
 }

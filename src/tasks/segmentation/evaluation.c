@@ -1,8 +1,4 @@
-/*
- * The table of segmentation: methods are fitted on the same sampled pixels and scored on all of
- * them, as are models, members and label maps, with intervals, differences and tests over cases.
- * Paper: sections "Dense Prediction" and "Experimental Setup"; docs/segmentation.md.
- */
+/* The table of segmentation. Paper: section "Dense Prediction"; docs/segmentation.md. */
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
@@ -10,7 +6,7 @@
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
-#include "tasks/segmentation/orders.h"
+#include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>

@@ -1,8 +1,4 @@
-/*
- * Fitting a stack on a segmentation pool, and looking at one: a sample of pixels through every
- * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction";
- * docs/segmentation.md#sampling and docs/method.md#what-is-reported-as-out-of-fold.
- */
+/* Fit and inspection of a segmentation pool by sampled pixels. docs/segmentation.md#sampling. */
 #include "tasks/segmentation/segmentation.h"
 
 #include "core/la.h"
@@ -13,7 +9,7 @@
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
-#include "tasks/segmentation/orders.h"
+#include "tasks/segmentation/sample.h"
 
 #include <string.h>
 

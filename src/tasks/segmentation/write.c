@@ -1,14 +1,11 @@
-/*
- * Maps of a whole split: predicted piece by piece and written case by case, so that memory does not
- * grow with the split. The last stage. Paper: section "Dense Prediction".
- */
+/* Maps of a whole split, predicted piece by piece. Paper: section "Dense Prediction". */
 #include "core/la.h"
 #include "data/files/output_folder.h"
 #include "data/readers/npy_stream.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
 #include "tasks/segmentation/decide.h"
-#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/document.h"
 
 #include <corestack/files.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "tasks/detection/ap.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/suppression.h"
+#include "tasks/detection/clusters.h"
 
 #include <corestack/detection.h>
 #include <jansson.h>

@@ -11,7 +11,6 @@
 #include "stats/statistics.h"
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
-#include "tasks/classification/targets.h"
 
 #include <string.h>
 

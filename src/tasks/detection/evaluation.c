@@ -2,9 +2,9 @@
 #include "fit/harness.h"
 #include "fit/profile.h"
 #include "model/fitted_on.h"
-#include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
+#include "tasks/detection/splits.h"
 
 #include <string.h>
 

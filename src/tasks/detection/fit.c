@@ -3,9 +3,9 @@
 #include "fit/document.h"
 #include "fit/label.h"
 #include "fit/pipeline.h"
-#include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
+#include "tasks/detection/splits.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "fit/nested.h"
 #include "tasks/detection/ap.h"
-#include "tasks/detection/suppression.h"
+#include "tasks/detection/clusters.h"
 
 #include <corestack/compare.h>
 #include <corestack/detection.h>

@@ -1,8 +1,8 @@
 /* A fitted stack's boxes for a split. docs/detection.md#the-stack. */
 #include "data/pool/pool.h"
 #include "model/absent.h"
+#include "tasks/detection/clusters.h"
 #include "tasks/detection/detection.h"
-#include "tasks/detection/suppression.h"
 
 #include <corestack/detection.h>
 #include <inttypes.h>

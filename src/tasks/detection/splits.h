@@ -6,6 +6,7 @@
 #define CST_DETECTION_SPLITS_H
 
 #include "core/options.h"
+#include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/settings.h"
 #include "fit/training.h"
@@ -105,5 +106,16 @@ cst_status cst_box_training_part(cst_context *context, cst_scope *scope,
 cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
                                cst_box_weights rule, const bool *uses, const double *stack,
                                double *out);
+
+/* ---- checks ---- */
+
+/* Looks at up to 500 evenly spread images. Where most members are wrong in one way, that is fatal.
+ * Free findings with cst_findings_free, also after a failure. */
+cst_status cst_box_check(cst_context *context, const cst_pool *pool, const char *split,
+                         const cst_box_split *files, cst_findings *findings);
+/* The same of boxes that are scored and not fitted on: findings are notices. pool, split: NULL for
+ * a file alone. */
+cst_status cst_box_check_scored(cst_context *context, const cst_pool *pool, const char *split,
+                                const cst_box_split *files);
 
 #endif

@@ -20,6 +20,9 @@ extern "C" {
 #define CST_VERSION_MINOR 1
 #define CST_VERSION_PATCH 0
 #define CST_VERSION_STRING "0.1.0"
+/* For comparisons: major * 1,000,000 + minor * 1,000 + patch. */
+#define CST_VERSION_NUMBER                                                                         \
+    (CST_VERSION_MAJOR * 1000000 + CST_VERSION_MINOR * 1000 + CST_VERSION_PATCH)
 
 typedef struct cst_context cst_context;
 
@@ -277,6 +280,9 @@ CST_API void cst_model_free(cst_context *context, cst_model *model);
 /* Returns the number of members that prediction needs. */
 CST_API int32_t cst_model_members(const cst_model *model);
 
+/* Returns the number of classes; for regression, of outputs. */
+CST_API int32_t cst_model_classes(const cst_model *model);
+
 /* Returns the name of member `member` (0..members-1), in the order in which prediction expects the
  * members; NULL beyond. Borrowed. */
 CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
@@ -375,6 +381,20 @@ CST_API cst_status cst_report_json(cst_context *context, const cst_report *repor
  * the caller (cst_free). */
 CST_API cst_status cst_report_text(cst_context *context, const cst_report *report, int color,
                                    char **out);
+
+/* Gives the number at `path` of a report: keys and positions in lists with '.' between, as in
+ * "scores.nll" or "rows.0.top1" (keys: docs/json.md). NaN for null, 1 and 0 for true and false.
+ * CST_ERROR_ARGUMENT if there is no such key or it is no number. */
+CST_API cst_status cst_report_get_number(cst_context *context, const cst_report *report,
+                                         const char *path, double *out);
+
+/* Gives the string at `path` of a report, NULL for null. Borrowed. Errors as above. */
+CST_API cst_status cst_report_get_string(cst_context *context, const cst_report *report,
+                                         const char *path, const char **out);
+
+/* Gives the number of entries of the list at `path` of a report. Errors as above. */
+CST_API cst_status cst_report_get_count(cst_context *context, const cst_report *report,
+                                        const char *path, int64_t *out);
 
 /* Frees a report; NULL is accepted. */
 CST_API void cst_report_free(cst_context *context, cst_report *report);

@@ -26,9 +26,6 @@ CST_API cst_status cst_model_load_memory(cst_context *context, cst_model **out, 
 /* Returns the task that the model was fitted for. */
 CST_API cst_task cst_model_task(const cst_model *model);
 
-/* Returns the number of classes; for regression, of outputs. */
-CST_API int32_t cst_model_classes(const cst_model *model);
-
 /* Returns the weight of a member in the log-linear pool of the model (of a blend of several the
  * first), i.e. the exponent of its probabilities; in a model that is linear in its members its
  * coefficient, for a regression the mean over the outputs. NaN for other models. */

@@ -388,11 +388,13 @@ CST_API cst_status cst_report_text(cst_context *context, const cst_report *repor
 CST_API cst_status cst_report_get_number(cst_context *context, const cst_report *report,
                                          const char *path, double *out);
 
-/* Gives the string at `path` of a report, NULL for null. Borrowed. Errors as above. */
+/* Gives the string at `path` of a report, NULL for null. Borrowed. Errors as above. For programs
+ * without a JSON parser. */
 CST_API cst_status cst_report_get_string(cst_context *context, const cst_report *report,
                                          const char *path, const char **out);
 
-/* Gives the number of entries of the list at `path` of a report. Errors as above. */
+/* Gives the number of entries of the list at `path` of a report. Errors as above. For programs
+ * without a JSON parser. */
 CST_API cst_status cst_report_get_count(cst_context *context, const cst_report *report,
                                         const char *path, int64_t *out);
 

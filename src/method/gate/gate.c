@@ -214,8 +214,10 @@ static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int
         z[e] = 1.0F / (1.0F + exp_small(-z[e]));
 }
 
-CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
-                              float *restrict hidden, float *restrict out) {
+CST_KERNEL(perceptron,
+           (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
+            float *restrict out),
+           (gate, in, size, hidden, out)) {
     layer(in, gate->inputs, gate->w1, gate->b1, gate->hidden, size, hidden);
     for (int32_t j = 0; j < gate->hidden; j++) {
         float *restrict h = hidden + (size_t)j * CST_TILE;
@@ -226,10 +228,6 @@ CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, in
     for (int32_t a = 0; a < CST_AGGREGATORS; a++)
         sigmoid(out + (size_t)a * CST_TILE, size);
 }
-CST_WIDE(perceptron,
-         (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
-          float *restrict out),
-         (gate, in, size, hidden, out))
 
 void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
                    float *out, double *scratch) {

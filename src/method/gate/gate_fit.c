@@ -46,8 +46,10 @@ enum { TOGETHER = 8 };
 
 /* gram += scaled row', of TOGETHER rows one after the other, lower triangle. x: [TOGETHER][d];
  * weight [TOGETHER]. */
-CST_WIDE_BODY add_products_body(size_t d, const double *restrict x, const double *restrict weight,
-                                double *restrict gram) {
+CST_KERNEL(add_products,
+           (size_t d, const double *restrict x, const double *restrict weight,
+            double *restrict gram),
+           (d, x, weight, gram)) {
     for (size_t a = 0; a < d; a++) {
         double *restrict to = gram + a * d;
         double s[TOGETHER];
@@ -61,9 +63,6 @@ CST_WIDE_BODY add_products_body(size_t d, const double *restrict x, const double
         }
     }
 }
-CST_WIDE(add_products,
-         (size_t d, const double *restrict x, const double *restrict weight, double *restrict gram),
-         (d, x, weight, gram))
 
 /* Weighted sums of products over the training rows: of the columns (members, half the aggregates,
  * 1) with each other, lower triangle, and with the target. Each sum takes the rows in their order.

@@ -69,18 +69,16 @@ static cst_status make_chunk(cst_context *context, size_t rows, int32_t inputs, 
 }
 
 /* x = x where it is positive, else 0. */
-CST_WIDE_BODY rectify_body(int64_t count, double *restrict x) {
+CST_KERNEL(rectify, (int64_t count, double *restrict x), (count, x)) {
     for (int64_t i = 0; i < count; i++)
         x[i] = x[i] > 0 ? x[i] : 0;
 }
-CST_WIDE(rectify, (int64_t count, double *restrict x), (count, x))
 
 /* z = 1 / (1 + e), e = exp(-z). */
-CST_WIDE_BODY logistic_body(int64_t count, double *restrict e) {
+CST_KERNEL(logistic, (int64_t count, double *restrict e), (count, e)) {
     for (int64_t i = 0; i < count; i++)
         e[i] = 1 / (1 + e[i]);
 }
-CST_WIDE(logistic, (int64_t count, double *restrict e), (count, e))
 
 /* Fills h and g for the chunk's rows. */
 static cst_status forward(cst_context *context, const gradient_task *t, const chunk *c,
@@ -107,10 +105,11 @@ static cst_status forward(cst_context *context, const gradient_task *t, const ch
 enum { LANES = 4 };
 
 /* f[i] = members . x[i] + aggregates . (g[i] a[i]); a is replaced by g a. */
-CST_WIDE_BODY head_values_body(int64_t count, int32_t k, const double *restrict x,
-                               double *restrict a, const double *restrict g,
-                               const double *restrict members, const double *restrict aggregates,
-                               double *restrict f) {
+CST_KERNEL(head_values,
+           (int64_t count, int32_t k, const double *restrict x, double *restrict a,
+            const double *restrict g, const double *restrict members,
+            const double *restrict aggregates, double *restrict f),
+           (count, k, x, a, g, members, aggregates, f)) {
     int32_t whole = k - k % LANES;
     for (int64_t i = 0; i < count; i++) {
         double lane[LANES] = {0};
@@ -128,18 +127,13 @@ CST_WIDE_BODY head_values_body(int64_t count, int32_t k, const double *restrict 
         f[i] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
     }
 }
-CST_WIDE(head_values,
-         (int64_t count, int32_t k, const double *restrict x, double *restrict a,
-          const double *restrict g, const double *restrict members,
-          const double *restrict aggregates, double *restrict f),
-         (count, k, x, a, g, members, aggregates, f))
 
 /* Adds slope . x and slope . ga to the head's gradient; dz = slope aggregates ga (1 - g). */
-CST_WIDE_BODY head_slopes_body(int64_t count, int32_t k, const double *restrict slope,
-                               const double *restrict x, const double *restrict ga,
-                               const double *restrict g, const double *restrict aggregates,
-                               double *restrict to_members, double *restrict to_aggregates,
-                               double *restrict dz) {
+CST_KERNEL(head_slopes,
+           (int64_t count, int32_t k, const double *restrict slope, const double *restrict x,
+            const double *restrict ga, const double *restrict g, const double *restrict aggregates,
+            double *restrict to_members, double *restrict to_aggregates, double *restrict dz),
+           (count, k, slope, x, ga, g, aggregates, to_members, to_aggregates, dz)) {
     double sum[CST_AGGREGATORS] = {0};
     for (int64_t i = 0; i < count; i++) {
         for (int32_t j = 0; j < k; j++)
@@ -153,11 +147,6 @@ CST_WIDE_BODY head_slopes_body(int64_t count, int32_t k, const double *restrict 
     for (int32_t j = 0; j < CST_AGGREGATORS; j++)
         to_aggregates[j] += sum[j];
 }
-CST_WIDE(head_slopes,
-         (int64_t count, int32_t k, const double *restrict slope, const double *restrict x,
-          const double *restrict ga, const double *restrict g, const double *restrict aggregates,
-          double *restrict to_members, double *restrict to_aggregates, double *restrict dz),
-         (count, k, slope, x, ga, g, aggregates, to_members, to_aggregates, dz))
 
 /* Adds the rows' part of the head's gradient and of the loss; fills slope and dz. */
 static void head(const gradient_task *t, const chunk *c, const int64_t *rows, int64_t first,
@@ -182,9 +171,10 @@ static void head(const gradient_task *t, const chunk *c, const int64_t *rows, in
 }
 
 /* Gradient before the rectifier, and the biases'. */
-CST_WIDE_BODY biases_body(int64_t rows, int64_t hidden, const double *restrict h,
-                          const double *restrict dz, double *restrict dh, double *restrict b1,
-                          double *restrict b2) {
+CST_KERNEL(biases,
+           (int64_t rows, int64_t hidden, const double *restrict h, const double *restrict dz,
+            double *restrict dh, double *restrict b1, double *restrict b2),
+           (rows, hidden, h, dz, dh, b1, b2)) {
     for (int64_t i = 0; i < rows * hidden; i++)
         dh[i] = h[i] > 0 ? dh[i] : 0;
     for (int64_t i = 0; i < rows; i++) {
@@ -194,10 +184,6 @@ CST_WIDE_BODY biases_body(int64_t rows, int64_t hidden, const double *restrict h
             b2[j] += dz[i * CST_AGGREGATORS + j];
     }
 }
-CST_WIDE(biases,
-         (int64_t rows, int64_t hidden, const double *restrict h, const double *restrict dz,
-          double *restrict dh, double *restrict b1, double *restrict b2),
-         (rows, hidden, h, dz, dh, b1, b2))
 
 /* Adds the rows' part of the perceptron's gradient. */
 static cst_status backward(cst_context *context, const gradient_task *t, const chunk *c,

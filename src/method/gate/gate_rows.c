@@ -32,8 +32,9 @@ typedef struct draw {
 } draw;
 
 /* The largest of the members' probabilities of each class. */
-CST_WIDE_BODY largest_body(const float *const *members, int32_t count, int32_t classes,
-                           double *restrict most) {
+CST_KERNEL(largest,
+           (const float *const *members, int32_t count, int32_t classes, double *restrict most),
+           (members, count, classes, most)) {
     for (int32_t c = 0; c < classes; c++)
         most[c] = 0;
     for (int32_t k = 0; k < count; k++) {
@@ -42,9 +43,6 @@ CST_WIDE_BODY largest_body(const float *const *members, int32_t count, int32_t c
             most[c] = (double)x[c] > most[c] ? (double)x[c] : most[c];
     }
 }
-CST_WIDE(largest,
-         (const float *const *members, int32_t count, int32_t classes, double *restrict most),
-         (members, count, classes, most))
 
 /* Classes to take of one sample and their probabilities of being taken. The true class always; of
  * the others, `expected` on average, by systematic sampling with one random number: mostly where a

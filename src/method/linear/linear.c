@@ -93,13 +93,11 @@ static double small_enough(const problem *p, double tolerance) {
 }
 
 /* to -= factor x. */
-CST_WIDE_BODY subtract_body(int64_t count, double factor, const double *restrict x,
-                            double *restrict to) {
+CST_KERNEL(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
+           (count, factor, x, to)) {
     for (int64_t i = 0; i < count; i++)
         to[i] -= factor * x[i];
 }
-CST_WIDE(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
-         (count, factor, x, to))
 
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
  * w. */
@@ -137,7 +135,7 @@ static bool sweep(const problem *p, double *w, double *gradient) {
 
 /* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the
  * upper triangle as columns, so that all of the row is reduced at once. */
-CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
+CST_KERNEL(factor_row, (size_t n, size_t i, double *a), (n, i, a)) {
     double *restrict row = a + i * n;
     for (size_t m = 0; m < i; m++) {
         const double *restrict other = a + m * n;
@@ -148,7 +146,6 @@ CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
         row[i] -= factor * factor;
     }
 }
-CST_WIDE(factor_row, (size_t n, size_t i, double *a), (n, i, a))
 
 /* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
  * once more; the number of rows that do not depend on those before, that is, whose pivot is above

@@ -145,24 +145,20 @@ static int32_t fold_of(const cst_moments_job *job, int64_t row) {
     return job->folds ? job->folds[row] : 0;
 }
 
-CST_WIDE_BODY shifted_member_body(const float *restrict x, double shift, int64_t size,
-                                  double *restrict out) {
+CST_KERNEL(shifted_member,
+           (const float *restrict x, double shift, int64_t size, double *restrict out),
+           (x, shift, size, out)) {
     for (int64_t e = 0; e < size; e++)
         out[e] = (double)x[e] - shift;
 }
-CST_WIDE(shifted_member,
-         (const float *restrict x, double shift, int64_t size, double *restrict out),
-         (x, shift, size, out))
 
-CST_WIDE_BODY shifted_gated_body(const double *restrict x, const float *restrict gate, double shift,
-                                 int64_t size, double *restrict out) {
+CST_KERNEL(shifted_gated,
+           (const double *restrict x, const float *restrict gate, double shift, int64_t size,
+            double *restrict out),
+           (x, gate, shift, size, out)) {
     for (int64_t e = 0; e < size; e++)
         out[e] = x[e] * (double)gate[e] - shift;
 }
-CST_WIDE(shifted_gated,
-         (const double *restrict x, const float *restrict gate, double shift, int64_t size,
-          double *restrict out),
-         (x, gate, shift, size, out))
 
 /* Rows of the design times the root of how much their samples count: products of columns then have
  * the weights once. z: [columns][count * classes]. */

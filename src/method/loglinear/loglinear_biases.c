@@ -15,10 +15,11 @@ enum { ROWS_MOST = 128, ROWS_LEAST = 16, DENSE_FLOATS = 1 << 16 };
 
 /* Adds p [count] to mass, `root` times p to `to`, and the weights' part to cross
  * [members][classes]. */
-CST_WIDE_BODY dense_body(const float *restrict p, const float *restrict root,
-                         const float *restrict y, int64_t width, int64_t count, int64_t members,
-                         int64_t classes, double weight, double scale, double *restrict to,
-                         double *restrict mass, double *restrict cross) {
+CST_KERNEL(dense,
+           (const float *restrict p, const float *restrict root, const float *restrict y,
+            int64_t width, int64_t count, int64_t members, int64_t classes, double weight,
+            double scale, double *restrict to, double *restrict mass, double *restrict cross),
+           (p, root, y, width, count, members, classes, weight, scale, to, mass, cross)) {
     for (int64_t c = 0; c < count; c++)
         mass[c] += weight * (double)p[c];
     for (int64_t c = 0; c < count; c++)
@@ -30,11 +31,6 @@ CST_WIDE_BODY dense_body(const float *restrict p, const float *restrict root,
             sum[c] += (double)root[c] * (double)from[c];
     }
 }
-CST_WIDE(dense,
-         (const float *restrict p, const float *restrict root, const float *restrict y,
-          int64_t width, int64_t count, int64_t members, int64_t classes, double weight,
-          double scale, double *restrict to, double *restrict mass, double *restrict cross),
-         (p, root, y, width, count, members, classes, weight, scale, to, mass, cross))
 
 static void scattered(const cst_dense_row *row, int64_t members, int64_t classes, double scale,
                       double *to, double *mass, double *cross) {

@@ -43,8 +43,10 @@ typedef struct exact_scratch {
 enum { LANES = CST_PASS_LANES, TOGETHER = 4, PIECE = 256 };
 
 /* Logs of a member, and its part of the scores: as cst_pass_logs and cst_pass_add. */
-CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, float floor,
-                         double weight, float *restrict logs, double *restrict z) {
+CST_KERNEL(score,
+           (const float *restrict p, int64_t count, float keep, float floor, double weight,
+            float *restrict logs, double *restrict z),
+           (p, count, keep, floor, weight, logs, z)) {
     if (floor >= FLT_MIN)
         for (int64_t i = 0; i < count; i++)
             logs[i] = cst_log_normal_f32(keep * p[i] + floor);
@@ -54,14 +56,12 @@ CST_WIDE_BODY score_body(const float *restrict p, int64_t count, float keep, flo
     for (int64_t i = 0; i < count; i++)
         z[i] += weight * (double)logs[i];
 }
-CST_WIDE(score,
-         (const float *restrict p, int64_t count, float keep, float floor, double weight,
-          float *restrict logs, double *restrict z),
-         (p, count, keep, floor, weight, logs, z))
 
 /* The products of z with TOGETHER arrays of logs, each in the order of cst_pass_dot. */
-CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, int64_t stride,
-                          int64_t count, double *restrict out) {
+CST_KERNEL(slopes,
+           (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
+            double *restrict out),
+           (z, logs, stride, count, out)) {
     double lane[TOGETHER][LANES] = {{0}};
     double x[TOGETHER][PIECE];
     for (int64_t at = 0; at < count; at += PIECE) {
@@ -87,13 +87,10 @@ CST_WIDE_BODY slopes_body(const double *restrict z, const float *restrict logs, 
     for (int r = 0; r < TOGETHER; r++)
         out[r] = (lane[r][0] + lane[r][1]) + (lane[r][2] + lane[r][3]);
 }
-CST_WIDE(slopes,
-         (const double *restrict z, const float *restrict logs, int64_t stride, int64_t count,
-          double *restrict out),
-         (z, logs, stride, count, out))
 
 /* Adds the sum and the sum of squares. */
-CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *restrict out) {
+CST_KERNEL(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
+           (logs, count, out)) {
     double sum[LANES] = {0};
     double square[LANES] = {0};
     int64_t i = 0;
@@ -110,8 +107,6 @@ CST_WIDE_BODY spread_of_body(const float *restrict logs, int64_t count, double *
     out[0] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
     out[1] += (square[0] + square[1]) + (square[2] + square[3]);
 }
-CST_WIDE(spread_of, (const float *restrict logs, int64_t count, double *restrict out),
-         (logs, count, out))
 
 /* ---- blocks ---- */
 

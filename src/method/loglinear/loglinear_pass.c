@@ -19,23 +19,20 @@ enum { WIDE_PARAMETERS = 256 };
 
 enum { PIECE = 512, LANES = CST_PASS_LANES };
 
-CST_WIDE_BODY mixed_body(const float *restrict p, int64_t count, double keep, double floor,
-                         double *restrict out) {
+CST_KERNEL(mixed,
+           (const float *restrict p, int64_t count, double keep, double floor,
+            double *restrict out),
+           (p, count, keep, floor, out)) {
     for (int64_t i = 0; i < count; i++)
         out[i] = cst_log_one_f64(keep * (double)p[i] + floor);
 }
-CST_WIDE(mixed,
-         (const float *restrict p, int64_t count, double keep, double floor, double *restrict out),
-         (p, count, keep, floor, out))
 
-CST_WIDE_BODY mixed_f32_body(const float *restrict p, int64_t count, float keep, float floor,
-                             double *restrict out) {
+CST_KERNEL(mixed_f32,
+           (const float *restrict p, int64_t count, float keep, float floor, double *restrict out),
+           (p, count, keep, floor, out)) {
     for (int64_t i = 0; i < count; i++)
         out[i] = (double)cst_log_one_f32(keep * p[i] + floor);
 }
-CST_WIDE(mixed_f32,
-         (const float *restrict p, int64_t count, float keep, float floor, double *restrict out),
-         (p, count, keep, floor, out))
 
 void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, bool exact,
                    double *out) {
@@ -45,12 +42,11 @@ void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, b
         mixed_f32(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
 }
 
-CST_WIDE_BODY add_body(const double *restrict x, int64_t count, double weight, double *restrict z) {
+CST_KERNEL(add, (const double *restrict x, int64_t count, double weight, double *restrict z),
+           (x, count, weight, z)) {
     for (int64_t i = 0; i < count; i++)
         z[i] += weight * x[i];
 }
-CST_WIDE(add, (const double *restrict x, int64_t count, double weight, double *restrict z),
-         (x, count, weight, z))
 
 void cst_pass_add(const double *x, int64_t count, double weight, double *z) {
     add(x, count, weight, z);
@@ -62,7 +58,8 @@ CST_WIDE_INLINE double lanes_sum(const double *lane) {
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-CST_WIDE_BODY exp_sum_body(int64_t count, double top, double *restrict z, double *total) {
+CST_KERNEL(exp_sum, (int64_t count, double top, double *restrict z, double *total),
+           (count, top, z, total)) {
     for (int64_t i = 0; i < count; i++)
         z[i] = cst_exp_one_f64(z[i] - top);
     double lane[LANES] = {0};
@@ -77,8 +74,6 @@ CST_WIDE_BODY exp_sum_body(int64_t count, double top, double *restrict z, double
     for (i = 0; i < count; i++)
         z[i] *= scale;
 }
-CST_WIDE(exp_sum, (int64_t count, double top, double *restrict z, double *total),
-         (count, top, z, total))
 
 double cst_pass_softmax(int64_t count, double *z) {
     double lane[LANES] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -90,8 +85,8 @@ double cst_pass_softmax(int64_t count, double *z) {
     return top + log(total);
 }
 
-CST_WIDE_BODY dot_body(const double *restrict a, const double *restrict b, int64_t count,
-                       double *out) {
+CST_KERNEL(dot, (const double *restrict a, const double *restrict b, int64_t count, double *out),
+           (a, b, count, out)) {
     double lane[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES)
@@ -101,8 +96,6 @@ CST_WIDE_BODY dot_body(const double *restrict a, const double *restrict b, int64
         lane[i % LANES] += a[i] * b[i];
     *out = lanes_sum(lane);
 }
-CST_WIDE(dot, (const double *restrict a, const double *restrict b, int64_t count, double *out),
-         (a, b, count, out))
 
 double cst_pass_dot(const double *p, const double *x, int64_t count) {
     double sum = 0;
@@ -111,39 +104,36 @@ double cst_pass_dot(const double *p, const double *x, int64_t count) {
 }
 
 /* x -= shift, scaled = p * x. */
-CST_WIDE_BODY centre_body(const double *restrict p, int64_t count, double shift, double *restrict x,
-                          double *restrict scaled) {
+CST_KERNEL(centre,
+           (const double *restrict p, int64_t count, double shift, double *restrict x,
+            double *restrict scaled),
+           (p, count, shift, x, scaled)) {
     for (int64_t i = 0; i < count; i++) {
         x[i] -= shift;
         scaled[i] = p[i] * x[i];
     }
 }
-CST_WIDE(centre,
-         (const double *restrict p, int64_t count, double shift, double *restrict x,
-          double *restrict scaled),
-         (p, count, shift, x, scaled))
 
 /* x = root * (x - shift). */
-CST_WIDE_BODY multiply_body(const double *restrict root, int64_t count, double shift,
-                            double *restrict x) {
+CST_KERNEL(multiply, (const double *restrict root, int64_t count, double shift, double *restrict x),
+           (root, count, shift, x)) {
     for (int64_t i = 0; i < count; i++)
         x[i] = root[i] * (x[i] - shift);
 }
-CST_WIDE(multiply, (const double *restrict root, int64_t count, double shift, double *restrict x),
-         (root, count, shift, x))
 
-CST_WIDE_BODY add_products_body(const double *restrict a, const double *restrict b, int64_t count,
-                                double *restrict out) {
+CST_KERNEL(add_products,
+           (const double *restrict a, const double *restrict b, int64_t count,
+            double *restrict out),
+           (a, b, count, out)) {
     for (int64_t i = 0; i < count; i++)
         out[i] += a[i] * b[i];
 }
-CST_WIDE(add_products,
-         (const double *restrict a, const double *restrict b, int64_t count, double *restrict out),
-         (a, b, count, out))
 
 /* Four products of one row of `a` with rows of `b` ([4][stride]); count: a multiple of LANES. */
-CST_WIDE_BODY dots_body(const double *restrict a, const double *restrict b, int64_t stride,
-                        int64_t count, double *restrict out) {
+CST_KERNEL(dots,
+           (const double *restrict a, const double *restrict b, int64_t stride, int64_t count,
+            double *restrict out),
+           (a, b, stride, count, out)) {
     double lane[4][LANES] = {{0}};
     for (int64_t i = 0; i < count; i += LANES) {
         for (int l = 0; l < LANES; l++)
@@ -158,10 +148,6 @@ CST_WIDE_BODY dots_body(const double *restrict a, const double *restrict b, int6
     for (int r = 0; r < 4; r++)
         out[r] = lanes_sum(lane[r]);
 }
-CST_WIDE(dots,
-         (const double *restrict a, const double *restrict b, int64_t stride, int64_t count,
-          double *restrict out),
-         (a, b, stride, count, out))
 
 /* ---- a few rows of a table ---- */
 

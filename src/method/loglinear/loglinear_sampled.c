@@ -39,14 +39,12 @@ CST_WIDE_INLINE float eight_sum(const cst_eight *a) {
     return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
 }
 
-CST_WIDE_BODY logs_body(const float *restrict p, int64_t count, float keep, float floor,
-                        float *restrict out) {
+CST_KERNEL(logs,
+           (const float *restrict p, int64_t count, float keep, float floor, float *restrict out),
+           (p, count, keep, floor, out)) {
     for (int64_t e = 0; e < count; e++)
         out[e] = cst_log_one_f32(keep * p[e] + floor);
 }
-CST_WIDE(logs,
-         (const float *restrict p, int64_t count, float keep, float floor, float *restrict out),
-         (p, count, keep, floor, out))
 
 void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out) {
     logs(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
@@ -66,8 +64,10 @@ CST_WIDE_INLINE void add_scores(const float *const *x, const double *weights, in
         memcpy(z + e, &sum, sizeof sum);
     }
 }
-CST_WIDE_BODY scores_body(const float *const *x, const double *weights, int32_t members,
-                          int64_t count, double *restrict z) {
+CST_KERNEL(scores,
+           (const float *const *x, const double *weights, int32_t members, int64_t count,
+            double *restrict z),
+           (x, weights, members, count, z)) {
     enum { TOGETHER = 4 };
     int32_t j = 0;
     for (; j + TOGETHER <= members; j += TOGETHER)
@@ -75,14 +75,12 @@ CST_WIDE_BODY scores_body(const float *const *x, const double *weights, int32_t 
     for (; j < members; j++)
         add_scores(x + j, weights + j, 1, count, z);
 }
-CST_WIDE(scores,
-         (const float *const *x, const double *weights, int32_t members, int64_t count,
-          double *restrict z),
-         (x, weights, members, count, z))
 
 /* root = exp((z - top) / 2), and the sum of the squares. */
-CST_WIDE_BODY exponentials_body(const double *restrict z, double top, int64_t count,
-                                float *restrict root, double *total) {
+CST_KERNEL(exponentials,
+           (const double *restrict z, double top, int64_t count, float *restrict root,
+            double *total),
+           (z, top, count, root, total)) {
     for (int64_t e = 0; e < count; e++)
         root[e] = cst_exp_one_f32((float)(0.5 * (z[e] - top)));
     cst_eight sum = {0};
@@ -93,35 +91,32 @@ CST_WIDE_BODY exponentials_body(const double *restrict z, double top, int64_t co
     }
     *total = (double)eight_sum(&sum);
 }
-CST_WIDE(exponentials,
-         (const double *restrict z, double top, int64_t count, float *restrict root, double *total),
-         (z, top, count, root, total))
 
 /* The largest of z, in four lanes. */
-CST_WIDE_BODY largest_body(const double *restrict z, int64_t count, double *top) {
+CST_KERNEL(largest, (const double *restrict z, int64_t count, double *top), (z, count, top)) {
     double lane[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     for (int64_t e = 0; e < count; e += 4)
         for (int l = 0; l < 4; l++)
             lane[l] = z[e + l] > lane[l] ? z[e + l] : lane[l];
     *top = fmax(fmax(lane[0], lane[1]), fmax(lane[2], lane[3]));
 }
-CST_WIDE(largest, (const double *restrict z, int64_t count, double *top), (z, count, top))
 
 /* root *= scale, and p, its square. */
-CST_WIDE_BODY squares_body(float scale, int64_t count, float *restrict root, float *restrict p) {
+CST_KERNEL(squares, (float scale, int64_t count, float *restrict root, float *restrict p),
+           (scale, count, root, p)) {
     for (int64_t e = 0; e < count; e++) {
         root[e] *= scale;
         p[e] = root[e] * root[e];
     }
 }
-CST_WIDE(squares, (float scale, int64_t count, float *restrict root, float *restrict p),
-         (scale, count, root, p))
 
 /* Of each member the mean log under p, gradient += mean - the label's log, and
  * y = sqrt(p) (log - mean), [members][width]. */
-CST_WIDE_BODY slopes_body(const float *const *x, int32_t members, int64_t count, int64_t label,
-                          const float *restrict p, const float *restrict root, int64_t width,
-                          double *restrict gradient, float *restrict y) {
+CST_KERNEL(slopes,
+           (const float *const *x, int32_t members, int64_t count, int64_t label,
+            const float *restrict p, const float *restrict root, int64_t width,
+            double *restrict gradient, float *restrict y),
+           (x, members, count, label, p, root, width, gradient, y)) {
     for (int32_t j = 0; j < members; j++) {
         cst_wide a = {0};
         cst_wide b = {0};
@@ -144,16 +139,13 @@ CST_WIDE_BODY slopes_body(const float *const *x, int32_t members, int64_t count,
             to[e] = root[e] * (x[j][e] - centre);
     }
 }
-CST_WIDE(slopes,
-         (const float *const *x, int32_t members, int64_t count, int64_t label,
-          const float *restrict p, const float *restrict root, int64_t width,
-          double *restrict gradient, float *restrict y),
-         (x, members, count, label, p, root, width, gradient, y))
 
 /* hessian [members][stride] += y y' (y [members][width]), lower triangle, two rows by four columns
  * at a time. */
-CST_WIDE_BODY products_body(const float *restrict y, int32_t members, int64_t count, int64_t width,
-                            size_t stride, double *restrict hessian) {
+CST_KERNEL(products,
+           (const float *restrict y, int32_t members, int64_t count, int64_t width, size_t stride,
+            double *restrict hessian),
+           (y, members, count, width, stride, hessian)) {
     for (int32_t j = 0; j < members; j += 2)
         for (int32_t l = 0; l <= j + 1 && l < members; l += 4) {
             const float *row[2];
@@ -180,10 +172,6 @@ CST_WIDE_BODY products_body(const float *restrict y, int32_t members, int64_t co
                         (double)eight_sum(&sum[r][c]);
         }
 }
-CST_WIDE(products,
-         (const float *restrict y, int32_t members, int64_t count, int64_t width, size_t stride,
-          double *restrict hessian),
-         (y, members, count, width, stride, hessian))
 
 /* ---- rows ---- */
 

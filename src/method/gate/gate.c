@@ -6,6 +6,7 @@
 #include "method/gate/gate.h"
 
 #include "core/ranks.h"
+#include "core/scope.h"
 
 #include <string.h>
 
@@ -102,10 +103,10 @@ typedef struct gates_job {
 
 static cst_status gates_task(cst_context *worker, void *user, int64_t task) {
     const gates_job *job = user;
-    cst_status status = job->fit(worker, job->user, (int32_t)task, job->gates[task]);
-    if (status == CST_OK && job->numbers)
+    CST_TRY(job->fit(worker, job->user, (int32_t)task, job->gates[task]));
+    if (job->numbers)
         gate_to_numbers(job->gates[task], job->numbers + (size_t)task * job->width);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_options *options,
@@ -116,16 +117,14 @@ cst_status cst_gates_fit(cst_context *context, int32_t inputs, const cst_gate_op
     if (options->mode != CST_GATE_LEARNED || too_large || !cst_ranks_share(context))
         return cst_parallel_for(context, count, gates_task, &job);
     job.width = gate_numbers(inputs, options->hidden);
-    job.numbers = cst_alloc(context, (size_t)count, job.width * sizeof *job.numbers);
-    if (!job.numbers)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.numbers, (size_t)count * job.width);
     const cst_share filled = cst_share_tasks(job.numbers, count, job.width * sizeof *job.numbers);
-    cst_status status = cst_parallel_fill(context, count, gates_task, &job, &filled, 1);
-    for (int32_t i = 0; status == CST_OK && i < count; i++)
+    CST_TRY(cst_parallel_fill(context, count, gates_task, &job, &filled, 1));
+    for (int32_t i = 0; i < count; i++)
         if (!gates[i]->w1) /* another rank's */
-            status = gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]);
-    cst_free(context, job.numbers);
-    return status;
+            CST_TRY(gate_from_numbers(context, job.numbers + (size_t)i * job.width, gates[i]));
+    return CST_OK;
 }
 
 /* Floats: a tile of the inputs, of the hidden layer, and of the output. */

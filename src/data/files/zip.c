@@ -169,16 +169,12 @@ static cst_status explain(cst_context *context, const member *m, zip_error_t *er
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: is one part of a multi-part archive; join the parts", m->path);
     case ZIP_ER_INCONS:
-        if (m->archive)
-            return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: the directory says something else than the local headers of the "
-                            "members; save the arrays again with numpy.savez",
-                            m->path);
-        break;
+        return damaged(context, m->path,
+                       m->archive ? "its directory says something else than the local headers"
+                                  : "its end record and its directory disagree");
     default:
-        break;
+        return damaged(context, m->path, zip_error_strerror(error));
     }
-    return damaged(context, m->path, zip_error_strerror(error));
 }
 
 static cst_status open_archive(cst_context *context, member *m, const directory *d, int flags,
@@ -245,8 +241,13 @@ static cst_status check_end_record(cst_context *context, const member *m, direct
         if (m->bytes < END64_BYTES || at > m->bytes - END64_BYTES)
             return damaged(context, m->path, "its 64-bit end record is not where it should be");
         CST_TRY(cst_read_plain(context, m->fd, m->path, m->bytes, at, end64, sizeof end64));
-        members = number_at(end64 + 32, 8);
-        size = number_at(end64 + 40, 8);
+        const uint64_t wide[3] = {number_at(end64 + 32, 8), number_at(end64 + 40, 8),
+                                  number_at(end64 + 48, 8)};
+        if ((members != 0xffff && members != wide[0]) || (size != 0xffffffff && size != wide[1]) ||
+            (number_at(end + 16, 4) != 0xffffffff && number_at(end + 16, 4) != wide[2]))
+            return damaged(context, m->path, "its two end records disagree");
+        members = wide[0];
+        size = wide[1];
     }
     if (members > MEMBERS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,

@@ -86,11 +86,11 @@ static const fault FAULTS[] = {
     {"{'\\ud83d\\u0041': 1}", 0, CST_ERROR_FORMAT, "F: byte 23: the header is not valid JSON: "},
     {"{'\\ud83d\\n': 1, 'more': 2}", 0, CST_ERROR_FORMAT,
      "F: byte 19: the header is not valid JSON: "},
-    {"{'\\ud83d\\ue000': 1}", 0, CST_ERROR_FORMAT, "F: byte 10: the header is not valid JSON: "},
-    {"{'\\ud83d1234567': 1}", 0, CST_ERROR_FORMAT, "F: byte 10: the header is not valid JSON: "},
-    {"{'\\", 0, CST_ERROR_FORMAT, "F: byte 8: the header is not valid JSON: "},
-    {"{'\\u12", 0, CST_ERROR_FORMAT, "F: byte 8: the header is not valid JSON: "},
-    {"{\f}", 0, CST_ERROR_FORMAT, "F: byte 9: the header is not valid JSON: "},
+    {"{'\\ud83d\\ue000': 1}", 0, CST_ERROR_FORMAT, "F: byte 23: the header is not valid JSON: "},
+    {"{'\\ud83d1234567': 1}", 0, CST_ERROR_FORMAT, "F: byte 24: the header is not valid JSON: "},
+    {"{'\\", 0, CST_ERROR_FORMAT, "F: byte 11: the header is not valid JSON: "},
+    {"{'\\u12", 0, CST_ERROR_FORMAT, "F: byte 14: the header is not valid JSON: "},
+    {"{\f}", 0, CST_ERROR_FORMAT, "F: byte 11: the header is not valid JSON: "},
     {"{}\0", 3, CST_ERROR_FORMAT, "F: byte 10: the header is not valid JSON: "},
 };
 

@@ -134,20 +134,13 @@ static cst_status check_range(cst_context *context, const cst_safetensors *file,
     return CST_OK;
 }
 
-int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (bytes[i] > 1)
-            return i;
-    return -1;
-}
-
 static cst_status read_bytes(cst_context *context, const cst_safetensors *file, int64_t tensor,
                              int64_t first, int64_t count, void *out) {
     const cst_tensor *t = &file->tensors[tensor];
     uint64_t start = file->data_offset + t->begin + (uint64_t)first;
     char quoted[CST_QUOTE_CHARS];
     CST_TRY(cst_bytes_read(context, file->source, start, out, (size_t)count));
-    int64_t bad = t->dtype == CST_DTYPE_BOOL ? cst_dtype_bad_bool(out, count) : -1;
+    int64_t bad = t->dtype == CST_DTYPE_BOOL ? cst_npy_bad_bool(out, count) : -1;
     if (bad < 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_FORMAT,

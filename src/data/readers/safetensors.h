@@ -52,9 +52,6 @@ bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
 bool cst_dtype_find(const char *name, cst_dtype *out);
 /* How .npy's reader decodes elements of a dtype; false where it does not. */
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
-/* The first byte of [count] that is no BOOL, or -1. */
-int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
-
 /* Fills in an array over the tensor that `path` names ("a.safetensors#name", or the only one of
  * "a.safetensors"): its source, which it owns then, type, shape and place. For cst_npy_open. */
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path);

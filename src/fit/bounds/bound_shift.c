@@ -4,6 +4,7 @@
  */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
+#include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
 #include "model/labels.h"
 #include "stats/conformal.h"

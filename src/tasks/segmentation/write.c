@@ -4,7 +4,7 @@
  */
 #include "core/la.h"
 #include "data/files/output_folder.h"
-#include "data/readers/npy_stream.h"
+#include "data/readers/npy_write.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
 #include "tasks/segmentation/decide.h"

@@ -430,8 +430,7 @@ static void fill_own(const cst_room *room, const cst_learner_own *from, cst_lear
 static cst_status fill_learners(cst_context *context, cst_room *room) {
     const cst_refits *refits = room->whole->refits;
     int32_t outputs = room->whole->task == CST_TASK_REGRESSION ? room->whole->classes : 1;
-    cst_status status = CST_OK;
-    for (int32_t l = 0; status == CST_OK && l < room->model.learners; l++) {
+    for (int32_t l = 0; l < room->model.learners; l++) {
         cst_learner *learner = &room->model.learner[l];
         bool known = false;
         if (learner->kind == CST_LEARNER_NETWORK)
@@ -448,17 +447,17 @@ static cst_status fill_learners(cst_context *context, cst_room *room) {
                 known = true;
             }
         if (!known)
-            status = rescale_learner(context, room, l);
+            CST_TRY(rescale_learner(context, room, l));
         bool sound = true; /* as those of a file must be */
         for (int32_t j = 0; j < learner->coefficients; j++)
             sound = sound && fabs(learner->weights[j]) <= CST_MODEL_COEFFICIENT_MAX;
         for (int32_t j = 0; j < learner->biases; j++)
             sound = sound && fabs(learner->bias[j]) <= CST_MODEL_COEFFICIENT_MAX;
-        if (status == CST_OK && !sound)
-            status = cst_fail(context, CST_ERROR_NUMERIC,
-                              "the weights without the absent members cannot be solved");
+        if (!sound)
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "the weights without the absent members cannot be solved");
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *present) {

@@ -130,20 +130,18 @@ static cst_status model_for(cst_context *context, const cst_model *model, const 
         memcpy(m->data, p->view->data, (size_t)p->view->members * sizeof *m->data);
         return CST_OK;
     }
-    cst_status status = cst_room_fill(context, room, m->there);
-    if (status == CST_OK)
-        cst_room_tell(context, room);
+    CST_TRY(cst_room_fill(context, room, m->there));
+    cst_room_tell(context, room);
     *out = &room->model;
     *members = there;
-    return status;
+    return CST_OK;
 }
 
 static cst_status run_pattern(cst_context *context, const patterns *p, int64_t pattern,
                               const cst_model *model, int32_t members, const part_memory *m,
                               cst_pattern_fn fn, void *user) {
-    cst_status status = CST_OK;
     int64_t end = p->start[pattern + 1];
-    for (int64_t at = p->start[pattern]; status == CST_OK && at < end; at += PART_ROWS) {
+    for (int64_t at = p->start[pattern]; at < end; at += PART_ROWS) {
         int64_t count = end - at < PART_ROWS ? end - at : PART_ROWS;
         const int64_t *positions = p->sorted + at;
         for (int64_t i = 0; i < count; i++)
@@ -154,9 +152,9 @@ static cst_status run_pattern(cst_context *context, const patterns *p, int64_t p
         part.members = members;
         part.data = m->data;
         part.presence = NULL;
-        status = fn(context, user, model, &part, positions);
+        CST_TRY(fn(context, user, model, &part, positions));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_for_patterns(cst_context *context, const cst_model *model, const cst_view *view,

@@ -288,9 +288,7 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
                                 const cst_predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
-    cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
-    if (status != CST_OK)
-        return status;
+    CST_TRY(job->check ? check_rows(worker, job, s, first, count) : CST_OK);
     memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);
     if (job->linear > 0)
         add_linear(job, s, count);
@@ -316,14 +314,13 @@ static cst_status predict_chunk(cst_context *worker, const cst_predict_job *job,
 cst_status cst_predict_chunks(cst_context *worker, const cst_predict_job *job,
                               const cst_predict_scratch *s, const float *const *rows, int64_t first,
                               int64_t count) {
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < count; at += job->chunk) {
+    for (int64_t at = 0; at < count; at += job->chunk) {
         int64_t left = count - at;
         for (int32_t k = 0; k < cst_model_inputs(job->model); k++)
             s->members[k] = rows[k] + at * job->model->classes;
-        status = predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk);
+        CST_TRY(predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk));
     }
-    return status;
+    return CST_OK;
 }
 
 void cst_predict_scratch_free(cst_context *worker, cst_predict_scratch *s) {

@@ -46,9 +46,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: context and model are required");
-    cst_status status = check_arguments(context, __func__, model, predictions, NULL, rows, out);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(check_arguments(context, __func__, model, predictions, NULL, rows, out));
     cst_view view = {.rows = rows,
                      .classes = model->classes,
                      .members = cst_model_inputs(model),
@@ -123,9 +121,7 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
 static cst_status predict_part(cst_predictor *predictor, const float *const *predictions,
                                const uint8_t *present, int64_t rows, float *out) {
     cst_room *room = &predictor->room;
-    cst_status status = cst_room_fill(predictor->own, room, present);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_room_fill(predictor->own, room, present));
     cst_view view = predictor->view;
     cst_predict_job job = predictor->job;
     cst_predict_scratch scratch = predictor->scratch;
@@ -193,7 +189,7 @@ cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
                         "cst_predictor_set_guard: the window is %lld rows; use %d to %d, or 0 to "
                         "end guarding",
                         (long long)window, (int)CST_NOVELTY_BATCH_MIN, CST_GUARD_WINDOW_MAX);
-    if (window > 0 && !model->novelty)
+    if (window > 0 && !model->reference.novelty)
         return cst_fail(predictor->own, CST_ERROR_UNSUPPORTED,
                         "cst_predictor_set_guard: the model has nothing to compare rows with (it "
                         "is of an older version or another task, was adapted, or was fitted on "
@@ -203,7 +199,8 @@ cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
     const float **others = NULL;
     cst_status status = CST_OK;
     if (window > 0) {
-        others = cst_alloc(predictor->own, (size_t)model->novelty->others, sizeof *others);
+        others =
+            cst_alloc(predictor->own, (size_t)model->reference.novelty->others, sizeof *others);
         status =
             others ? cst_stream_guard_make(predictor->own, model, window, &made) : CST_ERROR_MEMORY;
     }
@@ -221,14 +218,14 @@ cst_status cst_predictor_set_guard(cst_predictor *predictor, int64_t window) {
 
 static cst_status check_others(cst_predictor *predictor, const float *const *others, int64_t rows) {
     const cst_model *model = predictor->job.model;
-    for (int32_t k = 0; others && k < model->novelty->others; k++)
+    for (int32_t k = 0; others && k < model->reference.novelty->others; k++)
         for (int64_t i = 0; others[k] && i < rows; i++) {
             cst_row_check found = cst_check_row(others[k] + i * model->classes, model->classes);
             if (found.outside || !(fabs(found.sum - 1) <= 1e-3))
                 return cst_fail(predictor->own, CST_ERROR_INPUT,
                                 "member '%s', row %lld: these are no probabilities (their sum is "
                                 "%g)",
-                                model->novelty->other_names[k], (long long)i, found.sum);
+                                model->reference.novelty->other_names[k], (long long)i, found.sum);
         }
     return CST_OK;
 }
@@ -243,20 +240,20 @@ cst_status cst_predictor_predict_guarded(cst_predictor *predictor, const float *
         return cst_fail(predictor->own, CST_ERROR_ARGUMENT,
                         "cst_predictor_predict_guarded: call cst_predictor_set_guard first");
     const cst_model *model = predictor->job.model;
-    cst_status status = predict_prepared(predictor, __func__, predictions, NULL, rows, out);
-    CST_THEN(check_others(predictor, others, rows));
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+    CST_TRY(predict_prepared(predictor, __func__, predictions, NULL, rows, out));
+    CST_TRY(check_others(predictor, others, rows));
+    for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * model->classes;
         for (int32_t k = 0; k < cst_model_inputs(model); k++)
             predictor->given[k] = predictions[k] + at;
-        for (int32_t k = 0; others && k < model->novelty->others; k++)
+        for (int32_t k = 0; others && k < model->reference.novelty->others; k++)
             predictor->others[k] = others[k] ? others[k] + at : NULL;
         cst_stream_guard_row(predictor->guard, predictor->given, others ? predictor->others : NULL,
                              out + at);
     }
-    if (status == CST_OK && found)
+    if (found)
         cst_stream_guard_found(predictor->guard, found);
-    return status;
+    return CST_OK;
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {

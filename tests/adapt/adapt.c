@@ -356,7 +356,7 @@ static void learns_and_keeps(void **state) {
     learn(context, &l);
     assert_int_equal(cst_adapt(context, l.model, l.pool, NULL, &made, &report), CST_OK);
     assert_int_equal(made->adapted->rows, ROWS);
-    assert_null(made->novelty);
+    assert_null(made->reference.novelty);
     assert_int_equal(cst_report_json(context, report, &json), CST_OK);
     assert_non_null(strstr(json, "\"adapted\": true"));
     cst_free(context, json);

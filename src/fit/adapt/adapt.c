@@ -216,7 +216,7 @@ static cst_status thin(cst_context *context, cst_adapt_rows *rows) {
 static cst_status open_unlabeled(cst_context *context, const cst_model *model, cst_pool *pool,
                                  const char *split, const cst_adapt_rows *labelled,
                                  unlabeled *out) {
-    if (!model->confusion)
+    if (!model->reference.confusion)
         return cst_fail(
             context, CST_ERROR_UNSUPPORTED,
             "rows without labels need the class shares of the fit, which files of older "
@@ -245,7 +245,7 @@ static cst_status open_unlabeled(cst_context *context, const cst_model *model, c
     if (!out->shares)
         return CST_ERROR_MEMORY;
     for (size_t c = 0; c < classes; c++)
-        sum += out->shares[c] = fmax((double)model->confusion->share[c], 1e-6);
+        sum += out->shares[c] = fmax((double)model->reference.confusion->share[c], 1e-6);
     for (size_t c = 0; c < classes; c++)
         out->shares[c] /= sum;
     out->balance = (cst_adapt_balance){&out->table, out->shares};
@@ -285,12 +285,9 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
                               &choice));
     CST_THEN(copy_model(context, model, &made));
     if (status == CST_OK && choice.adapted) {
-        cst_novelty_free(context, made->novelty); /* both describe rows unlike the new ones */
-        made->novelty = NULL;
-        cst_confusion_free(context, made->confusion);
-        made->confusion = NULL;
-        cst_watch_free(context, made->watch);
-        made->watch = NULL;
+        made->reference.novelty = NULL; /* it describes rows unlike the new ones, as these do */
+        made->reference.confusion = NULL;
+        made->reference.watch = NULL;
         status = put_adapted(context, pool, &rows, &table, choice.theta, made);
         CST_THEN(note_rows(context, pool, split, &rows, &table, &choice, made));
         CST_THEN(copy_model(context, made, &result)); /* as a file of it reads */

@@ -49,12 +49,12 @@ static int by_group(const void *a, const void *b) {
 /* Rows of a class one after another, dealt out; or groups, in the order of their numbers. */
 static cst_status deal(cst_context *context, const cst_adapt_table *table, const int64_t *groups,
                        int32_t *folds, int32_t *count) {
-    placed *order = cst_alloc(context, (size_t)table->rows, sizeof *order);
-    if (!order)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    placed *order;
+    CST_TAKE(context, scope, order, table->rows);
     for (int64_t i = 0; i < table->rows; i++)
         order[i] = (placed){groups ? groups[i] : table->labels[i], i};
-    cst_status status = cst_sort(context, order, (size_t)table->rows, sizeof *order, by_key);
+    CST_TRY(cst_sort(context, order, (size_t)table->rows, sizeof *order, by_key));
     int64_t units = groups ? 0 : table->rows;
     for (int64_t i = 0; groups && i < table->rows; i++)
         units += i == 0 || by_group(&order[i], &order[i - 1]) != 0;
@@ -64,11 +64,10 @@ static cst_status deal(cst_context *context, const cst_adapt_table *table, const
         unit += !groups || i == 0 || by_group(&order[i], &order[i - 1]) != 0;
         folds[order[i].row] = (int32_t)(unit % *count);
     }
-    cst_free(context, order);
-    if (status == CST_OK && *count < 2)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "the labelled rows are of one group, so nothing can be cross-validated");
-    return status;
+    if (*count < 2)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the labelled rows are of one group, so nothing can be cross-validated");
+    return CST_OK;
 }
 
 /* ---- fits ---- */
@@ -92,31 +91,29 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
         return cst_adapt_fit(worker, table, NULL, 0, &prior, theta,
                              job->balance ? NULL : &candidate->evidence);
     }
-    double *theta = cst_alloc(worker, parameters, sizeof *theta);
-    double *scratch = cst_alloc(worker, (size_t)table->classes, sizeof *scratch);
-    cst_status status = theta && scratch ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        memcpy(theta, center, parameters * sizeof *theta);
-    CST_THEN(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
-    for (int64_t i = 0; status == CST_OK && i < table->rows; i++)
+    CST_SCOPE(scope);
+    double *theta;
+    CST_TAKE(worker, scope, theta, parameters);
+    double *scratch;
+    CST_TAKE(worker, scope, scratch, table->classes);
+    memcpy(theta, center, parameters * sizeof *theta);
+    CST_TRY(cst_adapt_fit(worker, table, job->folds, fold, &prior, theta, NULL));
+    for (int64_t i = 0; i < table->rows; i++)
         if (job->folds[i] == fold)
             job->losses[at * (size_t)table->rows + (size_t)i] =
                 table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
-    cst_free(worker, theta);
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status mean_loss(cst_context *context, const cst_adapt_table *table, const double *theta,
                             double *out) {
-    double *scratch = cst_alloc(context, (size_t)table->classes, sizeof *scratch);
+    CST_SCOPE(scope);
+    double *scratch;
+    CST_TAKE(context, scope, scratch, table->classes);
     double sum = 0;
-    if (!scratch)
-        return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < table->rows; i++)
         sum += table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
     *out = sum / (double)table->rows;
-    cst_free(context, scratch);
     return CST_OK;
 }
 

@@ -139,12 +139,12 @@ static void add_row(const newton *n, int64_t row, int64_t place) {
 static cst_status add_products(cst_context *context, const newton *n, const double *a, int64_t rows,
                                size_t width, double scale, size_t at) {
     memset(n->block, 0, width * width * sizeof *n->block);
-    cst_status status = cst_syrk_f64(context, (int64_t)width, rows, scale, a, (int64_t)width, 0,
-                                     n->block, (int64_t)width);
-    for (size_t i = 0; status == CST_OK && i < width; i++)
+    CST_TRY(cst_syrk_f64(context, (int64_t)width, rows, scale, a, (int64_t)width, 0, n->block,
+                         (int64_t)width));
+    for (size_t i = 0; i < width; i++)
         for (size_t j = 0; j <= i; j++)
             n->hessian[(at + i) * n->size + at + j] += n->block[i * width + j];
-    return status;
+    return CST_OK;
 }
 
 /* One row's part of the slopes of the mean probabilities. */
@@ -194,10 +194,9 @@ static cst_status differentiate(cst_context *context, const newton *n, const dou
     const cst_adapt_table *table = n->table;
     size_t columns = (size_t)table->columns;
     size_t classes = (size_t)table->classes;
-    cst_status status = CST_OK;
     memset(n->gradient, 0, n->size * sizeof *n->gradient);
     memset(n->hessian, 0, n->size * n->size * sizeof *n->hessian);
-    for (int64_t row = 0; status == CST_OK && row < table->rows;) {
+    for (int64_t row = 0; row < table->rows;) {
         int64_t count = 0;
         for (; row < table->rows && count < CHUNK; row++)
             if (is_in(n, row)) {
@@ -206,27 +205,25 @@ static cst_status differentiate(cst_context *context, const newton *n, const dou
             }
         if (count == 0)
             break;
-        status = add_products(context, n, n->centered, count * table->classes, columns, 1, 0);
+        CST_TRY(add_products(context, n, n->centered, count * table->classes, columns, 1, 0));
         if (n->size > columns)
-            CST_THEN(add_products(context, n, n->shares, count, classes, -1, columns));
+            CST_TRY(add_products(context, n, n->shares, count, classes, -1, columns));
     }
     if (n->prior->balance)
-        CST_THEN(differentiate_balance(context, n, theta));
+        CST_TRY(differentiate_balance(context, n, theta));
     for (size_t j = 0; j < n->size; j++) {
         n->gradient[j] += precision_of(n, j) * (theta[j] - n->prior->center[j]);
         n->hessian[j * n->size + j] += precision_of(n, j);
     }
-    return status;
+    return CST_OK;
 }
 
 /* Moves theta; *done where it is the minimum. */
 static cst_status advance(cst_context *context, const newton *n, double *theta, double *value,
                           bool *done) {
     size_t all = (size_t)n->table->columns + (size_t)n->table->classes;
-    cst_status status = differentiate(context, n, theta);
-    CST_THEN(cst_cholesky(context, (int64_t)n->size, n->hessian));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(differentiate(context, n, theta));
+    CST_TRY(cst_cholesky(context, (int64_t)n->size, n->hessian));
     double gain = 0;
     memcpy(n->step, n->gradient, n->size * sizeof *n->step);
     cst_cholesky_solve((int64_t)n->size, n->hessian, n->step);

@@ -100,13 +100,12 @@ static int64_t best_of(const space *s, bool start) {
 }
 
 static cst_status pick(cst_context *context, space *s, int64_t count, int64_t *rows) {
-    cst_status status = CST_OK;
-    for (int64_t n = 0; status == CST_OK && n < count; n++) {
+    for (int64_t n = 0; n < count; n++) {
         s->picked = best_of(s, n == 0);
         rows[n] = s->picked;
-        status = cst_parallel_for(context, cst_block_count(s->view->rows), approach_block, s);
+        CST_TRY(cst_parallel_for(context, cst_block_count(s->view->rows), approach_block, s));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status suggest(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -27,21 +27,19 @@ static cst_status fill_block(cst_context *worker, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(table->rows, block);
     size_t cells = (size_t)count * (size_t)table->classes;
-    double *z = cst_alloc(worker, cells, sizeof *z);
-    float *scratch = cst_alloc(worker, cells, sizeof *scratch);
-    cst_status status = z && scratch ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        put_column(table, 0, first, count, job->stack + first * table->classes,
-                   CST_ADAPTED_STACK_MIX, z);
-    for (int32_t k = 0; status == CST_OK && k < job->view->members; k++) {
+    CST_SCOPE(scope);
+    double *z;
+    CST_TAKE(worker, scope, z, cells);
+    float *scratch;
+    CST_TAKE(worker, scope, scratch, cells);
+    put_column(table, 0, first, count, job->stack + first * table->classes, CST_ADAPTED_STACK_MIX,
+               z);
+    for (int32_t k = 0; k < job->view->members; k++) {
         const float *rows = NULL;
-        status = cst_view_rows(worker, job->view, k, first, count, scratch, &rows);
-        if (status == CST_OK)
-            put_column(table, k + 1, first, count, rows, CST_ADAPT_MIX, z);
+        CST_TRY(cst_view_rows(worker, job->view, k, first, count, scratch, &rows));
+        put_column(table, k + 1, first, count, rows, CST_ADAPT_MIX, z);
     }
-    cst_free(worker, z);
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_adapt_table_make(cst_context *context, const cst_model *model, const cst_view *view,

@@ -29,6 +29,7 @@ static void free_rows(cst_context *context, rows_of *r) {
 
 /* One batch: a split, or a condition of one. */
 typedef struct batch {
+    cst_scope scope; /* of `label` */
     int64_t first;
     int64_t rows;
     cst_novelty_found found;
@@ -62,11 +63,12 @@ static cst_status load_rows(cst_context *context, const cst_bound_work *work, co
     cst_status status =
         cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows);
     CST_THEN(cst_model_view(context, work->model, work->pool, split, &out->pointers, &out->view));
-    if (status == CST_OK && work->model->novelty) {
+    if (status == CST_OK && work->model->reference.novelty) {
         cst_view kept = out->view; /* members that came back are not in the reference */
         kept.members = work->model->members;
         out->level = cst_alloc(context, (size_t)rows, sizeof *out->level);
-        status = out->level ? cst_novelty_levels(context, work->model->novelty, &kept, out->level)
+        status = out->level ? cst_novelty_levels(context, work->model->reference.novelty, &kept,
+                                                 out->level)
                             : CST_ERROR_MEMORY;
     }
     return status;
@@ -94,8 +96,8 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    cst_status status = cst_label_shift_estimate(context, work->model->confusion, CST_LABEL_EM, p,
-                                                 b->rows, &b->label);
+    cst_status status = cst_label_shift_estimate(
+        context, &b->scope, work->model->reference.confusion, CST_LABEL_EM, p, b->rows, &b->label);
     if (status != CST_OK)
         return status;
     if (b->found.fired)
@@ -182,10 +184,10 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict);
-    return b->weighted             ? "rows look unlike those of the fit"
-           : !work->model->novelty ? "the model has no reference"
-           : !b->found.judged      ? "the batch has too few rows"
-                                   : "rows look like those of the fit";
+    return b->weighted                       ? "rows look unlike those of the fit"
+           : !work->model->reference.novelty ? "the model has no reference"
+           : !b->found.judged                ? "the batch has too few rows"
+                                             : "rows look like those of the fit";
 }
 
 static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
@@ -197,7 +199,7 @@ static void put_shares(const cst_bound_work *work, const batch *b, cst_report *r
         cst_report_integer(report, share, "class", c);
         if (name)
             cst_report_string(report, share, "name", name);
-        cst_report_number(report, share, "fit", work->model->confusion->share[c]);
+        cst_report_number(report, share, "fit", work->model->reference.confusion->share[c]);
         cst_report_number(report, share, "share", b->label.share[c]);
         cst_report_number(report, share, "low", b->label.low[c]);
         cst_report_number(report, share, "high", b->label.high[c]);
@@ -247,7 +249,7 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "covariate shift is not supported for adapted models, which are not "
                         "compared with the rows of their fit; use the model before it was adapted");
-    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->reference.novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "
@@ -333,7 +335,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
         CST_THEN(fill_sets(context, &job, &b));
         if (status == CST_OK)
             put_batch(work, &b, conditions > 0 ? c : -1, report, list);
-        cst_label_shift_free(context, &b.label);
+        cst_scope_free(&b.scope);
     }
     CST_THEN(cst_report_finish(context, report)); /* no sets without their report */
     if (status == CST_OK && work->sets)

@@ -309,9 +309,10 @@ static void code_adapted(cst_codec *c, cst_model *model) {
         cst_codec_refuse(c, at,
                          "%" PRId32 " members that came back are declared, but %zu bytes are left",
                          extra, c->end - c->at);
+    c->scope = &model->scope;
     if (cst_codec_reads(c))
-        c->status =
-            cst_adapted_alloc(c->context, (int32_t)members, extra, model->classes, &model->adapted);
+        c->status = cst_adapted_take(c->context, c->scope, (int32_t)members, extra, model->classes,
+                                     &model->adapted);
     if (c->status != CST_OK)
         return;
     cst_adapted *adapted = model->adapted;

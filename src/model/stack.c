@@ -108,7 +108,6 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_free(context, model->learner);
     cst_calibrator_free(context, &model->calibrator);
     cst_domain_map_free(context, model->domains);
-    cst_adapted_free(context, model->adapted);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
     cst_refits_free(context, model->refits);

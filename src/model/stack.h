@@ -113,7 +113,7 @@ typedef struct cst_values {
 } cst_values;
 
 struct cst_model {
-    cst_scope scope; /* of the reference */
+    cst_scope scope; /* of `adapted` and `reference` */
     cst_task task;
     int32_t classes;     /* of a regression: outputs */
     int32_t members;     /* kept ones, K_eff */

@@ -110,21 +110,20 @@ static int64_t take(cst_stream_guard *s, double level) {
 /* ---- the average ---- */
 
 static void add(cst_stream_guard *s, const float *row, int32_t *members) {
-    if (!row)
-        return;
     cst_add_scaled_f32(row, s->model->classes, 1, s->sum);
     ++*members;
 }
 
 static void average_row(cst_stream_guard *s, const float *const *predictions,
-                        const float *const *others) {
+                        const float *const *others, int64_t at) {
     int32_t classes = s->model->classes;
     int32_t members = 0;
     memset(s->sum, 0, (size_t)classes * sizeof *s->sum);
     for (int32_t k = 0; k < cst_model_members(s->model); k++)
         add(s, predictions[k], &members);
     for (int32_t k = 0; others && k < s->model->reference.novelty->others; k++)
-        add(s, cst_guard_is_input(s->model, k) ? NULL : others[k], &members);
+        if (others[k] && !cst_guard_is_input(s->model, k))
+            add(s, others[k] + at, &members);
     for (int32_t c = 0; c < classes; c++)
         s->average[c] = (float)(s->sum[c] / members);
 }
@@ -158,12 +157,12 @@ static void lean_row(cst_stream_guard *s, double lambda, float *out) {
 }
 
 void cst_stream_guard_row(cst_stream_guard *s, const float *const *predictions,
-                          const float *const *others, float *out) {
+                          const float *const *others, int64_t at, float *out) {
     int32_t classes = s->model->classes;
     cst_novelty_found found;
     double level = cst_novelty_row(s->model->reference.novelty, predictions, s->work);
     int64_t place = take(s, level);
-    average_row(s, predictions, others);
+    average_row(s, predictions, others, at);
     const float *sides[CST_LEAN_SIDES] = {[CST_LEAN_STACK] = out, [CST_LEAN_AVERAGE] = s->average};
     for (int side = 0; s->lean && side < CST_LEAN_SIDES; side++)
         cst_lean_measure(sides[side], 1, classes, s->temperature[side], CST_LEAN_POINTS, s->work,

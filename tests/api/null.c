@@ -8,7 +8,7 @@
 #include "temporary.h"
 #include "tensor_file.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <corestack/files.h>
 
 #include <math.h>
@@ -672,6 +672,21 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_report_json(NULL, f->report, &text));
     REFUSED(cst_report_json(f->context, NULL, &text));
     REFUSED(cst_report_json(f->context, f->report, NULL));
+    double number = 0;
+    const char *string = NULL;
+    int64_t count = 0;
+    REFUSED_ALONE(cst_report_get_number(NULL, f->report, "nll", &number));
+    REFUSED(cst_report_get_number(f->context, NULL, "nll", &number));
+    REFUSED(cst_report_get_number(f->context, f->report, NULL, &number));
+    REFUSED(cst_report_get_number(f->context, f->report, "nll", NULL));
+    REFUSED_ALONE(cst_report_get_string(NULL, f->report, "command", &string));
+    REFUSED(cst_report_get_string(f->context, NULL, "command", &string));
+    REFUSED(cst_report_get_string(f->context, f->report, NULL, &string));
+    REFUSED(cst_report_get_string(f->context, f->report, "command", NULL));
+    REFUSED_ALONE(cst_report_get_count(NULL, f->report, "notices", &count));
+    REFUSED(cst_report_get_count(f->context, NULL, "notices", &count));
+    REFUSED(cst_report_get_count(f->context, f->report, NULL, &count));
+    REFUSED(cst_report_get_count(f->context, f->report, "notices", NULL));
     REFUSED_ALONE(cst_report_text(NULL, f->report, 0, &text));
     REFUSED(cst_report_text(f->context, NULL, 0, &text));
     REFUSED(cst_report_text(f->context, f->report, 0, NULL));

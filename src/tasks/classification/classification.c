@@ -479,8 +479,8 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(&first));
     cst_report_integer(report, root, "classes", s->classes);
     if (s->targets.list[0].conditions > 0) {
-        cst_report_integer(report, root, "conditions", s->targets.list[0].conditions);
-        cst_report_string(report, root, "aggregate", "mean over conditions");
+        CST_PUT(report, root, CST_I("conditions", s->targets.list[0].conditions),
+                CST_S("aggregate", "mean over conditions"));
     }
     if (s->targets.scored < 2)
         return;
@@ -542,11 +542,9 @@ static cst_status put_reliability(cst_context *context, cst_report *report, cons
     json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
     for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
         json_t *object = cst_report_add_object(report, list);
-        cst_report_number(report, object, "lower", bins[b].lower);
-        cst_report_number(report, object, "upper", bins[b].upper);
-        cst_report_number(report, object, "confidence", bins[b].confidence);
-        cst_report_number(report, object, "accuracy", bins[b].accuracy);
-        cst_report_integer(report, object, "count", bins[b].count);
+        CST_PUT(report, object, CST_N("lower", bins[b].lower), CST_N("upper", bins[b].upper),
+                CST_N("confidence", bins[b].confidence), CST_N("accuracy", bins[b].accuracy),
+                CST_I("count", bins[b].count));
     }
     return CST_OK;
 }

@@ -58,15 +58,15 @@ static cst_status make_plan(cst_context *context, cst_scope *scope, corruption *
     CST_TRY(cst_corruption_plan_make(context, scope, c->conditions, c->target->conditions,
                                      c->clean != NULL, reference, &c->plan));
     json_t *at = cst_report_object(report, cst_report_root(report), "corruption");
-    cst_report_integer(report, at, "kinds", c->plan.kinds);
-    cst_report_string(report, at, "clean", c->clean ? c->clean->split : NULL);
-    cst_report_string(report, at, "normalised_by", reference ? reference->source : NULL);
-    cst_report_string(report, at, "units", reference ? "normalised" : "plain");
-    cst_report_string(report, at, "resampled",
-                      !c->clean || c->paired
-                          ? "images, each under all conditions together"
-                          : "images, each under all conditions together; those of the clean "
-                            "split, which are others, by themselves");
+    CST_PUT(
+        report, at, CST_I("kinds", c->plan.kinds),
+        CST_S("clean", c->clean ? c->clean->split : NULL),
+        CST_S("normalised_by", reference ? reference->source : NULL),
+        CST_S("units", reference ? "normalised" : "plain"),
+        CST_S("resampled", !c->clean || c->paired
+                               ? "images, each under all conditions together"
+                               : "images, each under all conditions together; those of the clean "
+                                 "split, which are others, by themselves"));
     return CST_OK;
 }
 
@@ -210,11 +210,9 @@ static cst_status put_severities(cst_context *context, const corruption *c,
             sum.ece += one.ece;
         }
         json_t *at = cst_report_add_object(report, list);
-        cst_report_number(report, at, "severity", c->conditions[k].severity);
-        cst_report_integer(report, at, "conditions", count);
-        cst_report_number(report, at, "error", 1 - sum.top1 / count);
-        cst_report_number(report, at, "nll", sum.nll / count);
-        cst_report_number(report, at, "ece", sum.ece / count);
+        CST_PUT(report, at, CST_N("severity", c->conditions[k].severity),
+                CST_I("conditions", count), CST_N("error", 1 - sum.top1 / count),
+                CST_N("nll", sum.nll / count), CST_N("ece", sum.ece / count));
     }
     return CST_OK;
 }

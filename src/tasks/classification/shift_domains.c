@@ -49,12 +49,9 @@ static cst_status put_scores(cst_context *context, const cst_shift *shift, const
         CST_TRY(cst_metrics_weighted(context, p->probabilities, rows, shift->classes, p->labels,
                                      target->weights ? p->weights : NULL, 0, &scores));
     json_t *at = cst_report_add_object(shift->report, list);
-    cst_report_string(shift->report, at, "domain", p->domains->names[d]);
-    cst_report_integer(shift->report, at, "samples", rows);
-    cst_report_number(shift->report, at, "top1", scores.top1);
-    cst_report_number(shift->report, at, "ece", scores.ece);
-    cst_report_number(shift->report, at, "nll", scores.nll);
-    cst_report_number(shift->report, at, "brier", scores.brier);
+    CST_PUT(shift->report, at, CST_S("domain", p->domains->names[d]), CST_I("samples", rows),
+            CST_N("top1", scores.top1), CST_N("ece", scores.ece), CST_N("nll", scores.nll),
+            CST_N("brier", scores.brier));
     return CST_OK;
 }
 
@@ -175,13 +172,10 @@ static void add_share(const cst_shift *shift, const double *value, const double 
 static void put_split(const cst_shift *shift, json_t *list, int32_t t, const cst_metrics *scores) {
     const cst_target *target = &shift->targets->list[t];
     json_t *at = cst_report_add_object(shift->report, list);
-    cst_report_string(shift->report, at, "split", target->split);
-    cst_report_string(shift->report, at, "domain", cst_pool_domain(shift->pool, target->split));
-    cst_report_integer(shift->report, at, "samples", target->samples);
-    cst_report_number(shift->report, at, "top1", scores->top1);
-    cst_report_number(shift->report, at, "ece", scores->ece);
-    cst_report_number(shift->report, at, "nll", scores->nll);
-    cst_report_number(shift->report, at, "brier", scores->brier);
+    CST_PUT(shift->report, at, CST_S("split", target->split),
+            CST_S("domain", cst_pool_domain(shift->pool, target->split)),
+            CST_I("samples", target->samples), CST_N("top1", scores->top1),
+            CST_N("ece", scores->ece), CST_N("nll", scores->nll), CST_N("brier", scores->brier));
 }
 
 /* Keys of all statistics: averages, then for each split "on.SPLIT" with its top-1. */
@@ -221,8 +215,8 @@ static cst_status run_method(cst_context *context, const cst_shift *shift, int32
         if (own[TOP1] < value[SCORES + worst])
             worst = t;
     }
-    cst_report_string(shift->report, method->row, "worst_split", shift->targets->list[worst].split);
-    cst_report_number(shift->report, method->row, "worst_top1", value[SCORES + worst]);
+    CST_PUT(shift->report, method->row, CST_S("worst_split", shift->targets->list[worst].split),
+            CST_N("worst_top1", value[SCORES + worst]));
     return CST_OK;
 }
 

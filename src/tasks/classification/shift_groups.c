@@ -98,12 +98,10 @@ static void put_limits(const cst_shift *shift, int64_t head, int64_t tail, const
         classes[part_of(counts[c], head, tail)]++;
     json_t *at =
         cst_report_object(shift->report, cst_report_root(shift->report), "training_counts");
-    cst_report_integer(shift->report, at, "head_above", head);
-    cst_report_integer(shift->report, at, "tail_below", tail);
+    CST_PUT(shift->report, at, CST_I("head_above", head), CST_I("tail_below", tail));
     for (int p = HEAD; p < PARTS; p++) {
         json_t *part = cst_report_object(shift->report, at, names[p]);
-        cst_report_integer(shift->report, part, "classes", classes[p]);
-        cst_report_integer(shift->report, part, "samples", samples[p]);
+        CST_PUT(shift->report, part, CST_I("classes", classes[p]), CST_I("samples", samples[p]));
     }
 }
 
@@ -231,8 +229,8 @@ static cst_status put_worst(cst_context *context, const cst_shift *shift, const 
         inside[i] = in ? weight_of(target, i) : 0;
         right[i] = in ? right[i] : 0;
     }
-    cst_report_integer(shift->report, row, "worst_group", g->ids[worst]);
-    cst_report_integer(shift->report, row, "worst_group_samples", g->rows[worst]);
+    CST_PUT(shift->report, row, CST_I("worst_group", g->ids[worst]),
+            CST_I("worst_group_samples", g->rows[worst]));
     const cst_ratio ratio = {.numerator = right, .denominator = inside};
     return cst_ratios_bootstrap(context, &ratio, 1, target->samples, shift->resamples, shift->seed,
                                 cst_statistics_value(out, m), cst_statistics_drawn(shift, out, m));

@@ -106,8 +106,8 @@ static void put_score(const ood_job *job, const cst_shift_method *method, json_t
                       int s, bool first, const cst_ood_intervals *found) {
     cst_report *report = job->shift->report;
     json_t *at = cst_report_add_object(report, list);
-    cst_report_string(report, at, "split", job->shift->targets->list[t].split);
-    cst_report_string(report, at, "score", SCORE_NAMES[s]);
+    CST_PUT(report, at, CST_S("split", job->shift->targets->list[t].split),
+            CST_S("score", SCORE_NAMES[s]));
     put_interval(report, at, "auroc", "", &found->auroc);
     put_interval(report, at, "aupr_out_positive", "", &found->aupr_out);
     put_interval(report, at, "aupr_in_positive", "", &found->aupr_in);
@@ -168,11 +168,10 @@ static cst_status compare_split(cst_context *context, const ood_job *job, int32_
 static void put_head(const ood_job *job) {
     cst_report *report = job->shift->report;
     json_t *at = cst_report_object(report, cst_report_root(report), "ood_detection");
-    cst_report_string(report, at, "higher_scores", "more out of distribution");
-    cst_report_string(
-        report, at, "positive",
-        "out of distribution for AUROC (the same for either), ood_aupr, ood_fpr95 and "
-        "what ends on out_positive; in distribution for what ends on in_positive");
+    CST_PUT(report, at, CST_S("higher_scores", "more out of distribution"),
+            CST_S("positive",
+                  "out of distribution for AUROC (the same for either), ood_aupr, ood_fpr95 and "
+                  "what ends on out_positive; in distribution for what ends on in_positive"));
     if (!job->logits)
         cst_report_string(report, at, "energy",
                           job->from_memory

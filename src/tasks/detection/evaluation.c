@@ -271,8 +271,7 @@ static cst_status score_file(cst_context *context, const char *detections, const
     cst_report_string(report, root, "task", cst_task_name(CST_TASK_DETECTION));
     CST_THEN(cst_put_evaluation(context, report, e, &entry, 1));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", read);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    CST_PUT(report, seconds, CST_N("read", read), CST_N("total", cst_seconds() - start));
     cst_scope_free(&entry.scope);
     cst_coco_boxes_free(context, boxes);
     return status;
@@ -306,10 +305,8 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
 static void put_size(cst_report *report, const cst_evaluation *e) {
     const cst_coco *coco = state_of(e)->files->coco;
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "samples", coco->images);
-    cst_report_integer(report, root, "images", coco->images);
-    cst_report_integer(report, root, "annotations", coco->count);
-    cst_report_integer(report, root, "classes", coco->categories);
+    CST_PUT(report, root, CST_I("samples", coco->images), CST_I("images", coco->images),
+            CST_I("annotations", coco->count), CST_I("classes", coco->categories));
     cst_figures_definition(report, root);
 }
 

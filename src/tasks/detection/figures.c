@@ -54,9 +54,8 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
         int64_t boxes = 0;
         for (int64_t g = 0; g < truth->count; g++)
             boxes += truth->box[g].category == c && !truth->box[g].crowd;
-        cst_report_integer(report, row, "id", truth->category_id[c]);
-        cst_report_string(report, row, "name", truth->category_name[c]);
-        cst_report_integer(report, row, "boxes", boxes);
+        CST_PUT(report, row, CST_I("id", truth->category_id[c]),
+                CST_S("name", truth->category_name[c]), CST_I("boxes", boxes));
         cst_figures_put(report, row, &by_category[c]);
     }
 }

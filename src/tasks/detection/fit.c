@@ -121,9 +121,9 @@ static void put_fusion(cst_report *report, const fitting *f) {
     static const char *const rules[] = {"precision", "stack", "equal"};
     json_t *object = cst_report_object(report, cst_report_root(report), "fusion");
     const cst_stages *stages = &f->fit.rows.stages;
-    cst_report_number(report, object, "iou", f->detect.clusters.iou);
-    cst_report_number(report, object, "target_iou", f->detect.target_iou);
-    cst_report_string(report, object, "box_weights", rules[f->detect.box_weights]);
+    CST_PUT(report, object, CST_N("iou", f->detect.clusters.iou),
+            CST_N("target_iou", f->detect.target_iou),
+            CST_S("box_weights", rules[f->detect.box_weights]));
     json_t *list = cst_report_list(report, object, "categories");
     for (int32_t c = 0; c < f->files.coco->categories; c++) {
         double sum = 0;
@@ -131,8 +131,8 @@ static void put_fusion(cst_report *report, const fitting *f) {
         for (int32_t j = 0; j < stages->kept_count; j++)
             sum += mine[stages->kept[j]];
         json_t *row = cst_report_add_object(report, list);
-        cst_report_integer(report, row, "id", f->files.coco->category_id[c]);
-        cst_report_string(report, row, "name", f->files.coco->category_name[c]);
+        CST_PUT(report, row, CST_I("id", f->files.coco->category_id[c]),
+                CST_S("name", f->files.coco->category_name[c]));
         json_t *weights = cst_report_object(report, row, "weights");
         for (int32_t j = 0; j < stages->kept_count; j++)
             cst_report_number(report, weights, cst_pool_member_name(f->pool, stages->kept[j]),
@@ -169,10 +169,9 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                            .seconds_total = seconds};
     CST_TRY(cst_fit_document(context, &facts, report));
     json_t *root = cst_report_root(*report);
-    cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
-    cst_report_integer(*report, root, "classes", f->files.coco->categories);
-    cst_report_integer(*report, root, "images", f->files.coco->images);
-    cst_report_integer(*report, root, "annotations", f->files.coco->count);
+    CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),
+            CST_I("classes", f->files.coco->categories), CST_I("images", f->files.coco->images),
+            CST_I("annotations", f->files.coco->count));
     put_oof(*report, f);
     put_fusion(*report, f);
     CST_TRY(put_members(context, *report, f));
@@ -273,9 +272,8 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
                                  &(cst_training_hints){.findings = &findings}, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
-        cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
-        cst_report_string(*report, root, "split", split);
-        cst_report_integer(*report, root, "images", files.coco->images);
+        CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),
+                CST_S("split", split), CST_I("images", files.coco->images));
         status = cst_report_finish(context, *report);
     }
     cst_findings_free(context, &findings);

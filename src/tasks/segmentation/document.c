@@ -86,10 +86,8 @@ enum { CONFUSION_CLASSES = 64 };
 void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,
                       double boundary) {
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "cases", cases->count);
-    cst_report_integer(report, root, "pixels", pixels);
-    cst_report_integer(report, root, "ignored", cases->first[cases->count] - pixels);
-    cst_report_integer(report, root, "classes", classes);
+    CST_PUT(report, root, CST_I("cases", cases->count), CST_I("pixels", pixels),
+            CST_I("ignored", cases->first[cases->count] - pixels), CST_I("classes", classes));
     json_t *band = cst_report_object(report, root, "boundary");
     cst_report_number(report, band, "setting", boundary);
     if (cases->uniform)
@@ -136,13 +134,11 @@ void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *poo
         double found[4];
         json_t *entry = cst_report_add_object(report, list);
         cst_tally_class(scores->total, scores->classes, c, found);
-        cst_report_integer(report, entry, "class", c);
-        cst_report_string(report, entry, "name", pool ? cst_pool_class_name(pool, c) : NULL);
-        cst_report_integer(report, entry, "pixels", (int64_t)labelled[c]);
-        cst_report_number(report, entry, "iou", found[0]);
-        cst_report_number(report, entry, "dice", found[1]);
-        cst_report_number(report, entry, "accuracy", found[2]);
-        cst_report_number(report, entry, "boundary_iou", found[3]);
+        CST_PUT(report, entry, CST_I("class", c),
+                CST_S("name", pool ? cst_pool_class_name(pool, c) : NULL),
+                CST_I("pixels", (int64_t)labelled[c]), CST_N("iou", found[0]),
+                CST_N("dice", found[1]), CST_N("accuracy", found[2]),
+                CST_N("boundary_iou", found[3]));
     }
     if (scores->classes > CONFUSION_CLASSES)
         return;

@@ -136,15 +136,13 @@ static void put_facts(cst_report *report, const fitting *f, const cst_model *mod
     cst_map_put_header(report, f->split, f->cases, f->sample.counted, f->view.classes,
                        f->segment.boundary);
     json_t *sample = cst_report_object(report, root, "sample");
-    cst_report_integer(report, sample, "pixels", f->sample.rows);
-    cst_report_number(report, sample, "balance", f->segment.balance);
+    CST_PUT(report, sample, CST_I("pixels", f->sample.rows), CST_N("balance", f->segment.balance));
     cst_report_string(report, root, "decision", f->segment.decide ? "miou" : "argmax");
     cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
     cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
     json_t *times = json_object_get(root, "seconds");
-    cst_report_number(report, times, "read", f->sample.seconds);
-    cst_report_number(report, times, "nested", seconds_nested);
-    cst_report_number(report, times, "total", seconds);
+    CST_PUT(report, times, CST_N("read", f->sample.seconds), CST_N("nested", seconds_nested),
+            CST_N("total", seconds));
 }
 
 static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,

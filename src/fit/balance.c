@@ -6,27 +6,6 @@
 
 #include <math.h>
 
-/* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has
- * none. Rows are counted by their own weights, of mean 1. weights: [classes]. */
-static cst_status class_weights(cst_context *context, const cst_view *view, double balance,
-                                double *weights) {
-    double *counts = cst_alloc(context, (size_t)view->classes, sizeof *counts);
-    if (!counts)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++)
-        counts[cst_view_label(view, i)] += cst_view_weight(view, i);
-    double total = 0;
-    for (int32_t c = 0; c < view->classes; c++) {
-        double share = (double)view->classes * counts[c] / (double)view->rows;
-        weights[c] = counts[c] > 0 ? pow(share, -balance) : 0;
-        total += counts[c] * weights[c];
-    }
-    for (int32_t c = 0; c < view->classes; c++)
-        weights[c] *= (double)view->rows / total;
-    cst_free(context, counts);
-    return CST_OK;
-}
-
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings) {
     if (settings->balance <= 0)
         return CST_OK;
@@ -46,17 +25,29 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
     return CST_OK;
 }
 
-cst_status cst_balance(cst_context *context, const cst_view *view, const cst_settings *settings,
-                       cst_settings *out, double **weights) {
+/* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has
+ * none. Rows are counted by their own weights, of mean 1. */
+cst_status cst_balance(cst_context *context, cst_scope *scope, const cst_view *view,
+                       const cst_settings *settings, cst_settings *out) {
+    double *counts;
+    double *weights;
+    double total = 0;
     *out = *settings;
-    *weights = NULL;
-    cst_status status = cst_balance_check(context, settings);
-    if (status != CST_OK || settings->balance <= 0)
-        return status;
-    *weights = cst_alloc(context, (size_t)view->classes, sizeof **weights);
-    if (!*weights)
-        return CST_ERROR_MEMORY;
-    out->selection.compact.class_weights = *weights;
-    out->loglinear.compact.class_weights = *weights;
-    return class_weights(context, view, settings->balance, *weights);
+    CST_TRY(cst_balance_check(context, settings));
+    if (settings->balance <= 0)
+        return CST_OK;
+    CST_TAKE(context, scope, counts, view->classes);
+    CST_TAKE(context, scope, weights, view->classes);
+    for (int64_t i = 0; i < view->rows; i++)
+        counts[cst_view_label(view, i)] += cst_view_weight(view, i);
+    for (int32_t c = 0; c < view->classes; c++) {
+        double share = (double)view->classes * counts[c] / (double)view->rows;
+        weights[c] = counts[c] > 0 ? pow(share, -settings->balance) : 0;
+        total += counts[c] * weights[c];
+    }
+    for (int32_t c = 0; c < view->classes; c++)
+        weights[c] *= (double)view->rows / total;
+    out->selection.compact.class_weights = weights;
+    out->loglinear.compact.class_weights = weights;
+    return CST_OK;
 }

@@ -12,9 +12,8 @@
 cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 
 /* The settings for the rows of a view: with a balance, losses of selection and log-linear pool have
- * class weights from these rows, *weights [classes], the caller's (NULL without).
- * Fails as cst_balance_check does. */
-cst_status cst_balance(cst_context *context, const cst_view *view, const cst_settings *settings,
-                       cst_settings *out, double **weights);
+ * class weights from these rows, which live as long as the scope. */
+cst_status cst_balance(cst_context *context, cst_scope *scope, const cst_view *view,
+                       const cst_settings *settings, cst_settings *out);
 
 #endif

@@ -1,12 +1,15 @@
 /* The document of a fit, with the quantities of the paper's tables. */
-#include "fit/document.h"
 #include "core/measured.h"
 #include "core/ranks.h"
+#include "fit/family.h"
 #include "fit/findings.h"
 #include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
+
+CST_OWNED(cst_spectrum)
+CST_OWNED(cst_standardised)
 
 static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
                                            "selection", "refit",     "blend"};
@@ -21,14 +24,11 @@ typedef struct metrics_job {
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
     const float *pointer = NULL;
-    int64_t *index =
-        cst_alloc(context, job->view->presence ? (size_t)job->view->rows : 0, sizeof *index);
-    if (!index)
-        return CST_ERROR_MEMORY;
+    int64_t *index;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, index, job->view->presence ? job->view->rows : 0);
     cst_view part = cst_view_predicted(job->view, (int32_t)task, index, &pointer);
-    cst_status status = cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
-    cst_free(context, index);
-    return status;
+    return cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
 }
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {
@@ -74,8 +74,9 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
     }
 }
 
-void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
-                      const cst_settings *settings) {
+/* How CKA was computed. */
+static void put_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
+                    const cst_settings *settings) {
     static const char *const estimators[] = {"auto", "exact", "nystrom", "probes", "sample"};
     int32_t landmarks = 0;
     double residual = 0;
@@ -123,7 +124,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     const cst_stages *s = facts->stages;
     const char *to =
         s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : "nothing";
-    bool values = cst_pool_task(facts->pool) == CST_TASK_REGRESSION;
+    const cst_family *family = facts->family;
     const char *measure =
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
     switch (s->reason[k]) {
@@ -141,12 +142,12 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
             measure, s->closest_value[k]);
         break;
     case CST_REASON_SELECTION:
-        (void)cst_snprintf(
-            text, size, "not needed by the %s pool of %d members; closest kept: %s (%s %.4f)",
-            values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
+        (void)cst_snprintf(text, size,
+                           "not needed by the %s pool of %d members; closest kept: %s (%s %.4f)",
+                           family->pool, (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_REASON_REFIT:
-        refit_sentence(s, k, values ? "squared error" : "NLL", text, size);
+        refit_sentence(s, k, family->loss, text, size);
         break;
     case CST_REASON_BLEND:
         (void)cst_snprintf(text, size, "no meta-learner of the blend gives it a weight");
@@ -157,7 +158,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     }
 }
 
-void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts) {
+static void put_outcomes(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     cst_report_integer(report, root, "models_in", s->members);
@@ -182,17 +183,17 @@ void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts) {
     }
 }
 
-void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts) {
+static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
     static const char *const measures[] = {"cka", "pearson", "none"};
     static const char *const rules[] = {"threshold", "elbow", "cv"};
     json_t *object = cst_report_object(report, cst_report_root(report), "redundancy");
     cst_report_string(report, object, "measure", measures[facts->settings->measure]);
     cst_report_string(report, object, "rule", rules[facts->settings->threshold_rule]);
     cst_report_number(report, object, "threshold", facts->stages->threshold);
-    cst_document_cka(report, object, &facts->stages->cka, facts->settings);
+    put_cka(report, object, &facts->stages->cka, facts->settings);
 }
 
-void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
+static void put_path(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *path = cst_report_list(report, cst_report_root(report), "path");
     for (int32_t i = 0; i < s->selection.members; i++) {
@@ -253,7 +254,7 @@ static const char *no_front(const cst_fit_facts *facts, cst_cost cost, char *tex
     return facts->stages->front.count > 0 ? NULL : "members were not selected by held-out loss";
 }
 
-void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
+static void put_front(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     put_budget(report, facts);
@@ -312,28 +313,6 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);
-    json_t *weights = cst_report_object(report, root, "weights");
-    const cst_learner *pool = cst_model_pool(fit->model);
-    for (int32_t j = 0; pool && j < pool->coefficients; j++)
-        cst_report_number(report, weights,
-                          cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                          pool->weights[j]);
-}
-
-/* How members are mixed with the uniform distribution in the log-linear pool. */
-static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
-    const cst_meta_fit *fit = &facts->stages->fit;
-    const cst_model *model = fit->model;
-    json_t *mixing = cst_report_object(report, cst_report_root(report), "mixing");
-    cst_report_number(report, mixing, "share", fit->share > 0 ? fit->share : NAN);
-    json_t *members = cst_report_object(report, mixing, "members");
-    for (int32_t m = 0; m < model->learners; m++)
-        for (int32_t j = 0; model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
-                            !model->learner[m].own && j < model->members;
-             j++)
-            cst_report_number(report, members,
-                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                              model->mix[j]);
 }
 
 /* Of one domain. */
@@ -362,32 +341,12 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
     return object;
 }
 
-static void put_domains(cst_report *report, const cst_fit_facts *facts) {
-    const cst_domain_layer *layer = &facts->stages->domain;
-    if (!layer->tried)
-        return;
-    json_t *object = cst_document_domains(report, layer->map);
-    cst_report_flag(report, object, "used", layer->used);
-    cst_report_number(report, object, "nll_before", layer->before);
-    cst_report_number(report, object, "nll_after", layer->after);
-    cst_report_number(report, object, "se", layer->se);
-}
-
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
     cst_report_flag(report, oof, "nested", nested);
     if (!nested)
         cst_report_string(report, oof, "why",
                           "not computed, because evaluate.nested is false; the scores of members "
                           "and the held-out losses of the path are out-of-fold");
-}
-
-static void put_oof(cst_report *report, const cst_fit_facts *facts) {
-    static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
-    json_t *root = cst_report_root(report);
-    json_t *oof = cst_report_object(report, root, "oof");
-    cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
-    cst_document_nested(report, oof, facts->oof != NULL);
-    cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 
 /* FLOPs of the kept members over those of all; NaN unless every member's are known. */
@@ -401,7 +360,7 @@ static double relative_flops(const cst_fit_facts *facts) {
     return all > 0 ? kept / all : NAN;
 }
 
-void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
+static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     cst_report_number(report, root, "flops_rel", relative_flops(facts));
@@ -420,16 +379,14 @@ void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
-cst_status cst_document_condition(cst_context *context, cst_report *report, const cst_stages *s) {
+static cst_status put_condition(cst_context *context, cst_report *report, const cst_stages *s) {
     json_t *root = cst_report_root(report);
     double gram[2];
     double cka[2]; /* NaN where S1 has not computed it */
-    cst_status status = cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &gram[0]);
-    CST_THEN(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
-    CST_THEN(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
-    CST_THEN(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &gram[0]));
+    CST_TRY(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
     cst_report_number(report, root, "kappa_gram_before", gram[0]);
     cst_report_number(report, root, "kappa_gram_after", gram[1]);
     cst_report_number(report, root, "kappa_cka_before", cka[0]);
@@ -437,42 +394,134 @@ cst_status cst_document_condition(cst_context *context, cst_report *report, cons
     return CST_OK;
 }
 
-cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
-    if (status != CST_OK)
-        return status;
-    cst_report *report = *out;
+static cst_status put_fit(cst_context *context, cst_report *report, const cst_fit_facts *facts) {
+    const cst_family *family = facts->family;
+    const cst_view *view = &facts->source->view;
     json_t *root = cst_report_root(report);
+    if (family->task)
+        cst_report_string(report, root, "task", family->task);
     cst_report_string(report, root, "model", NULL);
     cst_report_string(report, root, "preset", cst_options_preset_name(facts->options));
     cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
-    cst_report_integer(report, root, "samples", facts->source->view.rows);
-    if (facts->source->view.weights)
-        cst_report_number(report, root, "effective_samples",
-                          cst_view_effective_rows(&facts->source->view));
-    cst_report_integer(report, root, "classes", facts->source->view.classes);
+    cst_report_integer(report, root, "samples", view->rows);
+    if (view->weights)
+        cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
+    if (!family->task)
+        cst_report_integer(report, root, "classes", view->classes);
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
-    cst_document_outcomes(report, facts);
-    cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
-    cst_document_redundancy(report, facts);
-    cst_document_path(report, facts);
-    cst_document_front(report, facts);
-    status = cst_document_condition(context, report, facts->stages);
+    put_outcomes(report, facts);
+    family->put_members(report, facts);
+    put_redundancy(report, facts);
+    put_path(report, facts);
+    put_front(report, facts);
+    CST_TRY(put_condition(context, report, facts->stages));
     put_learners(report, facts);
-    put_mixing(report, facts);
-    put_domains(report, facts);
-    put_oof(report, facts);
-    cst_document_costs(report, facts);
+    family->put_own(report, facts);
+    put_costs(report, facts);
     cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
-    CST_THEN(cst_report_finish(context, report));
+    return cst_report_finish(context, report);
+}
+
+cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
+    CST_TRY(cst_report_create(context, CST_REPORT_FIT, out));
+    cst_status status = put_fit(context, *out, facts);
     if (status != CST_OK) {
-        cst_report_free(context, report);
+        cst_report_free(context, *out);
         *out = NULL;
     }
     return status;
+}
+
+/* ---- an inspection ---- */
+
+void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
+    json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
+    int32_t members = cst_pool_members(pool);
+    for (int32_t c = 0; c < members; c++) {
+        json_t *list = NULL;
+        for (int32_t k = 0; k < members; k++) {
+            if (cluster_of[k] != c)
+                continue;
+            if (!list)
+                list = cst_report_add_list(report, clusters);
+            cst_report_add_string(report, list, cst_pool_member_name(pool, k));
+        }
+    }
+}
+
+cst_status cst_document_similarity(cst_context *context, cst_report *report, const cst_pool *pool,
+                                   const cst_settings *settings, const cst_cka_result *cka,
+                                   const double *pearson) {
+    int32_t members = cka->members;
+    json_t *root = cst_report_root(report);
+    int32_t *cluster_of;
+    double kappa[2] = {NAN, NAN};
+    double elbow = NAN;
+    bool found = false;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, cluster_of, members);
+    CST_TRY(cst_gram_kappa(context, pearson, members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, cka, NULL, 0, &kappa[1]));
+    CST_TRY(cst_elbow_threshold(context, cka->cka, members, &elbow, &found));
+    double threshold =
+        settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
+    CST_TRY(cst_clusters(context, cka->cka, members, threshold, cluster_of));
+    cst_report_matrix(report, root, "cka", cka->cka, members, members);
+    cst_report_matrix(report, root, "pearson", pearson, members, members);
+    cst_document_clusters(report, pool, cluster_of);
+    cst_report_number(report, root, "cluster_threshold", threshold);
+    put_cka(report, cst_report_object(report, root, "cka_info"), cka, settings);
+    cst_report_number(report, root, "elbow", found ? elbow : NAN);
+    cst_report_number(report, root, "kappa_gram", kappa[0]);
+    cst_report_number(report, root, "kappa_cka", kappa[1]);
+    return CST_OK;
+}
+
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings) {
+    static const char *const of[] = {"meta", "oof"};
+    cst_standardised standardised = {0};
+    cst_spectrum spectra[2] = {{0}, {0}}; /* in the order of cst_spectrum_of */
+    cst_penalties penalties = {0};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_OWN(context, scope, cst_spectrum, &spectra[0]);
+    CST_OWN(context, scope, cst_spectrum, &spectra[1]);
+    CST_TRY(cst_standardise(context, moments, -1, &standardised));
+    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectra[0]));
+    CST_TRY(cst_spectrum_of_members(context, &standardised, members, settings->noise_rule,
+                                    &spectra[1]));
+    CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectra[0], &grid, &penalties));
+    const cst_spectrum *shown = &spectra[settings->spectrum_of];
+    cst_report_string(report, object, "spectrum_of", of[settings->spectrum_of]);
+    cst_report_numbers(report, object, "eigenvalues", shown->values, shown->columns);
+    cst_report_number(report, object, "sigma2", shown->sigma2);
+    cst_report_number(report, object, "mp_edge", shown->mp_edge);
+    cst_report_number(report, object, "snr", shown->snr);
+    json_t *lambda = cst_report_object(report, object, "lambda");
+    cst_report_number(report, lambda, "star", shown->lambda_star);
+    cst_report_number(report, lambda, "cv", penalties.cv);
+    cst_report_number(report, lambda, "gcv", penalties.gcv);
+    cst_report_number(report, lambda, "evidence", penalties.evidence);
+    json_t *star = cst_report_object(report, object, "lambda_star");
+    for (int i = 1; i >= 0; i--)
+        cst_report_number(report, star, of[i], spectra[i].lambda_star);
+    return CST_OK;
+}
+
+cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                    cst_status status) {
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
+        return status;
+    cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
+    cst_report_numbers(report, object, "eigenvalues", NULL, 0);
+    (void)cst_report_object(report, object, "lambda");
+    return CST_OK;
 }

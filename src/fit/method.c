@@ -5,7 +5,7 @@
 #include "fit/method.h"
 
 #include "fit/balance.h"
-#include "fit/nested.h"
+#include "fit/family.h"
 
 #include <corestack/compare.h>
 
@@ -228,8 +228,9 @@ static cst_status fit_preset(cst_context *context, const cst_training *source,
     cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
                                          &out->method.settings, &table);
     cst_compact_attach(&view, table);
-    CST_THEN(cst_stages_run(context, &view, source->folds, source->fold_count,
-                            &out->method.settings, &costs, &out->stages));
+    cst_run run = cst_run_of(&cst_classification_family, &view, source->folds, source->fold_count,
+                             &out->method.settings, &costs);
+    CST_THEN(cst_stages_run(context, &run, &out->stages));
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
     if (status == CST_OK)
@@ -347,6 +348,17 @@ cst_status cst_members_used(cst_context *context, const bool *uses, int32_t memb
     return CST_OK;
 }
 
+cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out) {
+    size_t kept = (size_t)stages->kept_count;
+    out->kept = cst_alloc(context, kept, sizeof *out->kept);
+    if (!out->kept)
+        return CST_ERROR_MEMORY;
+    memcpy(out->kept, stages->kept, kept * sizeof *out->kept);
+    out->model = stages->fit.model;
+    stages->fit.model = NULL;
+    return CST_OK;
+}
+
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
     int32_t count = 0;
     *out = (cst_made_model){0};
@@ -355,13 +367,7 @@ cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_m
         status = cst_members_used(context, fit->uses, fit->members, &out->kept, &count);
         CST_THEN(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
     } else {
-        count = fit->stages.kept_count;
-        out->kept = cst_alloc(context, (size_t)count, sizeof *out->kept);
-        if (!out->kept)
-            return CST_ERROR_MEMORY;
-        memcpy(out->kept, fit->stages.kept, (size_t)count * sizeof *out->kept);
-        out->model = fit->stages.fit.model;
-        fit->stages.fit.model = NULL;
+        status = cst_stages_take_model(context, &fit->stages, out);
     }
     if (status != CST_OK) {
         cst_made_model_free(context, out);

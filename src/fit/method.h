@@ -87,6 +87,8 @@ typedef struct cst_made_model {
 /* The model that predicts as the fit does. Takes the fit's stack and calibration map, so that the
  * fit is only to be freed afterwards. Free with cst_made_model_free. */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
+/* The model of stages, which lose it, and its members. */
+cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
 /* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
  * array is the caller's. */
 cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,

@@ -14,14 +14,11 @@
 cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_model **model,
                                   cst_report **report);
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report);
 /* The same with what the caller knows of the rows; hints: may be NULL. */
-cst_status cst_fit_checked(cst_context *context, cst_pool *pool, const char *split,
-                           const cst_options *options, const cst_training_hints *hints,
-                           cst_model **model, cst_report **report);
 cst_status cst_inspect_checked(cst_context *context, cst_pool *pool, const char *split,
                                const cst_options *options, const cst_training_hints *hints,
                                cst_report **report);
-cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
-                                      const cst_options *options, cst_report **report);
 
 #endif

@@ -1,12 +1,15 @@
 /*
- * Drop-and-refit with many members: removals are tried in groups, so that the number of refits does
- * not grow with the number of members. After stage S4, of classifiers and regressions alike.
- * docs/method.md#s4-blend.
+ * Drop-and-refit: a kept member goes where the stack without it loses less than a standard error.
+ * With many members removals are tried in groups, so that the number of refits does not grow with
+ * the number of members. After stage S4. docs/method.md#s4-blend.
  */
 #ifndef CST_PIPELINE_REMOVAL_H
 #define CST_PIPELINE_REMOVAL_H
 
-#include "data/pool/view.h"
+#include "fit/stages.h"
+
+/* Fits the kept members, and what is left of them after removals where those are asked for. */
+cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);
 
 /* Up to so many kept members each is left out alone. */
 enum { CST_DROP_SINGLY = 64 };
@@ -24,18 +27,8 @@ typedef struct cst_removal {
                           bool *gone);
 } cst_removal;
 
-/* Those of the kept members that are not among the leaving ones, in their order: left [count],
- * which may be `kept`. Returns how many. */
-int32_t cst_members_without(const int32_t *kept, int32_t count, const int32_t *leave,
-                            int32_t leaving, int32_t *left);
-
-/* Mean of without - with over the rows, and its paired standard error. Both arrays [rows]. */
-void cst_paired_change(const double *without, const double *with, int64_t rows, double *change,
-                       double *se);
-
 /* While more than CST_DROP_SINGLY members are kept: leaves out the half that the fit relies on
- * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed.
- * Nothing happens where there are no more to begin with. */
+ * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed. */
 cst_status cst_remove_groups(cst_context *context, const cst_removal *removal);
 
 /* Standard deviation of each column of each member: deviation [members][classes]. A weight times it

@@ -8,7 +8,7 @@
 
 #include "fit/domain.h"
 #include "fit/learners.h"
-#include "fit/training.h"
+#include "fit/nested.h"
 #include "method/select/front.h"
 
 typedef enum cst_reason {
@@ -16,7 +16,7 @@ typedef enum cst_reason {
     CST_REASON_REDUNDANT = 1, /* too similar to a better kept member */
     CST_REASON_CONSTANT = 2,  /* the same prediction for every sample */
     CST_REASON_CAP = 3,       /* a limit on their number or cost */
-    CST_REASON_SELECTION = 4, /* the log-linear pool does as well without it */
+    CST_REASON_SELECTION = 4, /* the pool does as well without it */
     CST_REASON_REFIT = 5,     /* dropped after blending */
     CST_REASON_BLEND = 6      /* no meta-learner of the blend reads it */
 } cst_reason;
@@ -27,8 +27,9 @@ typedef struct cst_stages {
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [K] used up to kept_count, ascending */
     cst_reason *reason;      /* [K] */
-    double *risk;            /* [K]: mean NLL */
-    double *similarity;      /* [K*K]: by the measure asked for; NULL for none */
+    double *risk;            /* [K]: mean NLL; of a regression, mean squared error in units of the
+                                targets' variances, its mean over the outputs */
+    double *similarity;      /* [K*K]: by the measure asked for; Pearson's for none */
     double *pearson;         /* [K*K] */
     cst_cka_result cka;      /* empty unless the measure is CKA */
     double threshold;        /* the one used; NaN for measure none */
@@ -43,30 +44,38 @@ typedef struct cst_stages {
     cst_meta_fit fit;        /* on the kept members, in the order of `kept` */
     cst_domain_layer domain; /* its map is the model's where it is used */
     double seconds_redundancy, seconds_select, seconds_drop, seconds_domain;
+    cst_scope scope; /* of the arrays */
 } cst_stages;
 
-/* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */
-cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
-                          cst_stages *out);
-/* How a task selects from `members` [count] of its view; and, unless front is NULL, the front
- * around that. */
-typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *members,
-                              int32_t count, const cst_select_options *options, cst_selection *out,
-                              cst_front *front);
-/* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
- * notice on limits calls it. */
-cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
-                             const cst_costs *costs, cst_choose *choose, void *user,
-                             const char *loss, cst_stages *out);
+/* What a run works on. */
+typedef struct cst_run {
+    const struct cst_family *family; /* fit/family.h */
+    const cst_view *view;
+    const int32_t *folds; /* [view->rows], 0..fold_count-1 */
+    int32_t fold_count;
+    const cst_settings *settings;
+    const cst_costs *costs; /* of the view's members */
+    const void *own;        /* what the family made of these rows */
+} cst_run;
+
+static inline cst_run cst_run_of(const struct cst_family *family, const cst_view *view,
+                                 const int32_t *folds, int32_t fold_count,
+                                 const cst_settings *settings, const cst_costs *costs) {
+    return (cst_run){family, view, folds, fold_count, settings, costs, NULL};
+}
+
+cst_status cst_stages_run(cst_context *context, const cst_run *run, cst_stages *out);
+void cst_stages_free(cst_context *context, cst_stages *stages);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
-/* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
-void cst_stages_find_closest(cst_stages *out);
-/* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */
-void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
-                              double change);
-void cst_stages_free(cst_context *context, cst_stages *stages);
+
+/* Fills similarity, threshold, reason, closest and kept of stages with risk and pearson. The caps
+ * apply here only where no selection follows. */
+cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_stages *out);
+/* The projection's rule by the settings. constant: [members]. */
+cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *constant);
+/* The most members that the caps by count allow out of K. */
+int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 
 /* The compact table that selection and the log-linear learner would make of a view, for its
  * `compact`, so that every fit inside, nested ones as well, reads the same one; NULL where neither
@@ -74,9 +83,9 @@ void cst_stages_free(cst_context *context, cst_stages *stages);
 cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_settings *settings, cst_compact **out);
 
-/* Out-of-fold probabilities [view->rows][classes] of the whole procedure: it is run without each
- * fold and predicts that fold. */
-cst_status cst_stages_nested(cst_context *context, const cst_training *source,
-                             const cst_settings *settings, float *out);
+/* What the procedure, run without each fold, predicts of that fold: held [count] as the family's
+ * `predict` writes them. */
+cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_fold_result *held,
+                             int32_t count);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "core/la.h"
 #include "fit/document.h"
+#include "fit/family.h"
 #include "fit/label.h"
 #include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
@@ -161,7 +162,8 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
     cst_metrics *members = cst_alloc(context, (size_t)source->view.members, sizeof *members);
     cst_status status =
         members ? cst_member_metrics(context, &source->view, members) : CST_ERROR_MEMORY;
-    cst_fit_facts facts = {.pool = f->pool,
+    cst_fit_facts facts = {.family = &cst_classification_family,
+                           .pool = f->pool,
                            .options = f->options,
                            .settings = &f->settings,
                            .source = source,

@@ -7,19 +7,19 @@
 
 #include "data/pool/pool.h"
 #include "fit/baselines/tagged.h"
+#include "method/linear/linear.h"
 #include "tasks/regression/moments.h"
 
 #include <corestack/pool.h>
 
-/* Weights and intercept for one output from the moments of its members. */
-typedef cst_status (*cst_value_baseline_fn)(cst_context *context, const cst_moments *moments,
-                                            double *weights, double *intercept);
-
 typedef struct cst_value_baseline {
     const char *name;
     const char *definition;
-    cst_value_baseline_fn fit; /* NULL: the mean of a group of tagged members */
-    cst_ensemble_kind kind;    /* of these */
+    /* Weights [k] of a mixture from the mean products of the members' residuals, [k][k]; NULL: a
+     * penalised fit, or the mean of a group of tagged members. */
+    cst_status (*mix)(cst_context *context, const double *products, size_t k, double *weights);
+    cst_linear_kind penalty;
+    cst_ensemble_kind kind; /* of tagged members; CST_ENSEMBLE_NONE: it is none of these */
 } cst_value_baseline;
 
 /* In the order of reports; NULL past the end, and for a name that is none of theirs. */

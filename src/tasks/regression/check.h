@@ -5,7 +5,7 @@
 #ifndef CST_REGRESSION_CHECK_H
 #define CST_REGRESSION_CHECK_H
 
-#include "core/base.h"
+#include "fit/training.h"
 
 #include <corestack/options.h>
 #include <corestack/pool.h>
@@ -16,10 +16,10 @@
 cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, const char *split,
                                  bool refuse);
 
-/* Folds [rows], 0..fold_count-1, of which two share all the rows: each must leave two rows to the
- * fits without it. CST_ERROR_INPUT names the fold. */
-cst_status cst_value_check_folds(cst_context *context, const char *split, const int32_t *folds,
-                                 int64_t rows, int32_t fold_count);
+/* The same of a split that is fitted on, and its folds: of two that share all the rows, each must
+ * leave two rows to the fits without it. CST_ERROR_INPUT names the fold. */
+cst_status cst_value_check(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_training *source);
 
 /* A notice that names the options that differ from their preset and change nothing in a regression.
  */

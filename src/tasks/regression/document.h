@@ -25,16 +25,8 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
 void cst_value_put_members(cst_report *report, const cst_pool *pool,
                            const cst_value_metrics *members, const cst_reason *reason);
 
-/* Everything a fit's document is made of. */
-typedef struct cst_value_facts {
-    cst_fit_facts base; /* stages: those of `stages`; members and oof are not read */
-    const cst_value_stages *stages;
-    const cst_value_metrics *members; /* [members] */
-    const cst_value_metrics *oof;     /* nested; NULL when not asked for */
-    const cst_value_metrics *each;    /* [outputs], with oof */
-} cst_value_facts;
-
-cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
-                                  cst_report **out);
+/* Those of cst_family (fit/family.h). */
+void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts);
+void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts);
 
 #endif

@@ -2,8 +2,6 @@
  * The table of regression: what is fitted on and scored, one method's run, bootstrap, tests.
  * Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
  */
-#include "data/pool/weighted_rows.h"
-#include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "stats/regression.h"
@@ -13,7 +11,6 @@
 #include "tasks/regression/methods.h"
 #include "tasks/regression/redundant.h"
 #include "tasks/regression/regression.h"
-#include "tasks/regression/state.h"
 
 #include <string.h>
 
@@ -26,45 +23,27 @@ static const state *state_of(const cst_evaluation *e) {
 
 /* ---- opening ---- */
 
-static cst_status open_rows(cst_context *context, const cst_evaluation *e, state *s) {
-    if (e->nested) {
-        s->rows = s->source.view;
-        return CST_OK;
-    }
-    cst_status status = cst_pool_load(context, e->pool, e->split);
-    CST_THEN(cst_counted_open(context, e->pool, e->split, NULL, 0, &s->counted));
-    s->rows = s->counted.view;
-    if (status == CST_OK && !s->rows.targets)
-        status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against",
-                          e->split);
-    return status;
-}
-
 static cst_status open(cst_context *context, cst_evaluation *e) {
     const cst_compare_options *options = e->options;
+    const char *fitted = cst_evaluation_fitted(e);
     cst_value_method method;
-    state *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return CST_ERROR_MEMORY;
-    e->data = s;
-    cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
-                                               options->setting_count, &method);
-    CST_THEN(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
-                               options->seed, &s->source));
-    CST_THEN(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds,
-                                   s->source.view.rows, s->source.fold_count));
-    CST_THEN(cst_value_check_units(context, e->pool, cst_evaluation_fitted(e), true));
-    CST_THEN(cst_scaling_make(context, &s->source.view, &s->scaling));
-    CST_THEN(cst_value_state_moments(context, s));
-    if (status != CST_OK)
-        return status;
+    state *s;
+    CST_TRY(cst_value_state_make(context, e, &s));
+    CST_TRY(cst_value_method_parse(context, "default", options->seed, options->settings,
+                                   options->setting_count, &method));
+    CST_TRY(cst_value_state_source(context, e, fitted, method.settings.folds, true, s));
     size_t members = (size_t)s->source.view.members;
-    e->source = &s->source;
     e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
     if (!e->pearson)
         return CST_ERROR_MEMORY;
     cst_value_pearson(s->moments, s->source.view.classes, e->pearson);
-    return open_rows(context, e, s);
+    s->rows = s->source.view;
+    if (e->nested)
+        return CST_OK;
+    CST_TRY(cst_value_state_rows(context, e, s));
+    return s->rows.targets ? CST_OK
+                           : cst_fail(context, CST_ERROR_INPUT,
+                                      "split '%s' has no targets to score against", e->split);
 }
 
 static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
@@ -75,40 +54,26 @@ static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_c
 
 static void close_state(cst_context *context, cst_evaluation *e) {
     state *s = e->data;
-    if (!s)
-        return;
-    if (s->moments)
-        cst_value_moments_free(context, s->moments, s->source.view.classes);
-    cst_free(context, s->moments);
-    cst_free(context, s->pointers);
-    if (s->narrowed) {
-        cst_training_part_free(context, &s->part);
-    } else {
-        cst_scaling_free(context, &s->scaling);
-        cst_counted_close(context, &s->counted);
-        cst_counted_close(context, &s->model_rows);
-        cst_training_close(context, &s->source);
-    }
+    if (s)
+        cst_scope_free(&s->scope);
     cst_free(context, s);
     e->data = NULL;
 }
 
+CST_OWNED(cst_training_part)
+
 static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = state_of(e);
-    state *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return CST_ERROR_MEMORY;
-    out->data = s;
-    s->narrowed = true;
+    const float **pointers;
+    state *s;
+    CST_TRY(cst_value_state_make(context, out, &s));
     s->scaling = whole->scaling;
-    s->pointers = cst_alloc(context, (size_t)out->members, sizeof *s->pointers);
-    cst_status status = s->pointers ? cst_training_part_make(context, &whole->source,
-                                                             out->positions, out->members, &s->part)
-                                    : CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        return status;
+    CST_TAKE(context, &s->scope, pointers, out->members);
+    CST_OWN(context, &s->scope, cst_training_part, &s->part);
+    CST_TRY(
+        cst_training_part_make(context, &whole->source, out->positions, out->members, &s->part));
     s->source = s->part.source;
-    s->rows = cst_view_members(&whole->rows, out->positions, out->members, s->pointers);
+    s->rows = cst_view_members(&whole->rows, out->positions, out->members, pointers);
     out->source = &s->source;
     return cst_value_state_moments(context, s);
 }
@@ -117,17 +82,14 @@ static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_eval
 
 static cst_status parse(cst_context *context, const cst_evaluation *e, const char *const *settings,
                         int32_t count, cst_entry *entry) {
-    cst_value_method *method = cst_alloc(context, 1, sizeof *method);
+    cst_value_method *method = entry->method = cst_alloc(context, 1, sizeof *method);
     if (!method)
         return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_value_method_parse(context, entry->name, e->options->seed, settings, count, method);
-    if (status == CST_OK) {
-        entry->preset = method->preset;
-        entry->definition = method->definition;
-    }
-    return status;
+    CST_TRY(
+        cst_value_method_parse(context, entry->name, e->options->seed, settings, count, method));
+    entry->preset = method->preset;
+    entry->definition = method->definition;
+    return CST_OK;
 }
 
 static bool applies(const cst_evaluation *e, const cst_entry *entry) {
@@ -143,11 +105,8 @@ static cst_status check(cst_context *context, const cst_evaluation *e, const cst
 
 static void free_entry(cst_context *context, cst_entry *entry) {
     predicted *p = entry->result;
-    if (p) {
-        cst_value_entry_free(context, &p->entry);
-        cst_value_result_free(context, &p->result);
-        cst_free(context, p->each);
-    }
+    if (p)
+        cst_scope_free(&p->scope);
     cst_free(context, p);
     cst_free(context, entry->method);
 }
@@ -155,30 +114,11 @@ static void free_entry(cst_context *context, cst_entry *entry) {
 /* ---- one method ---- */
 
 static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    const state *s = state_of(e);
-    cst_value_place place = {.made = entry->keep ? &entry->made : NULL,
-                             .unscored = e->unscored,
-                             .source = &s->source,
-                             .rows = e->nested ? NULL : &s->rows,
-                             .scaling = &s->scaling,
-                             .moments = s->moments};
-    predicted *p = cst_alloc(context, 1, sizeof *p);
+    predicted *p = entry->result = cst_alloc(context, 1, sizeof *p);
     if (!p)
         return CST_ERROR_MEMORY;
-    entry->result = p;
-    cst_status status = cst_value_entry_run(context, &place, entry->method, &p->entry);
-    p->values = &p->entry.result.values;
-    if (!e->unscored)
-        CST_THEN(cst_value_state_score(context, s, p, entry->scores));
-    if (status != CST_OK)
-        return status;
-    memcpy(entry->uses, p->entry.uses, (size_t)e->members * sizeof *entry->uses);
-    entry->weights = p->entry.weights;
-    p->entry.weights = NULL;
-    entry->mix = entry->weights ? CST_MIX_LINEAR : CST_MIX_OTHER;
-    entry->seconds = p->entry.seconds;
-    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%s", p->entry.detail);
-    return status;
+    CST_TRY(cst_value_method_run(context, e, entry, p));
+    return e->unscored ? CST_OK : cst_value_state_score(context, state_of(e), p, entry->scores);
 }
 
 static cst_status label_model(cst_context *context, const cst_evaluation *e,
@@ -190,7 +130,7 @@ static cst_status label_model(cst_context *context, const cst_evaluation *e,
 static cst_status tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     const predicted *p = entry->result;
     const cst_view *rows = &state_of(e)->rows;
-    return cst_tell_predicted(context, e, entry->name, e->split, p->entry.result.mean, rows->rows,
+    return cst_tell_predicted(context, e, entry->name, e->split, p->result.array[0], rows->rows,
                               rows->classes);
 }
 
@@ -214,10 +154,12 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     enum { COUNT = 5 };
     const cst_view *rows = &state_of(e)->rows;
     size_t n = (size_t)count;
-    cst_predicted_values *all = cst_alloc(context, n, sizeof *all);
-    cst_value_intervals *found = cst_alloc(context, 2 * n, sizeof *found);
-    cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t m = 0; status == CST_OK && m < n; m++)
+    cst_predicted_values *all;
+    cst_value_intervals *found;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, all, n);
+    CST_TAKE(context, scope, found, 2 * n);
+    for (size_t m = 0; m < n; m++)
         all[m] = *values_of(entries[m]);
     const cst_value_bootstrap_input input = {.predicted = all,
                                              .methods = count,
@@ -226,45 +168,42 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                              .resamples = resamples,
                                              .seed = e->options->seed,
                                              .reference = reference};
-    CST_THEN(cst_value_bootstrap_weighted(context, &input, found, found + n));
-    for (size_t m = 0; status == CST_OK && m < n; m++) {
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, found, found + n));
+    for (size_t m = 0; m < n; m++) {
         take_intervals(&found[m], out->interval + m * COUNT);
         take_intervals(&found[n + m], out->difference + m * COUNT);
     }
-    out->done = status == CST_OK;
-    cst_free(context, all);
-    cst_free(context, found);
-    return status;
+    out->done = true;
+    return CST_OK;
 }
 
 /* A method's squared errors [rows] times the weights of the rows. */
 static cst_status row_errors(cst_context *context, const cst_view *rows, const cst_entry *entry,
                              double *out) {
-    cst_status status = cst_value_errors(context, values_of(entry), rows->targets, out);
-    for (int64_t i = 0; status == CST_OK && rows->weights && i < rows->rows; i++)
+    CST_TRY(cst_value_errors(context, values_of(entry), rows->targets, out));
+    for (int64_t i = 0; rows->weights && i < rows->rows; i++)
         out[i] *= rows->weights[i];
-    return status;
+    return CST_OK;
 }
 
 static cst_status tests(cst_context *context, const cst_evaluation *e, const cst_entry *entries,
                         int32_t count, int32_t reference, cst_pair_test *out) {
     const cst_view *rows = &state_of(e)->rows;
+    double *errors;
     if (rows->rows < 2)
         return CST_OK;
-    double *errors = cst_alloc(context, 2 * (size_t)rows->rows, sizeof *errors);
-    cst_status status =
-        errors ? row_errors(context, rows, &entries[reference], errors) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, errors, 2 * rows->rows);
+    CST_TRY(row_errors(context, rows, &entries[reference], errors));
+    for (int32_t m = 0; m < count; m++) {
         cst_t_test test;
         if (m == reference)
             continue;
-        status = row_errors(context, rows, &entries[m], errors + rows->rows);
-        CST_THEN(cst_paired_t_test(context, errors, errors + rows->rows, rows->rows, &test));
-        if (status == CST_OK)
-            out[m * CST_PAIR_TESTS_MAX] = cst_pair_of_t("squared_error", &test);
+        CST_TRY(row_errors(context, rows, &entries[m], errors + rows->rows));
+        CST_TRY(cst_paired_t_test(context, errors, errors + rows->rows, rows->rows, &test));
+        out[m * CST_PAIR_TESTS_MAX] = cst_pair_of_t("squared_error", &test);
     }
-    cst_free(context, errors);
-    return status;
+    return CST_OK;
 }
 
 /* ---- documents ---- */

@@ -22,13 +22,13 @@ typedef struct cst_covariances {
                              divided by their sum; power 0: the average */
 } cst_covariances;
 
-/* Of the rows of all folds but `without` (negative: of all). Free with cst_covariances_free. */
-cst_status cst_covariances_make(cst_context *context, const cst_moments *moments, int32_t without,
-                                double power, cst_covariances *out);
+/* Of the rows of all folds but `without` (negative: of all); arrays from the scope. */
+cst_status cst_covariances_make(cst_context *context, cst_scope *scope, const cst_moments *moments,
+                                int32_t without, double power, cst_covariances *out);
 /* The same of some columns, with a center of their own. */
-cst_status cst_covariances_part(cst_context *context, const cst_covariances *covariances,
-                                const int32_t *members, int32_t count, cst_covariances *out);
-void cst_covariances_free(cst_context *context, cst_covariances *covariances);
+cst_status cst_covariances_part(cst_context *context, cst_scope *scope,
+                                const cst_covariances *covariances, const int32_t *members,
+                                int32_t count, cst_covariances *out);
 
 typedef enum cst_linear_pool_prior {
     CST_LINEAR_POOL_CV = 0,       /* least squared error on held-out folds, on a grid */
@@ -45,8 +45,7 @@ typedef struct cst_linear_pool_options {
 
 /* Minimises |y - b - Xw|^2 / n + lambda |w - center|^2. */
 typedef struct cst_linear_pool {
-    int32_t members;
-    double *weights; /* [members] */
+    double *weights; /* [columns] */
     double intercept;
     double lambda;
 } cst_linear_pool;
@@ -58,11 +57,10 @@ cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *co
 double cst_linear_pool_objective(const cst_covariances *covariances, const double *weights,
                                  double lambda);
 
-/* lambda by the rule, then the fit on all folds of the moments. Free with cst_linear_pool_free.
- * With one fold the cross-validation gives way to the evidence. */
-cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
+/* lambda by the rule, then the fit on all folds of the moments; arrays from the scope. With one
+ * fold the cross-validation gives way to the evidence. */
+cst_status cst_linear_pool_fit(cst_context *context, cst_scope *scope, const cst_moments *moments,
                                const cst_linear_pool_options *options, cst_linear_pool *out);
-void cst_linear_pool_free(cst_context *context, cst_linear_pool *pool);
 
 /* Variance of the error of the center: the noise of a pool whose weights are those. */
 double cst_center_variance(const cst_covariances *covariances);

@@ -6,6 +6,7 @@
 #include "tasks/segmentation/segmentation.h"
 
 #include "core/la.h"
+#include "fit/family.h"
 #include "fit/label.h"
 #include "fit/pipeline.h"
 #include "model/fitted_on.h"
@@ -171,7 +172,8 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
     cst_status status = inner_options(context, f->options, &f->settings, &inner);
     CST_THEN(cst_map_orders_make(context, f->split, f->cases, f->view.labels, f->view.classes,
                                  &f->sample, &orders));
-    CST_THEN(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
+    CST_THEN(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
+                            &orders.hints, model, report));
     cst_map_orders_free(context, &orders);
     cst_options_free(context, inner);
     CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));

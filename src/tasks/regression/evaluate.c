@@ -8,6 +8,8 @@
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"
 
+#include <string.h>
+
 typedef cst_value_state state;
 typedef cst_value_predictions predicted;
 
@@ -23,49 +25,46 @@ static void release_counted(cst_context *context, void *counted) {
 
 CST_OWNED(cst_scaling)
 
-cst_status cst_value_state_make(cst_context *context, cst_evaluation *e, state **out) {
-    state *s = e->data = *out = cst_alloc(context, 1, sizeof *s);
-    return s ? CST_OK : CST_ERROR_MEMORY;
-}
-
-cst_status cst_value_state_rows(cst_context *context, const cst_evaluation *e, state *s) {
+cst_status cst_value_open_rows(cst_context *context, cst_evaluation *e) {
+    state *s = state_of(e);
     CST_TRY(cst_pool_load(context, e->pool, e->split));
-    CST_TRY(cst_scope_own(context, &s->scope, release_counted, &s->counted));
+    CST_TRY(cst_scope_own(context, &e->scope, release_counted, &s->counted));
     CST_TRY(cst_counted_open(context, e->pool, e->split, NULL, 0, &s->counted));
     s->rows = s->counted.view;
     return CST_OK;
 }
 
-cst_status cst_value_state_source(cst_context *context, cst_evaluation *e, const char *split,
-                                  int32_t folds, bool check, state *s) {
-    CST_OWN(context, &s->scope, cst_training, &s->source);
-    CST_OWN(context, &s->scope, cst_scaling, &s->scaling);
+cst_status cst_value_open_source(cst_context *context, cst_evaluation *e, const char *split,
+                                 int32_t folds, bool check) {
+    state *s = state_of(e);
+    CST_OWN(context, &e->scope, cst_training, &s->source);
+    CST_OWN(context, &e->scope, cst_scaling, &s->scaling);
     CST_TRY(cst_training_open(context, e->pool, split, folds, e->options->seed, &s->source));
     e->source = &s->source;
     if (check)
         CST_TRY(cst_value_check(context, e->pool, split, &s->source));
     CST_TRY(cst_scaling_make(context, &s->source.view, &s->scaling));
-    return cst_value_state_moments(context, s);
+    return cst_value_find_moments(context, e);
 }
 
-cst_status cst_value_state_moments(cst_context *context, state *s) {
+cst_status cst_value_find_moments(cst_context *context, cst_evaluation *e) {
+    state *s = state_of(e);
     const cst_view *view = &s->source.view;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
-    CST_TAKE(context, &s->scope, s->moments, view->classes);
-    return cst_value_moments(context, &s->scope, view, &s->scaling, &none, s->source.folds,
+    CST_TAKE(context, &e->scope, s->moments, view->classes);
+    return cst_value_moments(context, &e->scope, view, &s->scaling, &none, s->source.folds,
                              s->source.fold_count, s->moments);
 }
 
-cst_status cst_value_state_score(cst_context *context, const state *s, predicted *p,
-                                 double *scores) {
-    CST_TAKE(context, &p->scope, p->each, s->rows.classes);
-    CST_TRY(cst_value_metrics_weighted(context, p->values, s->rows.targets, s->rows.weights,
-                                       &p->scores, p->each));
-    scores[0] = p->scores.rmse;
-    scores[1] = p->scores.mae;
-    scores[2] = p->scores.median_ae;
-    scores[3] = p->scores.r2;
-    scores[4] = p->scores.nll;
+cst_status cst_value_score(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    const cst_view *rows = &state_of(e)->rows;
+    predicted *p = entry->result;
+    CST_TAKE(context, &entry->scope, p->each, rows->classes);
+    CST_TRY(cst_value_metrics_weighted(context, p->values, rows->targets, rows->weights, &p->scores,
+                                       p->each));
+    const double found[] = {p->scores.rmse, p->scores.mae, p->scores.median_ae, p->scores.r2,
+                            p->scores.nll};
+    memcpy(entry->scores, found, sizeof found);
     cst_value_intervals_tell(context, &p->scores);
     return CST_OK;
 }
@@ -130,14 +129,14 @@ static cst_status check_rows(cst_context *context, const cst_pool *pool, const c
                                                                .rows = counted->rows});
 }
 
-static cst_status score_member(cst_context *context, cst_evaluation *e, int32_t member,
-                               cst_report **report) {
+static cst_status score_member(cst_context *context, cst_evaluation *e, cst_entry *entry,
+                               int32_t member, cst_report **report) {
     state s = {0};
     predicted p = {0};
     float *mean;
-    cst_entry entry = {.result = &p};
     CST_SCOPE(scope);
     e->data = &s;
+    entry->result = &p;
     CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
     CST_TRY(cst_scope_own(context, scope, release_counted, &s.counted));
     CST_TRY(cst_counted_open(context, e->pool, e->split, &member, 1, &s.counted));
@@ -150,11 +149,9 @@ static cst_status score_member(cst_context *context, cst_evaluation *e, int32_t 
     CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
     cst_predicted_values values = {.rows = s.rows.rows, .outputs = s.rows.classes, .mean = mean};
     p.values = &values;
-    cst_status status = cst_value_state_score(context, &s, &p, entry.scores);
+    CST_TRY(cst_value_score(context, e, entry));
     cst_report_string(*report, cst_report_root(*report), "task", "regression");
-    CST_THEN(cst_put_evaluation(context, *report, e, &entry, 1));
-    cst_scope_free(&p.scope);
-    return status;
+    return cst_put_evaluation(context, *report, e, entry, 1);
 }
 
 cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_ops *ops,
@@ -166,9 +163,11 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
                         .options = &options,
                         .split = split,
                         .brief = true};
+    cst_entry entry = {0};
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = score_member(context, &e, member, report);
+    cst_status status = score_member(context, &e, &entry, member, report);
+    cst_scope_free(&entry.scope);
     cst_la_leave();
     return cst_finish_report(context, status, report);
 }
@@ -179,15 +178,14 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
 cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
     int32_t count = 0;
     int32_t *positions;
-    state *s;
+    state *s = state_of(e);
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model has no variances, so it was not created by corestack fit");
     CST_SCOPE(scope);
-    CST_TRY(cst_value_state_make(context, e, &s));
     CST_TAKE(context, scope, positions, cst_model_inputs(model) + cst_pool_members(e->pool));
     CST_TRY(cst_scored_members(context, model, e->pool, e->split, positions, &count));
-    CST_TRY(cst_scope_own(context, &s->scope, release_counted, &s->model_rows));
+    CST_TRY(cst_scope_own(context, &e->scope, release_counted, &s->model_rows));
     CST_TRY(cst_counted_open(context, e->pool, e->split, positions, count, &s->model_rows));
     s->rows = s->model_rows.view;
     CST_TRY(cst_scored_narrow(context, model, e->split, &s->rows));
@@ -197,29 +195,21 @@ cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const c
 }
 
 cst_status cst_value_run_model(cst_context *context, const cst_evaluation *e,
-                               const cst_model *model, cst_entry *entry) {
-    const state *s = state_of(e);
-    predicted *p = entry->result = cst_alloc(context, 1, sizeof *p);
-    if (!p)
-        return CST_ERROR_MEMORY;
-    p->values = &p->result.values;
-    CST_TRY(cst_value_result_make(context, &p->scope, s->rows.rows, s->rows.classes, &p->result));
-    CST_TRY(cst_value_predict(context, model, &s->rows, p->result.array));
-    CST_TRY(cst_value_check_units(context, e->pool, e->split, false));
-    return cst_value_state_score(context, s, p, entry->scores);
+                               const cst_model *model, cst_value_result *out) {
+    CST_TRY(cst_value_predict(context, model, &state_of(e)->rows, out->array));
+    return cst_value_check_units(context, e->pool, e->split, false);
 }
 
 cst_status cst_value_open_baselines(cst_context *context, cst_evaluation *e) {
-    CST_TRY(cst_value_state_rows(context, e, state_of(e)));
-    return cst_value_state_source(context, e, "oof", 5, false, state_of(e));
+    CST_TRY(cst_value_open_rows(context, e));
+    return cst_value_open_source(context, e, "oof", 5, false);
 }
 
 cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                          const cst_entry *entry, bool *seen) {
+                          bool *seen) {
     const cst_view *rows = &state_of(e)->rows;
     size_t cells = (size_t)rows->rows * (size_t)rows->classes;
     int32_t *words;
-    (void)entry;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, words, 2 * cells);
     cst_target_words(rows->targets, cells, words);

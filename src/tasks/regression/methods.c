@@ -310,12 +310,8 @@ static cst_status run_preset(cst_context *context, const cst_evaluation *e,
 }
 
 cst_status cst_value_method_run(cst_context *context, const cst_evaluation *e, cst_entry *entry,
-                                cst_value_predictions *out) {
-    const cst_value_state *s = e->data;
-    out->values = &out->result.values;
-    CST_TRY(
-        cst_value_result_make(context, &out->scope, s->rows.rows, s->rows.classes, &out->result));
+                                cst_value_result *out) {
     return ((const cst_value_method *)entry->method)->baseline
-               ? run_baseline(context, e, s, entry, out->result.array)
-               : run_preset(context, e, s, entry, &out->result);
+               ? run_baseline(context, e, e->data, entry, out->array)
+               : run_preset(context, e, e->data, entry, out);
 }

@@ -26,16 +26,14 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
                                   const char *const *settings, int32_t setting_count,
                                   cst_value_method *out);
 
-/* What an evaluation holds: a narrowed one borrows rows and scaling of the whole. */
+/* What an evaluation holds: that of some members borrows rows and scaling of the whole. */
 typedef struct cst_value_state {
     cst_training source;
-    cst_training_part part; /* of a narrowed one */
     cst_view rows;          /* what is scored */
     cst_counted counted;    /* what it is in, unless it is the source's */
     cst_counted model_rows; /* the rows scored, with the members of a model */
     cst_scaling scaling;
     cst_moments *moments; /* [outputs] of the source's members */
-    cst_scope scope;      /* of all of this */
 } cst_value_state;
 
 /* What a method or model predicted: an entry's result. */
@@ -44,33 +42,29 @@ typedef struct cst_value_predictions {
     cst_value_result result;
     cst_value_metrics scores;
     cst_value_metrics *each; /* [outputs] */
-    cst_scope scope;
 } cst_value_predictions;
 
 /* Fits the entry's method on the source, and predicts the rows unless the evaluation says that they
  * are not scored. */
 cst_status cst_value_method_run(cst_context *context, const cst_evaluation *e, cst_entry *entry,
-                                cst_value_predictions *out);
+                                cst_value_result *out);
 
-/* An empty state of an evaluation. */
-cst_status cst_value_state_make(cst_context *context, cst_evaluation *e, cst_value_state **out);
 /* The rows of the split, in which every member takes part. */
-cst_status cst_value_state_rows(cst_context *context, const cst_evaluation *e, cst_value_state *s);
+cst_status cst_value_open_rows(cst_context *context, cst_evaluation *e);
 /* What is fitted on, with moments; `check`: it may be refused. */
-cst_status cst_value_state_source(cst_context *context, cst_evaluation *e, const char *split,
-                                  int32_t folds, bool check, cst_value_state *s);
+cst_status cst_value_open_source(cst_context *context, cst_evaluation *e, const char *split,
+                                 int32_t folds, bool check);
 /* Moments of the source, whose scaling is there. */
-cst_status cst_value_state_moments(cst_context *context, cst_value_state *s);
-/* Scores of values, in the order of the table of scores. */
-cst_status cst_value_state_score(cst_context *context, const cst_value_state *s,
-                                 cst_value_predictions *predictions, double *scores);
+cst_status cst_value_find_moments(cst_context *context, cst_evaluation *e);
+/* Scores of an entry's predictions, in the order of the table of scores. */
+cst_status cst_value_score(cst_context *context, const cst_evaluation *e, cst_entry *entry);
 
 /* The entries of the table that evaluate a model. */
 cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model);
 cst_status cst_value_run_model(cst_context *context, const cst_evaluation *e,
-                               const cst_model *model, cst_entry *entry);
+                               const cst_model *model, cst_value_result *out);
 cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
-                          const cst_entry *entry, bool *seen);
+                          bool *seen);
 cst_status cst_value_open_baselines(cst_context *context, cst_evaluation *e);
 cst_status cst_value_put_own(cst_context *context, cst_report *report, const cst_evaluation *e,
                              const cst_entry *entry);

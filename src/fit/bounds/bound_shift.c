@@ -23,6 +23,7 @@ typedef struct rows_of {
 
 /* One batch: a split, or a condition of one. */
 typedef struct batch {
+    cst_scope scope; /* of `label` */
     int64_t first;
     int64_t rows;
     cst_novelty_found found;
@@ -56,12 +57,12 @@ static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bo
     CST_TRY(cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows));
     CST_TRY(cst_scope_own(context, scope, cst_free, out->p));
     CST_TRY(cst_bound_view(context, scope, work, split, &out->view));
-    if (!work->model->novelty)
+    if (!work->model->reference.novelty)
         return CST_OK;
     cst_view kept = out->view; /* members that came back are not in the reference */
     kept.members = work->model->members;
     CST_TAKE(context, scope, out->level, rows);
-    return cst_novelty_levels(context, work->model->novelty, &kept, out->level);
+    return cst_novelty_levels(context, work->model->reference.novelty, &kept, out->level);
 }
 
 /* ---- weights ---- */
@@ -86,8 +87,8 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    cst_status status = cst_label_shift_estimate(context, work->model->confusion, CST_LABEL_EM, p,
-                                                 b->rows, &b->label);
+    cst_status status = cst_label_shift_estimate(
+        context, &b->scope, work->model->reference.confusion, CST_LABEL_EM, p, b->rows, &b->label);
     if (status != CST_OK)
         return status;
     if (b->found.fired)
@@ -173,10 +174,10 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict);
-    return b->weighted             ? "rows look unlike those of the fit"
-           : !work->model->novelty ? "the model has no reference"
-           : !b->found.judged      ? "the batch has too few rows"
-                                   : "rows look like those of the fit";
+    return b->weighted                       ? "rows look unlike those of the fit"
+           : !work->model->reference.novelty ? "the model has no reference"
+           : !b->found.judged                ? "the batch has too few rows"
+                                             : "rows look like those of the fit";
 }
 
 static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
@@ -188,7 +189,7 @@ static void put_shares(const cst_bound_work *work, const batch *b, cst_report *r
         cst_report_integer(report, share, "class", c);
         if (name)
             cst_report_string(report, share, "name", name);
-        cst_report_number(report, share, "fit", work->model->confusion->share[c]);
+        cst_report_number(report, share, "fit", work->model->reference.confusion->share[c]);
         cst_report_number(report, share, "share", b->label.share[c]);
         cst_report_number(report, share, "low", b->label.low[c]);
         cst_report_number(report, share, "high", b->label.high[c]);
@@ -238,7 +239,7 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "covariate shift is not supported for adapted models, which are not "
                         "compared with the rows of their fit; use the model before it was adapted");
-    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->reference.novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "
@@ -301,7 +302,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
         CST_THEN(fill_sets(context, &job, &b));
         if (status == CST_OK)
             put_batch(work, &b, conditions > 0 ? c : -1, report, list);
-        cst_label_shift_free(context, &b.label);
+        cst_scope_free(&b.scope);
         CST_TRY(status);
     }
     CST_TRY(cst_report_finish(context, report)); /* no sets without their report */

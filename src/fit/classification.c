@@ -2,10 +2,8 @@
  * The family of classification: log-probabilities and cross-entropy.
  * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
  */
-#include "fit/balance.h"
 #include "fit/family.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
 #include "stats/risk.h"
 #include "stats/weighted.h"
 
@@ -19,6 +17,53 @@ CST_OWNED(cst_loglinear)
 
 /* ---- before the fit ---- */
 
+cst_status cst_balance_check(cst_context *context, const cst_settings *settings) {
+    if (settings->balance <= 0)
+        return CST_OK;
+    if (settings->learners != CST_META_LOGLINEAR)
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "fit.balance weights the rows of the log-linear pool and of selection, and has no "
+            "effect on other meta-learners: set meta.learners=log-linear, or fit.balance=0");
+    if (settings->drop)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "fit.balance and refit.drop cannot be combined: removals are judged on "
+                        "unweighted rows; set refit.drop=false, or fit.balance=0");
+    if (settings->domain_aware == CST_DOMAIN_AWARE_TRUE)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "fit.balance and domain.aware=true cannot be combined: biases of domains "
+                        "would undo the balance; set domain.aware=false, or fit.balance=0");
+    return CST_OK;
+}
+
+/* The settings for the rows of a view: with a balance, losses of selection and log-linear pool have
+ * class weights (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without
+ * rows has none. Rows are counted by their own weights, of mean 1. */
+static cst_status balance(cst_context *context, cst_scope *scope, const cst_view *view,
+                          const cst_settings *settings, cst_settings *out) {
+    double *counts;
+    double *weights;
+    double total = 0;
+    *out = *settings;
+    CST_TRY(cst_balance_check(context, settings));
+    if (settings->balance <= 0)
+        return CST_OK;
+    CST_TAKE(context, scope, counts, view->classes);
+    CST_TAKE(context, scope, weights, view->classes);
+    for (int64_t i = 0; i < view->rows; i++)
+        counts[cst_view_label(view, i)] += cst_view_weight(view, i);
+    for (int32_t c = 0; c < view->classes; c++) {
+        double share = (double)view->classes * counts[c] / (double)view->rows;
+        weights[c] = counts[c] > 0 ? pow(share, -settings->balance) : 0;
+        total += counts[c] * weights[c];
+    }
+    for (int32_t c = 0; c < view->classes; c++)
+        weights[c] *= (double)view->rows / total;
+    out->selection.compact.class_weights = weights;
+    out->loglinear.compact.class_weights = weights;
+    return CST_OK;
+}
+
 static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, cst_stages *out) {
     const cst_settings *settings = run->settings;
     cst_settings *balanced;
@@ -28,7 +73,7 @@ static cst_status prepare(cst_context *context, cst_scope *scope, cst_run *run, 
                    "loglinear.nonnegative=true has no effect: there is neither selection nor a "
                    "log-linear pool, and the weights of linear meta-learners may be negative");
     CST_TAKE(context, scope, balanced, 1);
-    CST_TRY(cst_balance(context, scope, run->view, settings, balanced));
+    CST_TRY(balance(context, scope, run->view, settings, balanced));
     run->settings = balanced;
     CST_TRY(cst_stage(context, "risk of members"));
     CST_TRY(cst_risk_all(context, run->view, out->risk));
@@ -204,18 +249,8 @@ static cst_status admit(cst_context *context, cst_fit_job *job) {
                               &job->source, &job->findings);
 }
 
-static void unshare(cst_context *context, void *table) {
-    cst_logtable_unshare(context, table);
-}
-
-static cst_status share_table(cst_context *context, cst_fit_job *job) {
-    cst_training *source = &job->source;
-    cst_compact *table = NULL;
-    CST_TRY(cst_stages_table(context, &source->view, source->folds, source->fold_count,
-                             &job->settings, &table));
-    CST_TRY(cst_scope_own(context, job->scope, unshare, table));
-    cst_compact_attach(&source->view, table);
-    return CST_OK;
+static cst_status ready(cst_context *context, cst_fit_job *job) {
+    return cst_stages_attach(context, job->scope, &job->source, &job->settings, &job->source.view);
 }
 
 static cst_status label(cst_context *context, cst_fit_job *job) {
@@ -293,12 +328,9 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
     static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
     const cst_domain_layer *layer = &facts->stages->domain;
     json_t *root = cst_report_root(report);
-    json_t *weights = cst_report_object(report, root, "weights");
     const cst_learner *pool = cst_model_pool(facts->stages->fit.model);
-    for (int32_t j = 0; pool && j < pool->coefficients; j++)
-        cst_report_number(report, weights,
-                          cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                          pool->weights[j]);
+    cst_document_weights(report, root, "weights", facts, pool ? pool->weights : NULL,
+                         pool ? pool->coefficients : 0);
     put_mixing(report, facts);
     if (layer->tried) {
         json_t *object = cst_document_domains(report, layer->map);
@@ -326,13 +358,14 @@ const cst_family cst_classification_family = {
     .last = add_domains,
     .predict = predict,
     .admit = admit,
-    .ready = share_table,
+    .ready = ready,
     .label = label,
     .diagnose = diagnose,
     .score = score,
     .measure = measure,
     .put_members = put_members,
     .put_own = put_own,
+    .inspect = cst_classes_inspect,
 };
 
 cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,

@@ -2,7 +2,6 @@
 #include "core/measured.h"
 #include "core/ranks.h"
 #include "fit/family.h"
-#include "fit/findings.h"
 #include "stats/samples.h"
 
 #include <math.h>
@@ -74,6 +73,23 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
     }
 }
 
+/* A list of the names of members [count], or of those at `places` [count] of these. */
+static void put_names(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
+                      const int32_t *members, const int32_t *places, int32_t count) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int32_t j = 0; j < count; j++)
+        cst_report_add_string(report, list,
+                              cst_pool_member_name(pool, members[places ? places[j] : j]));
+}
+
+void cst_document_weights(cst_report *report, json_t *object, const char *key,
+                          const cst_fit_facts *facts, const double *values, int32_t count) {
+    json_t *weights = cst_report_object(report, object, key);
+    for (int32_t j = 0; values && j < count; j++)
+        cst_report_number(report, weights,
+                          cst_pool_member_name(facts->pool, facts->stages->kept[j]), values[j]);
+}
+
 /* How CKA was computed. */
 static void put_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                     const cst_settings *settings) {
@@ -102,6 +118,24 @@ static void put_cka(cst_report *report, json_t *object, const cst_cka_result *ck
         cst_report_number(report, object, "recall", cka->recall);
         cst_report_integer(report, object, "recall_checked", cka->checked);
         cst_report_number(report, object, "sketch_error", cka->sketch_error);
+    }
+}
+
+void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
+                      bool problems) {
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "findings");
+    json_t *sentences = problems ? cst_report_list(report, root, "problems") : NULL;
+    for (size_t i = 0; findings && i < findings->count; i++) {
+        const cst_finding *finding = &findings->list[i];
+        json_t *object = cst_report_add_object(report, list);
+        cst_report_string(report, object, "kind", finding->kind);
+        json_t *members = cst_report_list(report, object, "members");
+        for (int32_t k = 0; k < finding->count; k++)
+            cst_report_add_string(report, members, cst_pool_member_name(pool, finding->members[k]));
+        cst_report_string(report, object, "text", finding->text);
+        if (problems)
+            cst_report_add_string(report, sentences, finding->text);
     }
 }
 
@@ -163,9 +197,7 @@ static void put_outcomes(cst_report *report, const cst_fit_facts *facts) {
     json_t *root = cst_report_root(report);
     cst_report_integer(report, root, "models_in", s->members);
     cst_report_integer(report, root, "models_kept", s->kept_count);
-    json_t *kept = cst_report_list(report, root, "kept");
-    for (int32_t j = 0; j < s->kept_count; j++)
-        cst_report_add_string(report, kept, cst_pool_member_name(facts->pool, s->kept[j]));
+    put_names(report, root, "kept", facts->pool, s->kept, NULL, s->kept_count);
     json_t *dropped = cst_report_list(report, root, "dropped");
     for (int32_t k = 0; k < s->members; k++) {
         if (s->reason[k] == CST_REASON_KEPT)
@@ -210,11 +242,7 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
                               step->cost[c] > 0 ? step->cost[c] : NAN);
         cst_report_flag(report, entry, "allowed", step->allowed);
         cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
-        json_t *members = cst_report_list(report, entry, "members");
-        for (int32_t j = 0; j < step->size; j++)
-            cst_report_add_string(
-                report, members,
-                cst_pool_member_name(facts->pool, s->candidates[step->members[j]]));
+        put_names(report, entry, "members", facts->pool, s->candidates, step->members, step->size);
     }
 }
 
@@ -272,10 +300,7 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
             if (p->best[c])
                 cst_report_add_string(report, best, cst_cost_key((cst_cost)c));
         cst_report_flag(report, entry, "kept", is_kept(s, p));
-        json_t *members = cst_report_list(report, entry, "members");
-        for (int32_t j = 0; j < p->size; j++)
-            cst_report_add_string(report, members,
-                                  cst_pool_member_name(facts->pool, s->candidates[p->members[j]]));
+        put_names(report, entry, "members", facts->pool, s->candidates, p->members, p->size);
     }
     json_t *missing = cst_report_list(report, front, "left_out");
     for (int c = 0; c < CST_COST_COUNT; c++) {

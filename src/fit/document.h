@@ -29,8 +29,17 @@ typedef struct cst_fit_facts {
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 
+/* An object of the kept members' values [count]; NULL: empty. */
+void cst_document_weights(cst_report *report, json_t *object, const char *key,
+                          const cst_fit_facts *facts, const double *values, int32_t count);
+
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+/* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
+ * `problems` the sentences alone under that key. */
+void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
+                      bool problems);
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 

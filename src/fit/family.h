@@ -68,6 +68,8 @@ typedef struct cst_family {
     cst_status (*measure)(cst_context *context, cst_fit_job *job);
     void (*put_members)(cst_report *report, const cst_fit_facts *facts);
     void (*put_own)(cst_report *report, const cst_fit_facts *facts); /* after the learners */
+    /* What an inspection shows besides sizes and names. */
+    cst_status (*inspect)(cst_context *context, cst_fit_job *job, cst_report *report);
 } cst_family;
 
 extern const cst_family cst_classification_family;
@@ -76,6 +78,23 @@ extern const cst_family cst_classification_family;
 cst_status cst_fit_family(cst_context *context, const cst_family *family, cst_pool *pool,
                           const char *split, const cst_options *options,
                           const cst_training_hints *hints, cst_model **model, cst_report **report);
+/* cst_inspect likewise; the caller frees a report that is left after a failure. */
+cst_status cst_inspect_family(cst_context *context, const cst_family *family, cst_pool *pool,
+                              const char *split, const cst_options *options,
+                              const cst_training_hints *hints, cst_report **report);
+/* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
+cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
+cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
+
+/* cst_fit and cst_inspect for classification; options are there, and the caller frees a report that
+ * is left after a failure. */
+cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_model **model,
+                                  cst_report **report);
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report);
+/* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
+cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
 
 CST_OWNED(cst_stages)
 static inline void cst_training_release(cst_context *context, void *source) {

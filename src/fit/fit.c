@@ -4,7 +4,6 @@
  */
 #include "core/la.h"
 #include "fit/family.h"
-#include "fit/pipeline.h"
 
 static cst_status make_report(cst_context *context, cst_fit_job *job, double start,
                               cst_report **report) {

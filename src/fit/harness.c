@@ -1,7 +1,7 @@
 /* Methods by name, one run of one, intervals, rows of a document. See the header. */
 #include "fit/harness.h"
-#include "fit/balance.h"
-#include "fit/findings.h"
+#include "fit/document.h"
+#include "fit/family.h"
 
 #include "core/calling.h"
 #include "model/patterns.h"

@@ -5,10 +5,9 @@
  */
 #include "fit/learners.h"
 
-#include "fit/heldout.h"
 #include "fit/owned.h"
 #include "fit/refits.h"
-#include "fit/weigh.h"
+#include "fit/training.h"
 #include "fit/whole.h"
 #include "method/gate/design.h"
 #include "stats/risk.h"
@@ -500,43 +499,28 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
 
 /* The rows that the blend is judged on: all, or those of which the held-out loss of the log-linear
  * pool is known. */
-typedef struct judged {
-    cst_view view;
-    const int32_t *folds;
-    int64_t *position; /* [view.rows] in the fit's view; NULL: every row */
-} judged;
-
 static cst_status find_judged(cst_context *context, cst_scope *scope, const crossfit *job,
-                              judged *out) {
+                              cst_some_rows *out) {
     int64_t rows = job->view->rows;
     int64_t count = 0;
-    int64_t *index;
-    int32_t *folds;
-    *out = (judged){.view = *job->view, .folds = job->folds};
+    int64_t *position;
+    *out = (cst_some_rows){.view = *job->view, .folds = job->folds};
     for (int64_t i = 0; job->pool_loss && i < rows; i++)
         count += !isnan(job->pool_loss[i]);
     if (!job->pool_loss || count == rows)
         return CST_OK;
-    CST_TAKE(context, scope, out->position, rows);
-    CST_TAKE(context, scope, index, rows);
-    CST_TAKE(context, scope, folds, rows);
+    CST_TAKE(context, scope, position, count);
     count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        if (isnan(job->pool_loss[i]))
-            continue;
-        out->position[count] = i;
-        index[count] = job->view->index ? job->view->index[i] : i;
-        folds[count++] = job->folds[i];
-    }
-    out->view.rows = count;
-    out->view.index = index;
-    out->folds = folds;
-    return CST_OK;
+    for (int64_t i = 0; i < rows; i++)
+        if (!isnan(job->pool_loss[i]))
+            position[count++] = i;
+    return cst_some_rows_take(context, scope, job->view, job->folds, position, count, out);
 }
 
 /* Probabilities of the true class: the log-linear pool's come from its cross-validation where they
  * are known, before those of the learners that come after it. */
-static void place_truth(const crossfit *job, const judged *rows, int32_t learners, float *truth) {
+static void place_truth(const crossfit *job, const cst_some_rows *rows, int32_t learners,
+                        float *truth) {
     int64_t n = rows->view.rows;
     if (!job->pool_loss)
         return;
@@ -558,7 +542,7 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
     bool squared = options->rule == CST_BLEND_LAPLACE && options->same_loss;
     float *truth;
     const cst_model **models;
-    judged rows;
+    cst_some_rows rows;
     CST_SCOPE(scope);
     CST_TRY(find_judged(context, scope, job, &rows));
     if (!cst_size_mul((size_t)job->view->rows, (size_t)fit->learners, &cells))

@@ -63,4 +63,26 @@ cst_status cst_linear_learners(cst_context *context, const cst_moments *moments,
  * last linear one. */
 cst_status cst_model_prune(cst_context *context, cst_model *model);
 
+typedef struct cst_heldout {
+    const cst_view *view;
+    const int32_t *folds; /* [rows], 0..fold_count-1 */
+    int32_t fold_count;
+    const cst_model *const
+        *models; /* [fold_count]: fitted without the fold; the same learners in each */
+    int32_t learners;
+    float *truth; /* out: [learners][rows] */
+    double
+        *moments; /* out: [learners][learners], over all (sample, class) rows; NULL: not wanted */
+    double *squares; /* out: [learners], mean squared error of the scores over the same rows, before
+                        they become probabilities; NAN for log-linear pools; NULL: not wanted */
+} cst_heldout;
+
+/* Each row predicted by the model of its fold, by each of its learners alone. */
+cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
+
+/* Weights of the learners from that; moments and squares where the rule reads them, else NULL. */
+cst_status cst_blend_learners(cst_context *context, const cst_view *view,
+                              const cst_blend_options *options, const float *truth,
+                              const double *moments, const double *squares, cst_meta_fit *fit);
+
 #endif

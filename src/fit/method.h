@@ -34,6 +34,20 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
                               const char *const *settings, int32_t setting_count,
                               cst_options **out);
 
+/* The settings of such options, which `check` (NULL: none) may refuse. */
+typedef cst_status (*cst_check_options_fn)(cst_context *context, const cst_options *options);
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_check_options_fn check, cst_settings *out);
+
+/* The presets in the order of reports, NULL past the end; and what one of them computes in a
+ * regression, NULL for other names. */
+const char *cst_preset_name(size_t index);
+const char *cst_preset_of_values(const char *name);
+/* Names in one line, for messages. */
+enum { CST_METHOD_LIST_CHARS = 512 };
+void cst_method_names(const char *(*name)(size_t index), char list[CST_METHOD_LIST_CHARS]);
+
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 

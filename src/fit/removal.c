@@ -1,5 +1,5 @@
 /* Removals judged on cross-fitted losses, after S4. docs/method.md#s4-blend. */
-#include "fit/removal.h"
+#include "fit/stages.h"
 
 #include "fit/family.h"
 
@@ -268,18 +268,10 @@ static int64_t judged_rows(const cst_run *run) {
     return run->family->whole ? run->view->rows : rows < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
 }
 
-/* A sample of a view's rows. */
-typedef struct row_sample {
-    cst_view view;
-    int32_t *folds;     /* [rows] */
-    int64_t *positions; /* [rows] in the view, ascending */
-    int64_t *index;     /* [rows] in the split */
-} row_sample;
-
 /* Reads the sample into memory, once for all of the fits, where that takes a small part of what
  * there may be. */
 static cst_status copy_sample(cst_context *context, cst_scope *scope, const cst_view *view,
-                              row_sample *sample) {
+                              cst_some_rows *sample) {
     size_t rows = (size_t)sample->view.rows;
     size_t cells = 0;
     float **copies;
@@ -295,14 +287,14 @@ static cst_status copy_sample(cst_context *context, cst_scope *scope, const cst_
     CST_TAKE(context, scope, weights, view->weights ? rows : 0);
     for (int32_t k = 0; k < view->members; k++) {
         CST_TAKE(context, scope, copies[k], cells);
-        CST_TRY(cst_view_gather(context, view, k, sample->positions, sample->view.rows, copies[k]));
+        CST_TRY(cst_view_gather(context, view, k, sample->position, sample->view.rows, copies[k]));
     }
     for (size_t i = 0; i < rows; i++) {
-        labels[i] = view->labels[sample->index[i]];
+        labels[i] = view->labels[sample->view.index[i]];
         if (view->groups)
-            groups[i] = view->groups[sample->index[i]];
+            groups[i] = view->groups[sample->view.index[i]];
         if (view->weights)
-            weights[i] = view->weights[sample->index[i]];
+            weights[i] = view->weights[sample->view.index[i]];
     }
     sample->view.data = (const float *const *)copies;
     sample->view.labels = labels;
@@ -317,24 +309,17 @@ static cst_status copy_sample(cst_context *context, cst_scope *scope, const cst_
 
 /* Draws `count` of the view's rows, in their order. */
 static cst_status draw_sample(cst_context *context, cst_scope *scope, const cst_run *run,
-                              int64_t count, row_sample *sample) {
+                              int64_t count, cst_some_rows *sample) {
     const cst_view *view = run->view;
-    CST_TAKE(context, scope, sample->folds, count);
-    CST_TAKE(context, scope, sample->positions, count);
-    CST_TAKE(context, scope, sample->index, count);
-    cst_rng rng;
-    cst_rng_init(&rng, run->settings->seed, CST_STREAM_SUBSETS, 0);
+    int64_t *position;
     int64_t to = 0;
-    for (int64_t i = 0; i < view->rows && to < count; i++) {
-        if (cst_rng_below(&rng, view->rows - i) >= count - to)
-            continue;
-        sample->positions[to] = i;
-        sample->index[to] = view->index ? view->index[i] : i;
-        sample->folds[to++] = run->folds[i];
-    }
-    sample->view = *view;
-    sample->view.rows = count;
-    sample->view.index = sample->index;
+    cst_rng rng;
+    CST_TAKE(context, scope, position, count);
+    cst_rng_init(&rng, run->settings->seed, CST_STREAM_SUBSETS, 0);
+    for (int64_t i = 0; i < view->rows && to < count; i++)
+        if (cst_rng_below(&rng, view->rows - i) < count - to)
+            position[to++] = i;
+    CST_TRY(cst_some_rows_take(context, scope, view, run->folds, position, count, sample));
     return copy_sample(context, scope, view, sample);
 }
 
@@ -342,7 +327,7 @@ static cst_status draw_sample(cst_context *context, cst_scope *scope, const cst_
  * have. What is left is not fitted here. */
 static cst_status drop_on_sample(cst_context *context, const cst_run *run, int64_t count,
                                  cst_stages *out) {
-    row_sample sample = {0};
+    cst_some_rows sample;
     cst_meta_fit fit = {0};
     CST_SCOPE(scope);
     CST_TRY(draw_sample(context, scope, run, count, &sample));

@@ -2,9 +2,8 @@
  * The whole procedure on one set of rows, and its nested evaluation.
  * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
  */
+#include "fit/stages.h"
 #include "fit/family.h"
-#include "fit/removal.h"
-#include "fit/unused.h"
 
 #include <math.h>
 #include <string.h>
@@ -143,20 +142,26 @@ cst_status cst_stages_run(cst_context *context, const cst_run *run, cst_stages *
     return status;
 }
 
-cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, const cst_settings *settings, cst_compact **out) {
-    const cst_compact_options *options = &settings->selection.compact;
-    *out = NULL;
+static void unshare(cst_context *context, void *table) {
+    cst_logtable_unshare(context, table);
+}
+
+cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_training *source,
+                             const cst_settings *settings, cst_view *view) {
+    cst_compact *table = NULL;
     if (view->members < 2 || cst_compact_of(view) ||
         (!settings->select && !(settings->learners & CST_META_LOGLINEAR)))
         return CST_OK;
     CST_TRY(cst_stage(context, "table of the classes that matter"));
-    CST_TRY(cst_logtable_share(context, view, folds, fold_count, options, out));
-    if (settings->select && (*out)->rows < view->rows)
+    CST_TRY(cst_logtable_share(context, view, source->folds, source->fold_count,
+                               &settings->selection.compact, &table));
+    CST_TRY(cst_scope_own(context, scope, unshare, table));
+    if (settings->select && table->rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the selected "
                    "members were fitted on all samples",
-                   (long long)(*out)->rows, (long long)view->rows);
+                   (long long)table->rows, (long long)view->rows);
+    cst_compact_attach(view, table);
     return CST_OK;
 }
 

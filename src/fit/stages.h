@@ -6,10 +6,31 @@
 #ifndef CST_PIPELINE_STAGES_H
 #define CST_PIPELINE_STAGES_H
 
-#include "fit/domain.h"
 #include "fit/learners.h"
-#include "fit/nested.h"
+#include "fit/settings.h"
+#include "fit/training.h"
+#include "method/calibration/domains.h"
 #include "method/select/front.h"
+
+/* What came of it; all 0 where it was not tried. */
+typedef struct cst_domain_layer {
+    bool tried;
+    bool used;
+    double before; /* mean NLL of held-out predictions */
+    double after;  /* with a layer that was fitted without the row's fold */
+    double change; /* of the mean, negative where the layer helps */
+    double se;     /* of the change */
+    cst_domain_map *map;
+} cst_domain_layer;
+
+/* Whether a layer is to be tried on these rows. */
+bool cst_domain_wanted(const cst_view *view, const cst_settings *settings);
+
+/* held: [view->rows][classes], each row predicted by a stack fitted without its fold. */
+cst_status cst_domain_layer_fit(cst_context *context, const cst_view *view, const int32_t *folds,
+                                int32_t fold_count, const cst_settings *settings, const float *held,
+                                cst_domain_layer *out);
+void cst_domain_layer_free(cst_context *context, cst_domain_layer *layer);
 
 typedef enum cst_reason {
     CST_REASON_KEPT = 0,
@@ -77,15 +98,45 @@ cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *const
 /* The most members that the caps by count allow out of K. */
 int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 
-/* The compact table that selection and the log-linear learner would make of a view, for its
- * `compact`, so that every fit inside, nested ones as well, reads the same one; NULL where neither
- * takes part. Free it with cst_logtable_unshare. Says where it has not all of the rows. */
-cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, const cst_settings *settings, cst_compact **out);
+/* Takes members that no meta-learner reads any more out of the model and the kept ones. */
+cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages);
+
+/* Attaches to a view of the source's rows, until the scope ends, the compact table that selection
+ * and the log-linear learner would make of it, so that every fit inside, nested ones as well, reads
+ * the same one; nothing where neither takes part. Says where it has not all of the rows. */
+cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_training *source,
+                             const cst_settings *settings, cst_view *view);
 
 /* What the procedure, run without each fold, predicts of that fold: held [count] as the family's
  * `predict` writes them. */
 cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_fold_result *held,
                              int32_t count);
+
+/* Fits the kept members, and what is left of them after removals where those are asked for. */
+cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);
+
+/* Up to so many kept members each is left out alone. */
+enum { CST_DROP_SINGLY = 64 };
+
+/* What the tries work on. Members are positions in the pool's view. */
+typedef struct cst_removal {
+    void *user;
+    const int32_t *kept;       /* as of now: a removal changes it */
+    const int32_t *kept_count; /* the same */
+    /* How much the present fit relies on each kept member: reliance [kept_count]. */
+    void (*rely)(const void *user, double *reliance);
+    /* Refits without these; *gone where the loss grew by less than a standard error, and they are
+     * not among the kept any more. */
+    cst_status (*attempt)(cst_context *context, void *user, const int32_t *members, int32_t count,
+                          bool *gone);
+} cst_removal;
+
+/* While more than CST_DROP_SINGLY members are kept: leaves out the half that the fit relies on
+ * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed. */
+cst_status cst_remove_groups(cst_context *context, const cst_removal *removal);
+
+/* Standard deviation of each column of each member: deviation [members][classes]. A weight times it
+ * says how much of the scores is the member's. */
+cst_status cst_member_deviations(cst_context *context, const cst_view *view, double *deviation);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "core/la.h"
 #include "fit/family.h"
-#include "fit/heldout.h"
+#include "fit/learners.h"
 #include "model/predict.h"
 #include "short_tests.h"
 #include "stats/risk.h"

@@ -3,7 +3,7 @@
  * the fit that is left is the one of those members from scratch; few rows and many members take
  * little longer than few members.
  */
-#include "fit/removal.h"
+#include "fit/stages.h"
 
 #include "core/la.h"
 #include "fit/family.h"

@@ -8,7 +8,7 @@
 #include "data/regression.h"
 #include "pool_from_values.h"
 #include "stats/weighted.h"
-#include "tasks/regression/document.h"
+#include "tasks/regression/stages.h"
 #include "tasks/regression/linear_pool.h"
 #include "tasks/regression/methods.h"
 #include "temporary.h"

@@ -1,5 +1,5 @@
 /* The inspection of a pool of detections: that of its clusters as rows. Stage S0. */
-#include "fit/pipeline.h"
+#include "fit/family.h"
 #include "report/report.h"
 #include "tasks/detection/check.h"
 #include "tasks/detection/detection.h"
@@ -53,8 +53,8 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
         status = cst_findings_tell(context, &findings); /* why no cluster is right */
     CST_THEN(pool_of_rows(context, pool, &training, &rows));
-    CST_THEN(cst_inspect_checked(context, rows, "oof", options,
-                                 &(cst_training_hints){.findings = &findings}, report));
+    CST_THEN(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,
+                                &(cst_training_hints){.findings = &findings}, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));

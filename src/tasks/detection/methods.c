@@ -7,7 +7,7 @@
 
 #include "core/number.h"
 
-#include "fit/nested.h"
+#include "fit/training.h"
 #include "tasks/detection/ap.h"
 #include "tasks/detection/suppression.h"
 
@@ -163,20 +163,15 @@ static cst_status fit_once(cst_context *context, const cst_method *method,
                            const cst_box_training *t, int32_t fold, uint64_t seed,
                            const int32_t *members, int32_t count, cst_method_fit *out) {
     cst_fold_rows rows = {.inside = t->source}; /* all of them */
-    cst_view all = t->source.view;
-    const float **pointers = cst_alloc(context, members ? (size_t)count : 0, sizeof *pointers);
-    cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
-    if (fold >= 0) {
-        CST_THEN(cst_fold_rows_make(context, &t->source, fold, seed, &rows));
-        all = rows.inside.view;
-    }
-    if (status == CST_OK && members)
+    const float **pointers;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, pointers, members ? count : 0);
+    if (fold >= 0)
+        CST_TRY(cst_fold_rows_make(context, scope, &t->source, fold, seed, &rows));
+    cst_view all = rows.inside.view;
+    if (members)
         rows.inside.view = cst_view_members(&all, members, count, pointers);
-    CST_THEN(cst_method_fit_run(context, method, &rows.inside, seed, out));
-    if (rows.index)
-        cst_fold_rows_free(context, &rows);
-    cst_free(context, pointers);
-    return status;
+    return cst_method_fit_run(context, method, &rows.inside, seed, out);
 }
 
 /* The learners of `from`, fitted on the kept members alone, in place of those of `to`. */

@@ -34,7 +34,7 @@ static cst_status make_folds(cst_context *context, cst_box_training *t, int32_t 
     size_t used = (size_t)t->source.view.rows;
     int32_t *labels = cst_alloc(context, used, sizeof *labels);
     int64_t *groups = cst_alloc(context, used, sizeof *groups);
-    t->source.folds = cst_alloc(context, used, sizeof *t->source.folds);
+    t->source.folds = cst_take(context, &t->source.scope, used, sizeof *t->source.folds);
     t->image_folds = cst_alloc(context, (size_t)t->split->coco->images, sizeof *t->image_folds);
     cst_status status =
         labels && groups && t->source.folds && t->image_folds ? CST_OK : CST_ERROR_MEMORY;
@@ -119,9 +119,9 @@ cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, con
 static cst_status take_folds(cst_context *context, const cst_box_training *all,
                              cst_box_training *t) {
     size_t images = (size_t)t->split->coco->images;
-    t->source.folds = cst_alloc(context, (size_t)t->source.view.rows, sizeof *t->source.folds);
+    CST_TAKE(context, &t->source.scope, t->source.folds, t->source.view.rows);
     t->image_folds = cst_alloc(context, images, sizeof *t->image_folds);
-    if (!t->source.folds || !t->image_folds)
+    if (!t->image_folds)
         return CST_ERROR_MEMORY;
     memcpy(t->image_folds, all->image_folds, images * sizeof *t->image_folds);
     for (int64_t i = 0; i < t->source.view.rows; i++)

@@ -2,7 +2,7 @@
  * Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
  * Setup"; docs/regression.md.
  */
-#include "tasks/regression/baselines.h"
+#include "tasks/regression/linear_pool.h"
 
 #include "method/blend/blend.h"
 #include "method/linear/linear.h"

@@ -1,5 +1,5 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "tasks/regression/document.h"
+#include "tasks/regression/stages.h"
 
 #include "stats/regression.h"
 
@@ -199,11 +199,8 @@ static void put_outputs(cst_report *report, const cst_fit_facts *facts) {
         cst_report_number(report, entry, "noise_sd", sqrt(model->values->noise[d]));
         cst_report_number(report, entry, "disagreement", model->values->share[d]);
         cst_report_number(report, entry, "intercept", learner->bias[d]);
-        json_t *weights = cst_report_object(report, entry, "weights");
-        for (int32_t j = 0; j < model->members; j++)
-            cst_report_number(report, weights,
-                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                              learner->weights[d * columns + j]);
+        cst_document_weights(report, entry, "weights", facts, learner->weights + d * columns,
+                             model->members);
         json_t *blend = cst_report_object(report, entry, "blend");
         for (int32_t m = 0; m < fit->learners; m++)
             cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]),

@@ -3,10 +3,9 @@
 #include "data/checks/checks.h"
 #include "model/fitted_on.h"
 #include "stats/weighted.h"
-#include "tasks/regression/check.h"
-#include "tasks/regression/document.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"
+#include "tasks/regression/stages.h"
 
 #include <string.h>
 

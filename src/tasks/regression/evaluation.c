@@ -6,11 +6,9 @@
 #include "fit/profile.h"
 #include "stats/regression.h"
 #include "stats/weighted.h"
-#include "tasks/regression/check.h"
-#include "tasks/regression/document.h"
 #include "tasks/regression/methods.h"
-#include "tasks/regression/redundant.h"
 #include "tasks/regression/regression.h"
+#include "tasks/regression/stages.h"
 
 #include <string.h>
 

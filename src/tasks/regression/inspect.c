@@ -3,117 +3,59 @@
  * penalties of each output, data problems. Before a fit. Paper: sections on CKA and on the
  * spectrum-adaptive penalty; docs/regression.md.
  */
-#include "core/la.h"
-#include "fit/findings.h"
-#include "fit/harness.h"
-#include "tasks/regression/check.h"
-#include "tasks/regression/document.h"
-#include "tasks/regression/redundant.h"
 #include "tasks/regression/regression.h"
+#include "tasks/regression/stages.h"
 
 CST_OWNED(cst_gate)
-CST_OWNED(cst_scaling)
-
-typedef struct inspection {
-    const cst_pool *pool;
-    const char *split;
-    cst_settings settings;
-    cst_training source;
-    cst_scaling scaling;
-} inspection;
-
-/* What stage S1 of a fit finds, with CKA whatever the measure asked for. */
-static cst_status put_redundancy(cst_context *context, cst_report *report, const inspection *in) {
-    const cst_training *source = &in->source;
-    cst_costs costs = cst_training_costs(source);
-    cst_run run = cst_run_of(&cst_regression_family, &source->view, source->folds,
-                             source->fold_count, &in->settings, &costs);
-    cst_stages found = {0};
-    CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_stages, &found);
-    CST_TRY(cst_stages_alloc(context, source->view.members, &found));
-    CST_TRY(cst_value_prepare(context, scope, &run, &found));
-    CST_TRY(cst_stage(context, "redundancy"));
-    CST_TRY(cst_value_cka(context, run.view, &in->scaling, &in->settings.cka, &found.cka));
-    return cst_document_similarity(context, report, in->pool, &in->settings, &found.cka,
-                                   found.pearson);
-}
 
 /* One spectrum of the meta-design for each output: at the root where there is one, else in
  * "outputs". */
-static cst_status put_spectra(cst_context *context, cst_report *report, const inspection *in) {
-    const cst_training *source = &in->source;
-    int32_t outputs = source->view.classes;
+static cst_status put_spectra(cst_context *context, cst_report *report, const cst_fit_job *job,
+                              const cst_scaling *scaling) {
+    const cst_training *source = &job->source;
+    const cst_view *view = &source->view;
     json_t *list = NULL;
-    cst_gate gate = {.mode = in->settings.gate.mode, .inputs = source->view.members};
+    cst_gate gate = {.mode = job->settings.gate.mode, .inputs = view->members};
     cst_moments *moments;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, moments, outputs);
+    CST_TAKE(context, scope, moments, view->classes);
     CST_OWN(context, scope, cst_gate, &gate);
-    CST_TRY(cst_value_gates_fit(context, &source->view, &in->scaling, source->folds, &in->settings,
-                                1, &gate));
-    CST_TRY(cst_value_moments(context, scope, &source->view, &in->scaling, &gate, source->folds,
+    CST_TRY(cst_value_gates_fit(context, view, scaling, source->folds, &job->settings, 1, &gate));
+    CST_TRY(cst_value_moments(context, scope, view, scaling, &gate, source->folds,
                               source->fold_count, moments));
-    if (outputs > 1)
-        list = cst_value_put_outputs(report, cst_report_root(report), in->pool, NULL, outputs);
-    for (int32_t d = 0; d < outputs; d++) {
+    if (view->classes > 1)
+        list =
+            cst_value_put_outputs(report, cst_report_root(report), job->pool, NULL, view->classes);
+    for (int32_t d = 0; d < view->classes; d++) {
         json_t *object = list ? json_array_get(list, (size_t)d) : cst_report_root(report);
         cst_spectrum_members members = {.count = moments[d].inputs, .classes = 1};
         CST_TRY(cst_document_no_spectrum(
             context, report, object,
-            cst_document_spectrum(context, report, object, &moments[d], &members, &in->settings)));
+            cst_document_spectrum(context, report, object, &moments[d], &members, &job->settings)));
     }
     return CST_OK;
 }
 
-/* Scores of the members, and what the checks found. */
-static cst_status put_members(cst_context *context, cst_report *report, const inspection *in) {
-    const cst_view *view = &in->source.view;
-    cst_value_metrics *scores;
-    cst_findings findings = {0};
-    CST_SCOPE(scope);
-    CST_TAKE(context, scope, scores, view->members);
-    CST_TRY(cst_value_member_metrics(context, view, scores));
-    cst_value_put_members(report, in->pool, scores, NULL);
-    CST_OWN(context, scope, cst_findings, &findings);
-    if (in->settings.checks)
-        CST_TRY(cst_training_find(context, in->pool, in->split, &in->source, NULL, &findings));
-    cst_findings_put(report, in->pool, &findings, true);
-    return CST_OK;
-}
-
-static cst_status inspect(cst_context *context, cst_pool *pool, inspection *in, cst_report **out) {
-    cst_training *source = &in->source;
-    const cst_view *view = &source->view;
-    CST_SCOPE(scope);
-    CST_OWN(context, scope, cst_training, source);
-    CST_OWN(context, scope, cst_scaling, &in->scaling);
-    CST_TRY(
-        cst_training_open(context, pool, in->split, in->settings.folds, in->settings.seed, source));
-    CST_TRY(cst_value_check(context, pool, in->split, source));
-    CST_TRY(cst_scaling_make(context, view, &in->scaling));
-    CST_TRY(cst_report_create(context, CST_REPORT_INSPECT, out));
-    cst_report *report = *out;
-    json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", "regression");
-    cst_report_string(report, root, "split", in->split);
-    cst_report_integer(report, root, "samples", view->rows);
-    cst_report_integer(report, root, "output_count", view->classes);
-    json_t *models = cst_report_list(report, root, "models");
-    for (int32_t k = 0; k < view->members; k++)
-        cst_report_add_string(report, models, cst_pool_member_name(pool, k));
-    CST_TRY(put_members(context, report, in));
-    CST_TRY(put_redundancy(context, report, in));
-    return put_spectra(context, report, in);
+cst_status cst_value_inspect(cst_context *context, cst_fit_job *job, cst_report *report) {
+    const cst_view *view = &job->source.view;
+    cst_scope *scope = job->scope;
+    cst_costs costs = cst_training_costs(&job->source);
+    cst_run run = cst_fit_job_run(job, &costs);
+    CST_TRY(cst_value_check(context, job->pool, job->facts.split, &job->source));
+    CST_TRY(cst_value_measure(context, job));
+    cst_value_put_members(report, job->pool, job->facts.members, NULL);
+    CST_TRY(cst_inspect_findings(context, job, report));
+    CST_OWN(context, scope, cst_stages, &job->stages);
+    CST_TRY(cst_stages_alloc(context, view->members, &job->stages));
+    CST_TRY(cst_value_prepare(context, scope, &run, &job->stages));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(run.family->cka(context, &run, &job->stages.cka));
+    CST_TRY(cst_document_similarity(context, report, job->pool, &job->settings, &job->stages.cka,
+                                    job->stages.pearson));
+    return put_spectra(context, report, job, &((const cst_value_own *)run.own)->scaling);
 }
 
 cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_report **report) {
-    inspection in = {.pool = pool, .split = split};
-    cst_settings_read(options, &in.settings);
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = inspect(context, pool, &in, report);
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    return cst_inspect_family(context, &cst_regression_family, pool, split, options, NULL, report);
 }

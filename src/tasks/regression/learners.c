@@ -6,7 +6,7 @@
 
 #include "core/la.h"
 #include "fit/refits.h"
-#include "tasks/regression/baselines.h"
+#include "tasks/regression/linear_pool.h"
 #include "tasks/regression/weigh.h"
 
 #include <math.h>
@@ -35,36 +35,46 @@ cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settin
  * its mean to a multiple of it, for a matrix may be nothing but rounding. */
 enum { RAISES = 16 };
 
-/* Adds share * (matrix)^-1, matrix [n][n], to the rows and columns index [n] of out [width][width]
- * (NULL: not wanted), divided by the scales (NULL: 1). *logdet: of the matrix. */
-static cst_status add_inverse(cst_context *context, int64_t n, const double *matrix,
-                              const int32_t *index, const double *scale, double share, size_t width,
-                              double *out, double *logdet) {
-    size_t cells = (size_t)n * (size_t)n;
+/* Log determinant of the block of a symmetric matrix [stride][stride] at `places` [n], with `ridge`
+ * on its diagonal; and, unless out is NULL, share times its inverse, divided by the scales [n]
+ * (NULL: 1), added to the rows and columns index [n] of out [width][width]. */
+static cst_status add_inverse(cst_context *context, const double *matrix, size_t stride,
+                              const int32_t *places, size_t n, double ridge, const int32_t *index,
+                              const double *scale, double share, size_t width, double *out,
+                              double *logdet) {
+    double *block;
     double *factor;
     double *column;
     double raise = 0;
+    double trace = 0;
     cst_status status = CST_ERROR_NUMERIC;
+    *logdet = 0;
+    if (n == 0)
+        return CST_OK;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, factor, cells);
+    CST_TAKE(context, scope, block, n * n);
+    CST_TAKE(context, scope, factor, n * n);
     CST_TAKE(context, scope, column, n);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++)
+            block[i * n + j] =
+                matrix[(size_t)places[i] * stride + (size_t)places[j]] + (i == j ? ridge : 0);
+        trace += fabs(block[i * n + i]) / (double)n;
+    }
     for (int attempt = 0; status == CST_ERROR_NUMERIC && attempt < RAISES; attempt++) {
-        double trace = 0;
-        memcpy(factor, matrix, cells * sizeof *factor);
-        for (int64_t i = 0; i < n; i++) {
-            trace += fabs(matrix[i * n + i]) / (double)n;
+        memcpy(factor, block, n * n * sizeof *factor);
+        for (size_t i = 0; i < n; i++)
             factor[i * n + i] += raise;
-        }
-        status = cst_cholesky(context, n, factor);
+        status = cst_cholesky(context, (int64_t)n, factor);
         raise = fmax(10 * raise, 1e-13 * trace + 1e-300);
     }
     CST_TRY(status);
-    *logdet = cst_cholesky_logdet(n, factor);
-    for (int64_t j = 0; out && j < n; j++) {
-        memset(column, 0, (size_t)n * sizeof *column);
+    *logdet = cst_cholesky_logdet((int64_t)n, factor);
+    for (size_t j = 0; out && j < n; j++) {
+        memset(column, 0, n * sizeof *column);
         column[j] = 1;
-        cst_cholesky_solve(n, factor, column);
-        for (int64_t i = 0; i < n; i++) {
+        cst_cholesky_solve((int64_t)n, factor, column);
+        for (size_t i = 0; i < n; i++) {
             double units = scale ? scale[i] * scale[j] : 1;
             out[(size_t)index[i] * width + (size_t)index[j]] += share * column[i] / units;
         }
@@ -122,14 +132,12 @@ static unsigned learners_of(const cst_settings *settings, int32_t members) {
 static cst_status linear_covariance(cst_context *context, const cst_standardised *s,
                                     const cst_linear *linear, size_t width, double *out) {
     size_t kept = (size_t)s->kept;
-    double *matrix;
+    size_t n = 0;
+    double logdet;
     double *scale;
     int32_t *index;
     int32_t *place;
-    size_t n = 0;
-    double logdet = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, matrix, kept * kept);
     CST_TAKE(context, scope, scale, kept);
     CST_TAKE(context, scope, index, kept);
     CST_TAKE(context, scope, place, kept);
@@ -140,13 +148,8 @@ static cst_status linear_covariance(cst_context *context, const cst_standardised
             scale[n++] = s->scale[a];
         }
     double ridge = fmax(linear->lambda * (1 - linear->l1_ratio), 1e-10);
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++)
-            matrix[i * n + j] =
-                s->gram[(size_t)place[i] * kept + (size_t)place[j]] + (i == j ? ridge : 0);
-    return n == 0 ? CST_OK
-                  : add_inverse(context, (int64_t)n, matrix, index, scale, 1 / s->rows, width, out,
-                                &logdet);
+    return add_inverse(context, s->gram, kept, place, n, ridge, index, scale, 1 / s->rows, width,
+                       out, &logdet);
 }
 
 /* One part of one output. */
@@ -214,28 +217,20 @@ static cst_status pool_curvature(cst_context *context, const cst_covariances *c,
     size_t n = 0;
     double trace = 0;
     double logs = 0;
-    double logdet = 0;
-    double *matrix;
+    double logdet;
     int32_t *index;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, matrix, k * k);
     CST_TAKE(context, scope, index, k);
     for (size_t i = 0; i < k; i++) {
-        trace += c->gram[i * k + i] / (double)k;
-        if (!nonnegative || pool->weights[i] > 0)
-            index[n++] = (int32_t)i;
-    }
-    double ridge = fmax(pool->lambda, 1e-12 * trace);
-    for (size_t i = 0; i < n; i++) {
-        double variance = c->gram[(size_t)index[i] * (k + 1)];
+        double variance = c->gram[i * (k + 1)];
+        trace += variance / (double)k;
+        if (nonnegative && !(pool->weights[i] > 0))
+            continue;
+        index[n++] = (int32_t)i;
         logs += variance > 0 ? log(variance) : 0;
-        for (size_t j = 0; j < n; j++)
-            matrix[i * n + j] =
-                c->gram[(size_t)index[i] * k + (size_t)index[j]] + (i == j ? ridge : 0);
     }
-    if (n > 0)
-        CST_TRY(add_inverse(context, (int64_t)n, matrix, index, NULL, 1 / c->rows, width, out,
-                            &logdet));
+    CST_TRY(add_inverse(context, c->gram, k, index, n, fmax(pool->lambda, 1e-12 * trace), index,
+                        NULL, 1 / c->rows, width, out, &logdet));
     fit->active = (int32_t)n;
     fit->logdet = logdet + (double)n * log(c->rows) - logs;
     return CST_OK;
@@ -253,20 +248,16 @@ static cst_status keep_pool(cst_context *context, const cst_covariances *c,
     refit->nonnegative = nonnegative;
     refit->pull = pool->lambda;
     refit->rest[0] = c->target_mean;
-    refit->loss = refit->least = c->target_square;
+    refit->loss = c->target_square;
     memcpy(refit->curvature, c->gram, k * k * sizeof *c->gram);
     memcpy(refit->slope, c->cross, k * sizeof *c->cross);
     memcpy(refit->center, c->center, k * sizeof *c->center);
     memcpy(refit->tilt, c->mean, k * sizeof *c->mean);
+    refit->least = cst_refit_loss(refit, pool->weights, k);
     for (size_t i = 0; i < k; i++) {
-        double row = -2 * c->cross[i];
-        for (size_t j = 0; j < k; j++)
-            row += c->gram[i * k + j] * pool->weights[j];
-        refit->least += pool->weights[i] * row;
         refit->ridge[i] = pool->lambda;
         refit->curvature[i * k + i] = fmax(refit->curvature[i * k + i], 0);
     }
-    refit->least = fmax(refit->least, 0);
     return CST_OK;
 }
 
@@ -337,19 +328,15 @@ static cst_status keep_mixture(cst_context *context, const cst_moments *members,
     refit->nonnegative = free_weights;
     refit->pair = free_weights ? SUM_TO_ONE * (double)k * target[k] / n : 0;
     refit->pull = free_weights ? refit->pair : FIXED * largest;
-    refit->loss = refit->least = target[k] / n;
+    refit->loss = target[k] / n;
     for (size_t i = 0; i < k; i++) {
         refit->slope[i] = target[i] / n;
         refit->ridge[i] = free_weights ? 0 : refit->pull;
         refit->center[i] = kind == CST_VALUE_BEST_SINGLE ? rank_weight(mse, k, i) : 1;
-        double row = -2 * refit->slope[i];
-        for (size_t j = 0; j < k; j++) {
+        for (size_t j = 0; j < k; j++)
             refit->curvature[i * k + j] = sum[i * width + j] / n;
-            row += refit->curvature[i * k + j] * weights[j];
-        }
-        refit->least += weights[i] * row;
     }
-    refit->least = fmax(refit->least, 0);
+    refit->least = cst_refit_loss(refit, weights, k);
     return CST_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Stages S2 to S4 of a regression on fixed members: gate, linear meta-learners, their cross-fitted
- * residuals and the blend, for each output, all but the gate from moments. Paper: sections
- * "Differentiable Meta-Feature Gate" to "Laplace-Approximate Bayesian Blender"; docs/regression.md.
+ * residuals, the blend and the variance, for each output, all but the gate from moments. Paper:
+ * sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate Bayesian Blender".
  */
 #ifndef CST_REGRESSION_LEARNERS_H
 #define CST_REGRESSION_LEARNERS_H
@@ -77,5 +77,22 @@ cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settin
  * [count][count]: in each of `rounds` rounds the one joins whose addition leaves the least mean
  * squared error of the average (of equals the first); weights up to the first minimum, sum 1. */
 void cst_value_greedy(const double *moments, int32_t count, int32_t rounds, double *weights);
+
+typedef enum cst_variance_rule { /* in the order of the option variance.rule */
+                                 CST_VARIANCE_AUTO = 0, /* the next two, by held-out NLL */
+                                 CST_VARIANCE_CONSTANT = 1,
+                                 CST_VARIANCE_DISAGREEMENT = 2
+} cst_variance_rule;
+
+/* Values without noise, doubt or quantiles, in *out the caller's, also after a failure. */
+cst_status cst_values_start(cst_context *context, const cst_scaling *scaling, int32_t columns,
+                            cst_values **out);
+
+/* The fitted values of a model: location and scale of `scaling`, and noise, share and quantiles
+ * from residuals of rows predicted by the fits without their fold. *out is the
+ * caller's, also after a failure; free with cst_values_free. */
+cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                          const int32_t *folds, const cst_value_fit *fit, cst_variance_rule rule,
+                          bool conformal, cst_values **out);
 
 #endif

@@ -1,12 +1,34 @@
 /*
- * The linear pool: y = b + sum_k w_k f_k with a Gaussian prior on the weights around an average,
- * fitted from moments alone. The default meta-learner of a regression, as the log-linear pool is
- * that of a classification. docs/regression.md.
+ * What every linear fit of a regression starts from, moments of the design of each output in one
+ * pass over rows; the linear pool, its default meta-learner; and linear baselines.
+ * docs/regression.md; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_REGRESSION_LINEAR_POOL_H
 #define CST_REGRESSION_LINEAR_POOL_H
 
-#include "tasks/regression/moments.h"
+#include "data/pool/pool.h"
+#include "fit/baselines/tagged.h"
+#include "fit/owned.h"
+#include "method/linear/linear.h"
+#include "method/linear/moments.h"
+#include "model/values.h"
+
+#include <corestack/pool.h>
+
+/* Block `index` of a view, read and with its design by the gate, until the scope ends. */
+cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
+                                cst_value_block *out);
+
+/* One set of moments for each output: out [view->classes], arrays from the scope. */
+cst_status cst_value_moments(cst_context *context, cst_scope *scope, const cst_view *view,
+                             const cst_scaling *scaling, const cst_gate *gate, const int32_t *folds,
+                             int32_t fold_count, cst_moments *out);
+
+/* Those without a fold (negative: of all), of some of the columns; members NULL: of all. */
+cst_status cst_value_moments_part(cst_context *context, cst_scope *scope,
+                                  const cst_moments *moments, int32_t fold, const int32_t *members,
+                                  int32_t count, cst_moments *out);
 
 /* Means and covariances (divided by n) of columns and target. */
 typedef struct cst_covariances {
@@ -64,5 +86,26 @@ cst_status cst_linear_pool_fit(cst_context *context, cst_scope *scope, const cst
 
 /* Variance of the error of the center: the noise of a pool whose weights are those. */
 double cst_center_variance(const cst_covariances *covariances);
+
+typedef struct cst_value_baseline {
+    const char *name;
+    const char *definition;
+    /* Weights [k] of a mixture from the mean products of the members' residuals, [k][k]; NULL: a
+     * penalised fit, or the mean of a group of tagged members. */
+    cst_status (*mix)(cst_context *context, const double *products, size_t k, double *weights);
+    cst_linear_kind penalty;
+    cst_ensemble_kind kind; /* of tagged members; CST_ENSEMBLE_NONE: it is none of these */
+} cst_value_baseline;
+
+/* In the order of reports; NULL past the end, and for a name that is none of theirs. */
+const cst_value_baseline *cst_value_baseline_at(size_t index);
+const cst_value_baseline *cst_value_baseline_find(const char *name);
+
+/* Weights [columns] and intercept for one output, in units of the scaling. tags [columns] may be
+ * NULL; of several tagged groups the one with the least squared error is taken, which *choice,
+ * where it is not NULL, tells (of another baseline: none). */
+cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
+                                  const cst_member_ensemble *tags, const cst_moments *moments,
+                                  double *weights, double *intercept, cst_tagged_choice *choice);
 
 #endif

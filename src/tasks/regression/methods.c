@@ -4,49 +4,27 @@
  */
 #include "tasks/regression/methods.h"
 
-#include "tasks/regression/check.h"
-#include "tasks/regression/noise.h"
+#include "tasks/regression/learners.h"
 #include "tasks/regression/regression.h"
+#include "tasks/regression/stages.h"
 
 #include <corestack/compare.h>
 
 #include <math.h>
 #include <string.h>
 
-static const struct value_preset {
-    const char *name;
-    const char *definition;
-} PRESETS[] = {
-    {"prototype", "CoRe-Stack, the paper's prototype: Pearson filter, six fixed "
-                  "features, cross-validated penalties, inverse-RMSE weights"},
-    {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
-              "blend, refit"},
-    {"compact", "as default, with at most 60% of the members"},
-    {"best", "as default, with every member that may lower the error"},
-    {"default", "near-duplicates removed, members selected by held-out error, a linear pool shrunk "
-                "towards the good members and blended with bounded mixtures"},
-};
-
-enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
-
-/* ---- by name ---- */
-
 const char *cst_value_method_name(size_t index) {
     size_t baselines = 0;
     for (; cst_value_baseline_at(baselines); baselines++)
         if (baselines == index)
             return cst_value_baseline_at(index)->name;
-    return index < baselines + PRESET_COUNT ? PRESETS[index - baselines].name : NULL;
+    return cst_preset_name(index - baselines);
 }
 
 static cst_status unknown(cst_context *context, const char *text) {
-    char list[512] = "";
-    for (size_t i = 0; cst_value_method_name(i); i++) {
-        size_t used = strlen(list);
-        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
-                           cst_value_method_name(i));
-    }
+    char list[CST_METHOD_LIST_CHARS];
     bool known = strchr(text, '+') || cst_method_describe(text);
+    cst_method_names(cst_value_method_name, list);
     return cst_fail(context, known ? CST_ERROR_UNSUPPORTED : CST_ERROR_ARGUMENT,
                     known
                         ? "method '%.60s' is for classification; the methods for regression are %s"
@@ -54,34 +32,21 @@ static cst_status unknown(cst_context *context, const char *text) {
                     text, list);
 }
 
-static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
-                                const char *const *settings, int32_t count, cst_settings *out) {
-    cst_options *options = NULL;
-    CST_TRY(cst_method_options(context, preset, seed, settings, count, &options));
-    cst_status status = cst_value_check_options(context, options);
-    if (status == CST_OK)
-        cst_settings_read(options, out);
-    cst_options_free(context, options);
-    return status;
-}
-
 cst_status cst_value_method_parse(cst_context *context, const char *text, uint64_t seed,
                                   const char *const *settings, int32_t setting_count,
                                   cst_value_method *out) {
-    *out = (cst_value_method){0};
-    out->baseline = cst_value_baseline_find(text);
+    *out = (cst_value_method){.baseline = cst_value_baseline_find(text)};
     if (out->baseline) {
         out->definition = out->baseline->definition;
         return CST_OK;
     }
-    for (int i = 0; i < PRESET_COUNT; i++)
-        if (strcmp(text, PRESETS[i].name) == 0) {
-            out->preset = PRESETS[i].name;
-            out->definition = PRESETS[i].definition;
-            return read_settings(context, out->preset, seed, settings, setting_count,
-                                 &out->settings);
-        }
-    return unknown(context, text);
+    out->definition = cst_preset_of_values(text);
+    for (size_t i = 0; out->definition && !out->preset; i++)
+        if (strcmp(text, cst_preset_name(i)) == 0)
+            out->preset = cst_preset_name(i);
+    return out->preset ? cst_method_settings(context, text, seed, settings, setting_count,
+                                             cst_value_check_options, &out->settings)
+                       : unknown(context, text);
 }
 
 /* ---- a baseline's fit ---- */

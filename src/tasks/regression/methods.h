@@ -7,7 +7,7 @@
 #define CST_REGRESSION_METHODS_H
 
 #include "fit/harness.h"
-#include "tasks/regression/baselines.h"
+#include "tasks/regression/linear_pool.h"
 #include "tasks/regression/stages.h"
 
 typedef struct cst_value_method {

@@ -2,12 +2,11 @@
  * Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
  * docs/regression.md.
  */
-#include "tasks/regression/path.h"
+#include "tasks/regression/stages.h"
 
 #include "core/la.h"
 #include "fit/owned.h"
 #include "tasks/regression/learners.h"
-#include "tasks/regression/redundant.h"
 
 #include <math.h>
 #include <string.h>

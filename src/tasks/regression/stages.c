@@ -10,11 +10,7 @@
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
 #include "stats/weighted.h"
-#include "tasks/regression/check.h"
-#include "tasks/regression/document.h"
-#include "tasks/regression/noise.h"
-#include "tasks/regression/path.h"
-#include "tasks/regression/redundant.h"
+#include "tasks/regression/learners.h"
 #include "tasks/regression/regression.h"
 
 #include <math.h>
@@ -119,18 +115,6 @@ cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t member
     return learner->weights && learner->bias ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* The loss that a refit gives weights [k] of all members, in units of the scaling. */
-static double loss_of(const cst_refit *refit, const double *weights, size_t k) {
-    double sum = refit->loss;
-    for (size_t i = 0; i < k; i++) {
-        double row = -2 * refit->slope[i];
-        for (size_t j = 0; j < k; j++)
-            row += refit->curvature[i * k + j] * weights[j];
-        sum += weights[i] * row;
-    }
-    return fmax(sum, 0);
-}
-
 /* The refits of the learners with a weight, for the one learner of the model and in units of the
  * target. */
 static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
@@ -152,8 +136,8 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
         double scale = scaling->scale[refit->output];
         if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
             refit->least =
-                loss_of(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
-                        (size_t)model->members);
+                cst_refit_loss(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
+                               (size_t)model->members);
         refit->share = share;
         refit->learner = 0;
         refit->rest[0] = location + scale * refit->rest[0];
@@ -323,7 +307,7 @@ static cst_status score(cst_context *context, cst_fit_job *job) {
     return CST_OK;
 }
 
-static cst_status measure(cst_context *context, cst_fit_job *job) {
+cst_status cst_value_measure(cst_context *context, cst_fit_job *job) {
     cst_value_metrics *members;
     CST_TAKE(context, job->scope, members, job->source.view.members);
     job->facts.members = members;
@@ -349,9 +333,10 @@ const cst_family cst_regression_family = {
     .ready = ready,
     .label = label,
     .score = score,
-    .measure = measure,
+    .measure = cst_value_measure,
     .put_members = cst_value_put_kept,
     .put_own = cst_value_put_own_fit,
+    .inspect = cst_value_inspect,
 };
 
 cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,

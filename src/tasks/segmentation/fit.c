@@ -8,7 +8,6 @@
 #include "core/la.h"
 #include "fit/family.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
 #include "tasks/segmentation/decide.h"
@@ -230,7 +229,8 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
     CST_TRY(cst_pool_view(context, pool, split, &view));
     CST_TRY(cst_map_orders_make(context, scope, split, cst_pool_cases(pool, split), view.labels,
                                 view.classes, &sample, &orders));
-    CST_TRY(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    CST_TRY(cst_inspect_family(context, &cst_classification_family, sample.pool, "oof", options,
+                               &orders.hints, report));
     json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
                        cst_pool_classes(pool), segment.boundary);

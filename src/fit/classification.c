@@ -334,10 +334,8 @@ static void put_own(cst_report *report, const cst_fit_facts *facts) {
     put_mixing(report, facts);
     if (layer->tried) {
         json_t *object = cst_document_domains(report, layer->map);
-        cst_report_flag(report, object, "used", layer->used);
-        cst_report_number(report, object, "nll_before", layer->before);
-        cst_report_number(report, object, "nll_after", layer->after);
-        cst_report_number(report, object, "se", layer->se);
+        CST_PUT(report, object, CST_B("used", layer->used), CST_N("nll_before", layer->before),
+                CST_N("nll_after", layer->after), CST_N("se", layer->se));
     }
     json_t *oof = cst_report_object(report, root, "oof");
     cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);

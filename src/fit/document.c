@@ -41,17 +41,15 @@ cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_me
 /* ---- shared parts ---- */
 
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores) {
-    cst_report_number(report, object, "top1", scores->top1);
-    cst_report_number(report, object, "ece", scores->ece);
-    cst_report_number(report, object, "nll", scores->nll);
-    cst_report_number(report, object, "brier", scores->brier);
+    CST_PUT(report, object, CST_N("top1", scores->top1), CST_N("ece", scores->ece),
+            CST_N("nll", scores->nll), CST_N("brier", scores->brier));
 }
 
 json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
                             const cst_reason *reason) {
     json_t *object = cst_report_add_object(report, list);
-    cst_report_string(report, object, "name", cst_pool_member_name(pool, member));
-    cst_report_string(report, object, "family", cst_pool_member_family(pool, member));
+    CST_PUT(report, object, CST_S("name", cst_pool_member_name(pool, member)),
+            CST_S("family", cst_pool_member_family(pool, member)));
     if (reason)
         cst_report_flag(report, object, "kept", reason[member] == CST_REASON_KEPT);
     return object;
@@ -59,8 +57,8 @@ json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *po
 
 void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member) {
     int32_t passes = cst_pool_member_ensemble(pool, member).passes;
-    cst_report_number(report, object, "flops", passes * cst_pool_member_flops(pool, member));
-    cst_report_integer(report, object, "passes", passes);
+    CST_PUT(report, object, CST_N("flops", passes * cst_pool_member_flops(pool, member)),
+            CST_I("passes", passes));
 }
 
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
@@ -100,24 +98,18 @@ static void put_cka(cst_report *report, json_t *object, const cst_cka_result *ck
         landmarks = cka->landmarks[k] > landmarks ? cka->landmarks[k] : landmarks;
         residual = fmax(residual, cka->residual[k]);
     }
-    cst_report_string(report, object, "estimator",
-                      cka->members > 0 ? estimators[cka->estimator] : NULL);
-    cst_report_string(report, object, "statistic",
-                      settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased");
-    cst_report_integer(report, object, "rows", cka->rows);
-    cst_report_number(report, object, "standard_error", cka->standard_error);
-    cst_report_integer(report, object, "landmarks_max", landmarks);
-    cst_report_number(report, object, "residual_max", residual);
+    CST_PUT(report, object,
+            CST_S("estimator", cka->members > 0 ? estimators[cka->estimator] : NULL),
+            CST_S("statistic", settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased"),
+            CST_I("rows", cka->rows), CST_N("standard_error", cka->standard_error),
+            CST_I("landmarks_max", landmarks), CST_N("residual_max", residual));
     bool hashed = cka->estimated != NULL;
     cst_report_flag(report, object, "lsh", hashed);
     if (hashed) {
-        cst_report_integer(report, object, "lsh_tables", cka->lsh_tables);
-        cst_report_integer(report, object, "lsh_bits", cka->lsh_bits);
-        cst_report_integer(report, object, "pairs_proposed", cka->proposed);
-        cst_report_integer(report, object, "pairs_computed", cka->computed);
-        cst_report_number(report, object, "recall", cka->recall);
-        cst_report_integer(report, object, "recall_checked", cka->checked);
-        cst_report_number(report, object, "sketch_error", cka->sketch_error);
+        CST_PUT(report, object, CST_I("lsh_tables", cka->lsh_tables),
+                CST_I("lsh_bits", cka->lsh_bits), CST_I("pairs_proposed", cka->proposed),
+                CST_I("pairs_computed", cka->computed), CST_N("recall", cka->recall),
+                CST_I("recall_checked", cka->checked), CST_N("sketch_error", cka->sketch_error));
     }
 }
 
@@ -195,8 +187,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
 static void put_outcomes(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "models_in", s->members);
-    cst_report_integer(report, root, "models_kept", s->kept_count);
+    CST_PUT(report, root, CST_I("models_in", s->members), CST_I("models_kept", s->kept_count));
     put_names(report, root, "kept", facts->pool, s->kept, NULL, s->kept_count);
     json_t *dropped = cst_report_list(report, root, "dropped");
     for (int32_t k = 0; k < s->members; k++) {
@@ -205,13 +196,11 @@ static void put_outcomes(cst_report *report, const cst_fit_facts *facts) {
         char text[512];
         dropped_sentence(facts, k, text, sizeof text);
         json_t *entry = cst_report_add_object(report, dropped);
-        cst_report_string(report, entry, "name", cst_pool_member_name(facts->pool, k));
-        cst_report_string(report, entry, "because", REASON_NAMES[s->reason[k]]);
-        cst_report_number(report, entry, "cka", s->closest_value[k]);
-        cst_report_string(report, entry, "to",
-                          s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k])
-                                             : NULL);
-        cst_report_string(report, entry, "text", text);
+        CST_PUT(report, entry, CST_S("name", cst_pool_member_name(facts->pool, k)),
+                CST_S("because", REASON_NAMES[s->reason[k]]), CST_N("cka", s->closest_value[k]),
+                CST_S("to",
+                      s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : NULL),
+                CST_S("text", text));
     }
 }
 
@@ -219,9 +208,9 @@ static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
     static const char *const measures[] = {"cka", "pearson", "none"};
     static const char *const rules[] = {"threshold", "elbow", "cv"};
     json_t *object = cst_report_object(report, cst_report_root(report), "redundancy");
-    cst_report_string(report, object, "measure", measures[facts->settings->measure]);
-    cst_report_string(report, object, "rule", rules[facts->settings->threshold_rule]);
-    cst_report_number(report, object, "threshold", facts->stages->threshold);
+    CST_PUT(report, object, CST_S("measure", measures[facts->settings->measure]),
+            CST_S("rule", rules[facts->settings->threshold_rule]),
+            CST_N("threshold", facts->stages->threshold));
     put_cka(report, object, &facts->stages->cka, facts->settings);
 }
 
@@ -231,17 +220,15 @@ static void put_path(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t i = 0; i < s->selection.members; i++) {
         const cst_select_step *step = &s->selection.path[i];
         json_t *entry = cst_report_add_object(report, path);
-        cst_report_integer(report, entry, "size", step->size);
-        cst_report_number(report, entry, "loss", step->loss);
-        cst_report_number(report, entry, "excess", step->excess);
-        cst_report_number(report, entry, "excess_se", step->excess_se);
-        cst_report_number(report, entry, "against_all", step->against_all);
-        cst_report_number(report, entry, "against_all_se", step->against_all_se);
+        CST_PUT(report, entry, CST_I("size", step->size), CST_N("loss", step->loss),
+                CST_N("excess", step->excess), CST_N("excess_se", step->excess_se),
+                CST_N("against_all", step->against_all),
+                CST_N("against_all_se", step->against_all_se));
         for (int c = 0; c < CST_COST_COUNT; c++)
             cst_report_number(report, entry, cst_cost_key((cst_cost)c),
                               step->cost[c] > 0 ? step->cost[c] : NAN);
-        cst_report_flag(report, entry, "allowed", step->allowed);
-        cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
+        CST_PUT(report, entry, CST_B("allowed", step->allowed),
+                CST_B("chosen", i == s->selection.chosen));
         put_names(report, entry, "members", facts->pool, s->candidates, step->members, step->size);
     }
 }
@@ -254,10 +241,10 @@ static void put_budget(cst_report *report, const cst_fit_facts *facts) {
     json_t *budget = cst_report_object(report, cst_report_root(report), "budget");
     for (int c = 0; c < CST_COST_COUNT; c++) {
         json_t *object = cst_report_object(report, budget, cst_cost_key((cst_cost)c));
-        cst_report_number(
-            report, object, "used",
-            cst_cost_of(&costs, limits->parallel, (cst_cost)c, s->kept, s->kept_count));
-        cst_report_number(report, object, "allowed", limits->most[c] > 0 ? limits->most[c] : NAN);
+        CST_PUT(report, object,
+                CST_N("used",
+                      cst_cost_of(&costs, limits->parallel, (cst_cost)c, s->kept, s->kept_count)),
+                CST_N("allowed", limits->most[c] > 0 ? limits->most[c] : NAN));
         if (c == CST_COST_LATENCY)
             cst_report_string(report, object, "as", limits->parallel ? "max" : "sum");
     }
@@ -291,8 +278,7 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t i = 0; i < s->front.count; i++) {
         const cst_front_point *p = &s->front.point[i];
         json_t *entry = cst_report_add_object(report, points);
-        cst_report_integer(report, entry, "size", p->size);
-        cst_report_number(report, entry, "loss", p->loss);
+        CST_PUT(report, entry, CST_I("size", p->size), CST_N("loss", p->loss));
         for (int c = 0; c < CST_COST_COUNT; c++)
             cst_report_number(report, entry, cst_cost_key((cst_cost)c), p->cost[c]);
         json_t *best = cst_report_list(report, entry, "best_for");
@@ -309,8 +295,7 @@ static void put_front(cst_report *report, const cst_fit_facts *facts) {
         if (!why)
             continue;
         json_t *entry = cst_report_add_object(report, missing);
-        cst_report_string(report, entry, "cost", cst_cost_key((cst_cost)c));
-        cst_report_string(report, entry, "because", why);
+        CST_PUT(report, entry, CST_S("cost", cst_cost_key((cst_cost)c)), CST_S("because", why));
     }
 }
 
@@ -319,21 +304,18 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const of[] = {"meta", "oof"};
     const cst_meta_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
-    cst_report_number(report, root, "lambda", fit->lambda);
-    cst_report_string(report, root, "lambda_rule", rules[facts->settings->penalty_rule]);
-    cst_report_string(report, root, "spectrum_of", of[facts->settings->spectrum_of]);
-    cst_report_number(report, root, "sigma2", fit->sigma2);
-    cst_report_number(report, root, "mp_edge", fit->mp_edge);
-    cst_report_number(report, root, "snr", fit->snr);
+    CST_PUT(report, root, CST_N("lambda", fit->lambda),
+            CST_S("lambda_rule", rules[facts->settings->penalty_rule]),
+            CST_S("spectrum_of", of[facts->settings->spectrum_of]), CST_N("sigma2", fit->sigma2),
+            CST_N("mp_edge", fit->mp_edge), CST_N("snr", fit->snr));
     json_t *learners = cst_report_list(report, root, "learners");
     for (int32_t m = 0; m < fit->learners; m++) {
         json_t *entry = cst_report_add_object(report, learners);
-        cst_report_string(report, entry, "name", fit->name[m]);
-        cst_report_number(report, entry, "nll", fit->nll[m]);
+        CST_PUT(report, entry, CST_S("name", fit->name[m]), CST_N("nll", fit->nll[m]));
         if (facts->settings->blend.rule == CST_BLEND_LAPLACE)
             cst_report_number(report, entry, "loss", fit->loss[m]);
-        cst_report_number(report, entry, "half_logdet", fit->half_logdet[m]);
-        cst_report_number(report, entry, "weight", fit->weight[m]);
+        CST_PUT(report, entry, CST_N("half_logdet", fit->half_logdet[m]),
+                CST_N("weight", fit->weight[m]));
     }
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
@@ -348,12 +330,9 @@ static void put_domain(cst_report *report, json_t *list, const cst_domain_map *m
         square += b * b;
     }
     json_t *entry = cst_report_add_object(report, list);
-    cst_report_string(report, entry, "domain", map->names[d]);
-    cst_report_integer(report, entry, "samples", map->rows[d]);
-    cst_report_number(report, entry, "scale", map->scale[d]);
-    cst_report_number(report, entry, "bias_norm", sqrt(square));
-    cst_report_number(report, entry, "nll_before", map->before[d]);
-    cst_report_number(report, entry, "nll_after", map->after[d]);
+    CST_PUT(report, entry, CST_S("domain", map->names[d]), CST_I("samples", map->rows[d]),
+            CST_N("scale", map->scale[d]), CST_N("bias_norm", sqrt(square)),
+            CST_N("nll_before", map->before[d]), CST_N("nll_after", map->after[d]));
 }
 
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
@@ -390,17 +369,14 @@ static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     json_t *root = cst_report_root(report);
     cst_report_number(report, root, "flops_rel", relative_flops(facts));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", facts->source->seconds_read);
-    cst_report_number(report, seconds, "cka", s->seconds_redundancy);
-    cst_report_number(report, seconds, "select", s->seconds_select);
-    cst_report_number(report, seconds, "gate", s->fit.seconds_gate);
-    cst_report_number(report, seconds, "ridge", s->fit.seconds_ridge);
-    cst_report_number(report, seconds, "blend", s->fit.seconds_blend);
-    cst_report_number(report, seconds, "drop", s->seconds_drop);
+    CST_PUT(report, seconds, CST_N("read", facts->source->seconds_read),
+            CST_N("cka", s->seconds_redundancy), CST_N("select", s->seconds_select),
+            CST_N("gate", s->fit.seconds_gate), CST_N("ridge", s->fit.seconds_ridge),
+            CST_N("blend", s->fit.seconds_blend), CST_N("drop", s->seconds_drop));
     if (s->domain.tried)
         cst_report_number(report, seconds, "domains", s->seconds_domain);
-    cst_report_number(report, seconds, "nested", facts->seconds_nested);
-    cst_report_number(report, seconds, "total", facts->seconds_total);
+    CST_PUT(report, seconds, CST_N("nested", facts->seconds_nested),
+            CST_N("total", facts->seconds_total));
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
@@ -412,10 +388,8 @@ static cst_status put_condition(cst_context *context, cst_report *report, const 
     CST_TRY(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
     CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
     CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
-    cst_report_number(report, root, "kappa_gram_before", gram[0]);
-    cst_report_number(report, root, "kappa_gram_after", gram[1]);
-    cst_report_number(report, root, "kappa_cka_before", cka[0]);
-    cst_report_number(report, root, "kappa_cka_after", cka[1]);
+    CST_PUT(report, root, CST_N("kappa_gram_before", gram[0]), CST_N("kappa_gram_after", gram[1]),
+            CST_N("kappa_cka_before", cka[0]), CST_N("kappa_cka_after", cka[1]));
     return CST_OK;
 }
 
@@ -425,10 +399,9 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     json_t *root = cst_report_root(report);
     if (family->task)
         cst_report_string(report, root, "task", family->task);
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "preset", cst_options_preset_name(facts->options));
-    cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
-    cst_report_integer(report, root, "samples", view->rows);
+    CST_PUT(report, root, CST_S("model", NULL),
+            CST_S("preset", cst_options_preset_name(facts->options)),
+            CST_I("seed", (int64_t)facts->settings->seed), CST_I("samples", view->rows));
     if (view->weights)
         cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
     if (!family->task)
@@ -436,8 +409,8 @@ static cst_status put_fit(cst_context *context, cst_report *report, const cst_fi
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
-    cst_report_integer(report, folds, "count", facts->source->fold_count);
-    cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
+    CST_PUT(report, folds, CST_I("count", facts->source->fold_count),
+            CST_S("source", facts->source->folds_given ? "pool" : "made"));
     put_outcomes(report, facts);
     family->put_members(report, facts);
     put_redundancy(report, facts);
@@ -501,9 +474,8 @@ cst_status cst_document_similarity(cst_context *context, cst_report *report, con
     cst_document_clusters(report, pool, cluster_of);
     cst_report_number(report, root, "cluster_threshold", threshold);
     put_cka(report, cst_report_object(report, root, "cka_info"), cka, settings);
-    cst_report_number(report, root, "elbow", found ? elbow : NAN);
-    cst_report_number(report, root, "kappa_gram", kappa[0]);
-    cst_report_number(report, root, "kappa_cka", kappa[1]);
+    CST_PUT(report, root, CST_N("elbow", found ? elbow : NAN), CST_N("kappa_gram", kappa[0]),
+            CST_N("kappa_cka", kappa[1]));
     return CST_OK;
 }
 
@@ -527,14 +499,11 @@ cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_
     const cst_spectrum *shown = &spectra[settings->spectrum_of];
     cst_report_string(report, object, "spectrum_of", of[settings->spectrum_of]);
     cst_report_numbers(report, object, "eigenvalues", shown->values, shown->columns);
-    cst_report_number(report, object, "sigma2", shown->sigma2);
-    cst_report_number(report, object, "mp_edge", shown->mp_edge);
-    cst_report_number(report, object, "snr", shown->snr);
+    CST_PUT(report, object, CST_N("sigma2", shown->sigma2), CST_N("mp_edge", shown->mp_edge),
+            CST_N("snr", shown->snr));
     json_t *lambda = cst_report_object(report, object, "lambda");
-    cst_report_number(report, lambda, "star", shown->lambda_star);
-    cst_report_number(report, lambda, "cv", penalties.cv);
-    cst_report_number(report, lambda, "gcv", penalties.gcv);
-    cst_report_number(report, lambda, "evidence", penalties.evidence);
+    CST_PUT(report, lambda, CST_N("star", shown->lambda_star), CST_N("cv", penalties.cv),
+            CST_N("gcv", penalties.gcv), CST_N("evidence", penalties.evidence));
     json_t *star = cst_report_object(report, object, "lambda_star");
     for (int i = 1; i >= 0; i--)
         cst_report_number(report, star, of[i], spectra[i].lambda_star);

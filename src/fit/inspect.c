@@ -35,9 +35,8 @@ static cst_status inspect(cst_context *context, cst_fit_job *job, cst_report **o
     json_t *root = cst_report_root(report);
     if (family->task)
         cst_report_string(report, root, "task", family->task);
-    cst_report_string(report, root, "split", job->facts.split);
-    cst_report_integer(report, root, "samples", view->rows);
-    cst_report_integer(report, root, family->task ? "output_count" : "classes", view->classes);
+    CST_PUT(report, root, CST_S("split", job->facts.split), CST_I("samples", view->rows),
+            CST_I(family->task ? "output_count" : "classes", view->classes));
     json_t *models = cst_report_list(report, root, "models");
     for (int32_t k = 0; k < view->members; k++)
         cst_report_add_string(report, models, cst_pool_member_name(job->pool, k));

@@ -136,7 +136,7 @@ cst_status cst_method_settings(cst_context *context, const char *preset, uint64_
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,

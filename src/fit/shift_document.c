@@ -19,18 +19,14 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
         cst_report_string(report, object, "case", name);
     if (conditions)
         cst_report_integer(report, object, "condition", batch->condition);
-    cst_report_integer(report, object, "first", batch->first);
-    cst_report_integer(report, object, "rows", batch->rows);
-    cst_report_flag(report, object, "tested", batch->tested);
-    cst_report_flag(report, object, "fired", batch->fired);
-    cst_report_number(report, object, "unlike", batch->tested ? batch->unlike : NAN);
-    cst_report_number(report, object, "lambda", batch->tested ? batch->lambda : NAN);
+    CST_PUT(report, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
+            CST_B("tested", batch->tested), CST_B("fired", batch->fired),
+            CST_N("unlike", batch->tested ? batch->unlike : NAN),
+            CST_N("lambda", batch->tested ? batch->lambda : NAN));
     if (name)
         return; /* the rest is of batches of rows */
-    cst_report_number(report, object, "z", batch->z);
-    cst_report_number(report, object, "accuracy", batch->accuracy);
-    cst_report_number(report, object, "flatten", batch->flatten);
-    cst_report_number(report, object, "sharpen", batch->sharpen);
+    CST_PUT(report, object, CST_N("z", batch->z), CST_N("accuracy", batch->accuracy),
+            CST_N("flatten", batch->flatten), CST_N("sharpen", batch->sharpen));
 }
 
 cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,
@@ -40,13 +36,12 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_set_guard: a report and a mode are required");
     json_t *object = cst_report_object(report, cst_report_root(report), "guard");
-    cst_report_string(report, object, "mode", mode_name(mode));
-    cst_report_integer(report, object, "tested", found ? found->count - found->untested : 0);
-    cst_report_integer(report, object, "fired", found ? found->fired : 0);
-    cst_report_integer(report, object, "members", found ? found->members : 0);
-    cst_report_integer(report, object, "others", found ? found->others : 0);
-    cst_report_number(report, object, "others_flops", found ? found->cost[0] : NAN);
-    cst_report_number(report, object, "others_latency_ms", found ? found->cost[1] : NAN);
+    CST_PUT(report, object, CST_S("mode", mode_name(mode)),
+            CST_I("tested", found ? found->count - found->untested : 0),
+            CST_I("fired", found ? found->fired : 0), CST_I("members", found ? found->members : 0),
+            CST_I("others", found ? found->others : 0),
+            CST_N("others_flops", found ? found->cost[0] : NAN),
+            CST_N("others_latency_ms", found ? found->cost[1] : NAN));
     json_t *list = cst_report_list(report, object, "batches");
     bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
     for (int64_t b = 0; found && b < found->count; b++)
@@ -65,13 +60,11 @@ static void add_label_batch(cst_report *document, json_t *list, const cst_model 
     json_t *object = cst_report_add_object(document, list);
     if (conditions)
         cst_report_integer(document, object, "condition", batch->condition);
-    cst_report_integer(document, object, "first", batch->first);
-    cst_report_integer(document, object, "rows", batch->rows);
-    cst_report_flag(document, object, "applied", batch->verdict == CST_LABEL_APPLIED);
-    cst_report_string(document, object, "verdict", VERDICTS[batch->verdict]);
-    cst_report_string(document, object, "reason", cst_label_verdict_text(batch->verdict));
-    cst_report_number(document, object, "change_p", batch->change_p);
-    cst_report_number(document, object, "fit_p", batch->fit_p);
+    CST_PUT(document, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
+            CST_B("applied", batch->verdict == CST_LABEL_APPLIED),
+            CST_S("verdict", VERDICTS[batch->verdict]),
+            CST_S("reason", cst_label_verdict_text(batch->verdict)),
+            CST_N("change_p", batch->change_p), CST_N("fit_p", batch->fit_p));
     json_t *shares = cst_report_list(document, object, "shares");
     for (int32_t c = 0; c < report->classes; c++) {
         json_t *share = cst_report_add_object(document, shares);
@@ -79,10 +72,9 @@ static void add_label_batch(cst_report *document, json_t *list, const cst_model 
         cst_report_integer(document, share, "class", c);
         if (name)
             cst_report_string(document, share, "name", name);
-        cst_report_number(document, share, "fit", (double)report->fit[c]);
-        cst_report_number(document, share, "share", shift->share[c]);
-        cst_report_number(document, share, "low", shift->low[c]);
-        cst_report_number(document, share, "high", shift->high[c]);
+        CST_PUT(document, share, CST_N("fit", (double)report->fit[c]),
+                CST_N("share", shift->share[c]), CST_N("low", shift->low[c]),
+                CST_N("high", shift->high[c]));
     }
 }
 
@@ -94,8 +86,8 @@ cst_status cst_report_set_label_shift(cst_context *context, cst_report *document
                         "cst_report_set_label_shift: a report, the model and what was found are "
                         "required");
     json_t *object = cst_report_object(document, cst_report_root(document), "label_shift");
-    cst_report_string(document, object, "method", cst_label_method_name(report->method));
-    cst_report_integer(document, object, "applied", report->applied);
+    CST_PUT(document, object, CST_S("method", cst_label_method_name(report->method)),
+            CST_I("applied", report->applied));
     json_t *list = cst_report_list(document, object, "batches");
     bool conditions = report->count > 0 && report->batch[report->count - 1].condition > 0;
     for (int64_t b = 0; b < report->count; b++)

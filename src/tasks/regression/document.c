@@ -9,11 +9,9 @@
 /* ---- scores ---- */
 
 void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores) {
-    cst_report_number(report, object, "rmse", scores->rmse);
-    cst_report_number(report, object, "mae", scores->mae);
-    cst_report_number(report, object, "median_ae", scores->median_ae);
-    cst_report_number(report, object, "r2", scores->r2);
-    cst_report_number(report, object, "nll", scores->nll);
+    CST_PUT(report, object, CST_N("rmse", scores->rmse), CST_N("mae", scores->mae),
+            CST_N("median_ae", scores->median_ae), CST_N("r2", scores->r2),
+            CST_N("nll", scores->nll));
     cst_value_put_coverage(report, object, scores);
 }
 
@@ -172,9 +170,8 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
         json_t *member = cst_document_member(report, list, pool, k, reason);
-        cst_report_number(report, member, "rmse", members[k].rmse);
-        cst_report_number(report, member, "mae", members[k].mae);
-        cst_report_number(report, member, "r2", members[k].r2);
+        CST_PUT(report, member, CST_N("rmse", members[k].rmse), CST_N("mae", members[k].mae),
+                CST_N("r2", members[k].r2));
         cst_document_cost(report, member, pool, k);
     }
 }
@@ -195,10 +192,10 @@ static void put_outputs(cst_report *report, const cst_fit_facts *facts) {
                                          fit->outputs);
     for (int32_t d = 0; d < fit->outputs; d++) {
         json_t *entry = json_array_get(list, (size_t)d);
-        cst_report_number(report, entry, "lambda", fit->lambda[d]);
-        cst_report_number(report, entry, "noise_sd", sqrt(model->values->noise[d]));
-        cst_report_number(report, entry, "disagreement", model->values->share[d]);
-        cst_report_number(report, entry, "intercept", learner->bias[d]);
+        CST_PUT(report, entry, CST_N("lambda", fit->lambda[d]),
+                CST_N("noise_sd", sqrt(model->values->noise[d])),
+                CST_N("disagreement", model->values->share[d]),
+                CST_N("intercept", learner->bias[d]));
         cst_document_weights(report, entry, "weights", facts, learner->weights + d * columns,
                              model->members);
         json_t *blend = cst_report_object(report, entry, "blend");

@@ -200,8 +200,8 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
     case CST_PART_OWN:
         return cst_value_put_own(context, d->report, d->e, d->entries);
     case CST_PART_DEFINITIONS:
-        cst_report_string(d->report, d->object, "coverage", definition("coverage"));
-        cst_report_string(d->report, d->object, "width", definition("width"));
+        CST_PUT(d->report, d->object, CST_S("coverage", definition("coverage")),
+                CST_S("width", definition("width")));
         break;
     default:
         break;

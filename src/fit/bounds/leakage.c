@@ -5,7 +5,7 @@
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
-#include "fit/pipeline.h"
+#include "fit/family.h"
 #include "model/row_sketch.h"
 #include "report/report.h"
 #include "stats/statistics.h"

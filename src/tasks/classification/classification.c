@@ -5,7 +5,7 @@
 #include "fit/document.h"
 #include "fit/harness.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
+#include "fit/family.h"
 #include "fit/profile.h"
 #include "model/seen_rows.h"
 #include "stats/statistics.h"

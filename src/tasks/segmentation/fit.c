@@ -2,8 +2,8 @@
 #include "tasks/segmentation/segmentation.h"
 
 #include "core/la.h"
+#include "fit/family.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
 #include "model/fitted_on.h"
 #include "model/pool_hash.h"
 #include "tasks/segmentation/decide.h"
@@ -154,7 +154,8 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
                                 &f->sample, &orders));
     cst_status status = cst_options_create(context, &inner);
     CST_THEN(inner_options(context, f->options, &f->settings, inner));
-    CST_THEN(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
+    CST_THEN(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
+                            &orders.hints, model, report));
     cst_options_free(context, inner);
     CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
@@ -222,7 +223,8 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
     CST_TRY(cst_pool_view(context, pool, split, &view));
     CST_TRY(cst_map_orders_make(context, scope, split, cst_pool_cases(pool, split), view.labels,
                                 view.classes, &sample, &orders));
-    CST_TRY(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    CST_TRY(cst_inspect_family(context, &cst_classification_family, sample.pool, "oof", options,
+                               &orders.hints, report));
     json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
                        cst_pool_classes(pool), segment.boundary);

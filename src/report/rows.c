@@ -10,12 +10,12 @@
 #include <string.h>
 
 /* Columns before the scores; those that no row has are left out. */
-static const cst_column NAMES[] = {{.key = "stage", .header = "stage", .kind = CST_COLUMN_TEXT},
-                                   {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-                                   {.key = "value", .header = "value", .kind = CST_COLUMN_TEXT},
-                                   {.key = "draw", .header = "draw", .kind = CST_COLUMN_TEXT},
-                                   {.key = "seeds", .header = "seeds", .kind = CST_COLUMN_TEXT},
-                                   {.key = "draws", .header = "draws", .kind = CST_COLUMN_TEXT},
+static const cst_column NAMES[] = {CST_WORDS("stage", "stage"),
+                                   CST_WORDS("method", "method"),
+                                   CST_WORDS("value", "value"),
+                                   CST_WORDS("draw", "draw"),
+                                   CST_WORDS("seeds", "seeds"),
+                                   CST_WORDS("draws", "draws"),
                                    CST_COLUMNS_END};
 
 static bool has_tests(const cst_table *table) {
@@ -161,21 +161,20 @@ static const cst_dialect MARKDOWN = {.row = "|",
                                      .header = markdown_header};
 
 void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
-    static const cst_column last[] = {
-        {.key = "models", .header = "K"},
-        {.key = "kappa_gram", .header = "kappa Gram", .decimals = 1},
-        {.key = "kappa_cka", .header = "kappa CKA", .decimals = 1},
-        {.key = "flops_rel", .header = "FLOPs", .decimals = 3},
-        {.key = "latency_ms", .header = "latency (ms)", .decimals = 3},
-        {.key = "memory_bytes", .header = "peak memory (bytes)"},
-        {.key = "throughput", .header = "throughput (1/s)", .decimals = 1},
-        {.key = "single_p50_us", .header = "1: p50 (us)", .decimals = 1},
-        {.key = "single_p99_us", .header = "1: p99 (us)", .decimals = 1},
-        {.key = "batch_p50_us", .header = "batch: p50 (us)", .decimals = 1},
-        {.key = "batch_p99_us", .header = "batch: p99 (us)", .decimals = 1},
-        {.key = "seconds", .header = "seconds", .decimals = 2},
-        {.key = "detail", .header = "detail", .kind = CST_COLUMN_TEXT},
-        CST_COLUMNS_END};
+    static const cst_column last[] = {CST_NUMBER("models", "K", 0),
+                                      CST_NUMBER("kappa_gram", "kappa Gram", 1),
+                                      CST_NUMBER("kappa_cka", "kappa CKA", 1),
+                                      CST_NUMBER("flops_rel", "FLOPs", 3),
+                                      CST_NUMBER("latency_ms", "latency (ms)", 3),
+                                      CST_NUMBER("memory_bytes", "peak memory (bytes)", 0),
+                                      CST_NUMBER("throughput", "throughput (1/s)", 1),
+                                      CST_NUMBER("single_p50_us", "1: p50 (us)", 1),
+                                      CST_NUMBER("single_p99_us", "1: p99 (us)", 1),
+                                      CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
+                                      CST_NUMBER("batch_p99_us", "batch: p99 (us)", 1),
+                                      CST_NUMBER("seconds", "seconds", 2),
+                                      CST_WORDS("detail", "detail"),
+                                      CST_COLUMNS_END};
     cst_table table = {.page = page, .root = root, .rows = rows, .dialect = &MARKDOWN};
     char tested[80];
     add_plain(&table, NAMES);
@@ -353,7 +352,7 @@ static void print_caption(const cst_table *table, const char *what) {
 /* What a method costs, and what an ablation or a profile measured. */
 static void add_costs(cst_table *table) {
     static const cst_column costs[] = {
-        {.key = "models", .header = "models"},
+        CST_NUMBER("models", "models", 0),
         {.key = "flops_rel",
          .header = "FLOPs (rel.)",
          .arrow = -1,

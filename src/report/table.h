@@ -33,8 +33,19 @@ typedef enum cst_column_kind {
 } cst_column_kind;
 
 typedef struct cst_table cst_table;
-typedef void cst_cell_code(cst_table *table, const json_t *row, size_t place);
+typedef void cst_cell_code(cst_table *table, const json_t *row);
 
+/* The commonest columns. */
+#define CST_NUMBER(name, title, digits)                                                            \
+    { .key = (name), .header = (title), .decimals = (digits) }
+#define CST_PERCENT(name, title, digits)                                                           \
+    { .key = (name), .header = (title), .decimals = (digits), .scale = 100 }
+#define CST_WORDS(name, title)                                                                     \
+    { .key = (name), .header = (title), .kind = CST_COLUMN_TEXT }
+#define CST_QUANTITY(name, title)                                                                  \
+    { .key = (name), .header = (title), .kind = CST_COLUMN_QUANTITY }
+#define CST_FILLED(words, title)                                                                   \
+    { .key = (words), .header = (title), .kind = CST_COLUMN_FILLED }
 /* Ends a list of columns. */
 #define CST_COLUMNS_END                                                                            \
     { .header = NULL }
@@ -86,10 +97,11 @@ struct cst_table {
     const char *nested; /* the table has the entries of this list of each row; NULL: the rows */
     size_t first;       /* row shown first */
     size_t limit;       /* rows shown at most; 0: all */
-    bool (*shows)(const cst_table *table, const json_t *row, size_t place); /* NULL: all */
+    bool (*shows)(const cst_table *table, const json_t *row); /* NULL: all */
     const char *mark; /* flag of the rows that are bold; NULL: none */
     cst_style other;  /* of the other rows */
     cst_style style;  /* of the present row */
+    size_t place;     /* of the present row, from 0 */
     int count;
     cst_column columns[CST_TABLE_COLUMNS];
     cst_scope scope; /* of the cells */

@@ -5,8 +5,7 @@
 
 #include "report/table.h"
 
-/* `full`: every score and test, the draws of a sweep one by one, every candidate of a soup. */
-typedef void cst_text_code(cst_page *page, const json_t *root, bool full);
+typedef void cst_text_code(cst_page *page, const json_t *root);
 
 typedef enum cst_row_kind {
     CST_ROW_END = 0,
@@ -61,7 +60,7 @@ typedef struct cst_text_row {
 #define CST_ROWS_END                                                                               \
     { .kind = CST_ROW_END }
 
-void cst_text_rows(cst_page *page, const json_t *root, bool full, const cst_text_row *rows);
+void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows);
 
 /* The page of each command. */
 extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],

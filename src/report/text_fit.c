@@ -32,8 +32,7 @@ static const char *reason_words(const char *reason) {
     return reason ? reason : "dropped";
 }
 
-static void fate_cell(cst_table *table, const json_t *member, size_t place) {
-    (void)place;
+static void fate_cell(cst_table *table, const json_t *member) {
     const json_t *entry = find_dropped(table->root, cst_json_string(member, "name"));
     const char *reason = reason_words(cst_json_string(entry, "because"));
     const char *to = cst_json_string(entry, "to");
@@ -66,25 +65,20 @@ static json_t *ranked_by(cst_page *page, const json_t *list, const char *key, bo
     return ranked;
 }
 
-static bool shows_member(const cst_table *table, const json_t *member, size_t place) {
-    (void)table;
-    return place < MEMBER_ROWS || cst_json_flag(member, "kept");
+static bool shows_member(const cst_table *table, const json_t *member) {
+    return table->place < MEMBER_ROWS || cst_json_flag(member, "kept");
 }
 
-static void print_members(cst_page *page, const json_t *root, bool full) {
-    (void)full;
+static void print_members(cst_page *page, const json_t *root) {
     bool boxes = cst_json_at(root, "oof.AP") != NULL;
-    const cst_column columns[] = {{.key = "{kept?*|}", .header = "", .kind = CST_COLUMN_FILLED},
-                                  {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-                                  {.key = boxes ? "AP" : "top1",
-                                   .header = boxes ? "AP %" : "top-1 %",
-                                   .decimals = 2,
-                                   .scale = 100},
-                                  {.key = "nll", .header = "NLL", .decimals = 4},
-                                  {.key = "ece", .header = "ECE", .decimals = 4},
-                                  {.key = "brier", .header = "Brier", .decimals = 4},
-                                  {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-                                  {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT},
+    const cst_column columns[] = {CST_FILLED("{kept?*|}", ""),
+                                  CST_WORDS("name", "member"),
+                                  CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
+                                  CST_NUMBER("nll", "NLL", 4),
+                                  CST_NUMBER("ece", "ECE", 4),
+                                  CST_NUMBER("brier", "Brier", 4),
+                                  CST_QUANTITY("flops", "FLOPs"),
+                                  CST_WORDS("family", "family"),
                                   {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell},
                                   CST_COLUMNS_END};
     json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
@@ -95,8 +89,8 @@ static void print_members(cst_page *page, const json_t *root, bool full) {
                        .mark = "kept",
                        .other = CST_DIM};
     size_t left_out = 0;
-    for (size_t i = 0; i < json_array_size(members); i++)
-        left_out += !shows_member(&table, json_array_get(members, i), i);
+    for (size_t i = MEMBER_ROWS; i < json_array_size(members); i++)
+        left_out += !cst_json_flag(json_array_get(members, i), "kept");
     cst_table_add(&table, columns);
     cst_table_print(&table);
     json_decref(members);
@@ -135,10 +129,11 @@ static void first_cell(cst_table *table, const json_t *now) {
 
 /* What the set has that the one before it on the path had not, or has lost, where that is one
  * member. */
-static void change_cell(cst_table *table, const json_t *row, size_t place) {
+static void change_cell(cst_table *table, const json_t *row) {
     const json_t *now = json_object_get(row, "members");
     const json_t *before =
-        place ? json_object_get(json_array_get(table->rows, place - 1), "members") : NULL;
+        table->place ? json_object_get(json_array_get(table->rows, table->place - 1), "members")
+                     : NULL;
     bool grows = json_array_size(now) > json_array_size(before);
     const json_t *larger = grows ? now : before;
     const char *changed = NULL;
@@ -159,32 +154,31 @@ static void change_cell(cst_table *table, const json_t *row, size_t place) {
 }
 
 /* The chosen step, and where there are many those around it. */
-static bool shows_step(const cst_table *table, const json_t *row, size_t place) {
-    (void)row;
+static bool shows_step(const cst_table *table, const json_t *row) {
     size_t count = json_array_size(table->rows);
     size_t chosen = 0;
     for (size_t i = 0; i < count; i++)
         if (cst_json_flag(json_array_get(table->rows, i), "chosen"))
             chosen = i;
+    size_t place = table->place;
     bool near = place + PATH_AROUND >= chosen && place <= chosen + PATH_AROUND;
     return count <= PATH_ROWS || near || place == 0 || place == count - 1;
 }
 
-static void print_path(cst_page *page, const json_t *root, bool full) {
+static void print_path(cst_page *page, const json_t *root) {
     static const cst_column columns[] = {
-        {.key = "{chosen?>|}", .header = "", .kind = CST_COLUMN_FILLED},
-        {.key = "size", .header = "size"},
-        {.key = "loss", .header = "NLL", .decimals = 4},
-        {.key = "excess", .header = "vs. best", .decimals = 4},
-        {.key = "excess_se", .header = "s.e.", .decimals = 4},
-        {.key = "against_all", .header = "vs. all", .decimals = 4},
-        {.key = "against_all_se", .header = "s.e.", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        {.key = "{allowed?yes|no}", .header = "within limits", .kind = CST_COLUMN_FILLED},
+        CST_FILLED("{chosen?>|}", ""),
+        CST_NUMBER("size", "size", 0),
+        CST_NUMBER("loss", "NLL", 4),
+        CST_NUMBER("excess", "vs. best", 4),
+        CST_NUMBER("excess_se", "s.e.", 4),
+        CST_NUMBER("against_all", "vs. all", 4),
+        CST_NUMBER("against_all_se", "s.e.", 4),
+        CST_QUANTITY("flops", "FLOPs"),
+        CST_QUANTITY("latency_ms", "ms"),
+        CST_FILLED("{allowed?yes|no}", "within limits"),
         {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell},
         CST_COLUMNS_END};
-    (void)full;
     cst_table table = {.page = page,
                        .root = root,
                        .rows = json_object_get(root, "path"),
@@ -198,8 +192,7 @@ static void print_path(cst_page *page, const json_t *root, bool full) {
 /* ---- the front ---- */
 
 /* Names of a set, cut off where they are many. */
-static void members_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void members_cell(cst_table *table, const json_t *row) {
     const json_t *members = json_object_get(row, "members");
     char text[FRONT_CHARS + 24] = "";
     size_t count = json_array_size(members);
@@ -219,22 +212,22 @@ static void members_cell(cst_table *table, const json_t *row, size_t place) {
 }
 
 /* Of many sets every so manieth. */
-static bool shows_point(const cst_table *table, const json_t *point, size_t i) {
+static bool shows_point(const cst_table *table, const json_t *point) {
     size_t count = json_array_size(table->rows);
+    size_t i = table->place;
     return i == 0 || cst_json_flag(point, "kept") || count <= FRONT_ROWS ||
            i * (FRONT_ROWS - 1) / (count - 1) != (i + 1) * (FRONT_ROWS - 1) / (count - 1);
 }
 
-static void print_front(cst_page *page, const json_t *root, bool full) {
-    (void)full;
+static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     const cst_column columns[] = {
-        {.key = "{kept?>|}", .header = "", .kind = CST_COLUMN_FILLED},
-        {.key = "size", .header = "size"},
-        {.key = "loss", .header = values ? "error" : "NLL", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        {.key = "params", .header = "parameters", .kind = CST_COLUMN_QUANTITY},
+        CST_FILLED("{kept?>|}", ""),
+        CST_NUMBER("size", "size", 0),
+        CST_NUMBER("loss", values ? "error" : "NLL", 4),
+        CST_QUANTITY("flops", "FLOPs"),
+        CST_QUANTITY("latency_ms", "ms"),
+        CST_QUANTITY("params", "parameters"),
         {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell},
         CST_COLUMNS_END};
     cst_table table = {.page = page,
@@ -250,11 +243,10 @@ static void print_front(cst_page *page, const json_t *root, bool full) {
 
 /* ---- the stack ---- */
 
-static void print_lambda(cst_page *page, const json_t *root, bool full) {
+static void print_lambda(cst_page *page, const json_t *root) {
     const json_t *blend = json_object_get(root, "blend");
     bool used = cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||
                 cst_json_number(blend, "lasso") > 0;
-    (void)full;
     cst_page_line(page, root, "lambda",
                   used ? "{lambda:g4}  (rule: {lambda_rule})"
                        : "{lambda:g4}  (rule: {lambda_rule}; not used, because no linear "
@@ -262,13 +254,12 @@ static void print_lambda(cst_page *page, const json_t *root, bool full) {
 }
 
 /* One share for all members, or each one's own. */
-static void print_mixing(cst_page *page, const json_t *root, bool full) {
+static void print_mixing(cst_page *page, const json_t *root) {
     const json_t *members = cst_json_at(root, "mixing.members");
     const char *name = NULL;
     json_t *value = NULL;
     double least = INFINITY;
     double most = 0;
-    (void)full;
     json_object_foreach((json_t *)(uintptr_t)members, name, value) {
         least = fmin(least, json_number_value(value));
         most = fmax(most, json_number_value(value));
@@ -281,11 +272,11 @@ static void print_mixing(cst_page *page, const json_t *root, bool full) {
 }
 
 static const cst_column LEARNERS[] = {
-    {.key = "name", .header = "meta-learner", .kind = CST_COLUMN_TEXT},
-    {.key = "weight", .header = "weight", .decimals = 4},
-    {.key = "nll", .header = "NLL (total)", .decimals = 3},
-    {.key = "half_logdet", .header = "half log det", .decimals = 3},
-    {.key = "loss", .header = "loss (Laplace)", .decimals = 3}, /* not of other rules */
+    CST_WORDS("name", "meta-learner"),
+    CST_NUMBER("weight", "weight", 4),
+    CST_NUMBER("nll", "NLL (total)", 3),
+    CST_NUMBER("half_logdet", "half log det", 3),
+    CST_NUMBER("loss", "loss (Laplace)", 3), /* not of other rules */
     CST_COLUMNS_END};
 
 /* Without nested scores: which there are. */
@@ -326,15 +317,14 @@ static void print_other_scores(cst_page *page, const json_t *root) {
 }
 
 /* All scores of the task, as a table of one row. */
-static void print_all_scores(cst_page *page, const json_t *root, bool full) {
+static void print_all_scores(cst_page *page, const json_t *root) {
     cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "oof")};
-    (void)full;
     cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
     (void)cst_table_add_group(&table, CST_SCORES_OF_TASK);
     cst_table_print(&table);
 }
 
-static void print_scores(cst_page *page, const json_t *root, bool full) {
+static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
     cst_page_heading(page, root,
                      "Out-of-fold scores of the stack{oof.nested? (nested: everything is refitted "
@@ -342,10 +332,10 @@ static void print_scores(cst_page *page, const json_t *root, bool full) {
     if (!cst_json_flag(oof, "nested")) {
         print_other_scores(page, root);
     } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
-        print_all_scores(page, root, full);
+        print_all_scores(page, root);
         cst_text_coverage(page, oof);
     } else if (json_object_get(oof, "AP")) {
-        print_all_scores(page, root, full);
+        print_all_scores(page, root);
         cst_page_paragraph(page, root, "{ap_definition}");
     } else {
         cst_page_fill(page, oof,
@@ -357,11 +347,10 @@ static void print_scores(cst_page *page, const json_t *root, bool full) {
     }
 }
 
-static void print_time(cst_page *page, const json_t *root, bool full) {
+static void print_time(cst_page *page, const json_t *root) {
     const char *separator = ": ";
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     cst_page_fill(page, root, "  time                {seconds.total:2} s");
     json_object_foreach(json_object_get(root, "seconds"), key, value) {
         if (strcmp(key, "total") == 0 || !json_is_number(value) || json_number_value(value) <= 0)
@@ -455,9 +444,9 @@ static const cst_text_row REGRESSION[] = {
     CST_TEXT(NULL, "\n  {seconds.total:2} s\n"),
     CST_ROWS_END};
 
-static void print_fit(cst_page *page, const json_t *root, bool full) {
+static void print_fit(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    cst_text_rows(page, root, full,
+    cst_text_rows(page, root,
                   cst_json_string(root, "method") ? METHOD
                   : values                        ? REGRESSION
                                                   : STACK);
@@ -468,18 +457,14 @@ const cst_text_row cst_text_fit[] = {CST_TITLE("[: {model}]"), CST_CODE(NULL, pr
 
 /* ---- show ---- */
 
-static void print_shown_members(cst_page *page, const json_t *root, bool full) {
+static void print_shown_members(cst_page *page, const json_t *root) {
     static const cst_column columns[] = {
-        {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-        {.key = "weight", .header = "weight", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "latency_ms", .header = "ms", .kind = CST_COLUMN_QUANTITY},
-        CST_COLUMNS_END};
+        CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_QUANTITY("latency_ms", "ms"), CST_COLUMNS_END};
     json_t *members = ranked_by(page, json_object_get(root, "members"), "weight", false);
     bool costs = json_is_number(json_object_get(root, "flops")) ||
                  json_is_number(json_object_get(root, "latency_ms"));
     cst_table table = {.page = page, .rows = members};
-    (void)full;
     cst_table_add(&table, columns);
     cst_table_fill(&table);
     if (json_array_size(members) > 1 && costs) {
@@ -492,11 +477,10 @@ static void print_shown_members(cst_page *page, const json_t *root, bool full) {
     json_decref(members);
 }
 
-static void print_names(cst_page *page, const json_t *root, bool full) {
+static void print_names(cst_page *page, const json_t *root) {
     enum { NAMES_SHOWN = 20 };
     bool values = json_object_get(root, "outputs") != NULL;
     const json_t *names = json_object_get(root, values ? "output_names" : "class_names");
-    (void)full;
     cst_page_fill(page, root,
                   values ? "  outputs             {outputs:0}"
                          : "  classes             {classes:0}");
@@ -515,10 +499,9 @@ static size_t list_length(const char *list) {
     return length;
 }
 
-static void print_changed(cst_page *page, const json_t *root, bool full) {
+static void print_changed(cst_page *page, const json_t *root) {
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     json_object_foreach(json_object_get(root, "changed"), key, value) {
         const char *list = cst_json_text(value, "preset");
         size_t length = list_length(list);
@@ -527,18 +510,16 @@ static void print_changed(cst_page *page, const json_t *root, bool full) {
     }
 }
 
-static void print_settings(cst_page *page, const json_t *root, bool full) {
+static void print_settings(cst_page *page, const json_t *root) {
     const char *key = NULL;
     json_t *value = NULL;
-    (void)full;
     json_object_foreach(json_object_get(root, "settings"), key, value) {
         cst_page_print(page, "  %s = %s\n", key, json_string_value(value));
     }
 }
 
-static void print_pool(cst_page *page, const json_t *root, bool full) {
+static void print_pool(cst_page *page, const json_t *root) {
     const json_t *pool = json_object_get(root, "pool");
-    (void)full;
     cst_page_fill(
         page, pool,
         !json_is_boolean(json_object_get(pool, "fitted_on"))
@@ -588,18 +569,16 @@ const cst_text_row cst_text_show[] = {
     CST_NOTICES,
     CST_ROWS_END};
 
-void cst_text_domains(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.key = "domain", .header = "domain", .kind = CST_COLUMN_TEXT},
-        {.key = "samples", .header = "samples"},
-        {.key = "scale", .header = "scale", .decimals = 4},
-        {.key = "bias_norm", .header = "norm of biases", .decimals = 4},
-        {.key = "nll_before", .header = "NLL without", .decimals = 4},
-        {.key = "nll_after", .header = "with", .decimals = 4},
-        CST_COLUMNS_END};
+void cst_text_domains(cst_page *page, const json_t *root) {
+    static const cst_column columns[] = {CST_WORDS("domain", "domain"),
+                                         CST_NUMBER("samples", "samples", 0),
+                                         CST_NUMBER("scale", "scale", 4),
+                                         CST_NUMBER("bias_norm", "norm of biases", 4),
+                                         CST_NUMBER("nll_before", "NLL without", 4),
+                                         CST_NUMBER("nll_after", "with", 4),
+                                         CST_COLUMNS_END};
     const json_t *domains = json_object_get(root, "domains");
     const json_t *used = json_object_get(domains, "used");
-    (void)full;
     if (json_array_size(json_object_get(domains, "list")) == 0)
         return;
     cst_page_heading(page, root,
@@ -614,17 +593,14 @@ void cst_text_domains(cst_page *page, const json_t *root, bool full) {
 /* ---- adapt ---- */
 
 static const cst_column ADAPTED_MEMBERS[] = {
-    {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-    {.key = "weight", .header = "weight", .decimals = 4},
+    CST_WORDS("name", "member"),
+    CST_NUMBER("weight", "weight", 4),
     {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM},
     CST_COLUMNS_END};
 static const cst_column CANDIDATES[] = {
-    {.key = "center", .header = "center", .kind = CST_COLUMN_TEXT},
-    {.key = "precision", .header = "precision"},
-    {.key = "nll", .header = "NLL", .decimals = 4},
-    {.key = "log_evidence", .header = "log evidence", .decimals = 2},
-    {.key = "share", .header = "share", .decimals = 3},
-    CST_COLUMNS_END};
+    CST_WORDS("center", "center"),   CST_NUMBER("precision", "precision", 0),
+    CST_NUMBER("nll", "NLL", 4),     CST_NUMBER("log_evidence", "log evidence", 2),
+    CST_NUMBER("share", "share", 3), CST_COLUMNS_END};
 static const cst_text_row ADAPTED[] = {
     CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
     CST_LINE(NULL, "weight of the stack", "{scale:4}"),

@@ -12,24 +12,22 @@
 enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS = 60 };
 
 /* Columns that the task has no scores for are left out as empty. */
-static void print_members(cst_page *page, const json_t *root, bool full) {
-    static const cst_column columns[] = {
-        {.header = "", .kind = CST_COLUMN_PLACE},
-        {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
-        {.key = "top1", .header = "top-1 %", .decimals = 2, .scale = 100},
-        {.key = "rmse", .header = "RMSE", .decimals = 5},
-        {.key = "mae", .header = "MAE", .decimals = 5},
-        {.key = "r2", .header = "R^2", .decimals = 4},
-        {.key = "nll", .header = "NLL", .decimals = 4},
-        {.key = "ece", .header = "ECE", .decimals = 4},
-        {.key = "brier", .header = "Brier", .decimals = 4},
-        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
-        {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT},
-        CST_COLUMNS_END};
+static void print_members(cst_page *page, const json_t *root) {
+    static const cst_column columns[] = {{.header = "", .kind = CST_COLUMN_PLACE},
+                                         CST_WORDS("name", "member"),
+                                         CST_PERCENT("top1", "top-1 %", 2),
+                                         CST_NUMBER("rmse", "RMSE", 5),
+                                         CST_NUMBER("mae", "MAE", 5),
+                                         CST_NUMBER("r2", "R^2", 4),
+                                         CST_NUMBER("nll", "NLL", 4),
+                                         CST_NUMBER("ece", "ECE", 4),
+                                         CST_NUMBER("brier", "Brier", 4),
+                                         CST_QUANTITY("flops", "FLOPs"),
+                                         CST_WORDS("family", "family"),
+                                         CST_COLUMNS_END};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};
-    (void)full;
     cst_page_heading(page, root, "Members");
     cst_table_add(&table, columns);
     cst_table_print(&table);
@@ -124,9 +122,8 @@ static void print_pairs(cst_page *page, const json_t *root) {
     cst_table_end(&table);
 }
 
-static void print_similarity(cst_page *page, const json_t *root, bool full) {
+static void print_similarity(cst_page *page, const json_t *root) {
     size_t count = json_array_size(json_object_get(root, "models"));
-    (void)full;
     if (count < 2)
         return;
     if (count <= MATRIX_MEMBERS)
@@ -141,10 +138,9 @@ static void print_similarity(cst_page *page, const json_t *root, bool full) {
                   "[  Largest gap in the sorted values (elbow): {elbow:4}\n]");
 }
 
-static void print_clusters(cst_page *page, const json_t *root, bool full) {
+static void print_clusters(cst_page *page, const json_t *root) {
     const json_t *clusters = json_object_get(root, "clusters");
     size_t alone = 0;
-    (void)full;
     cst_page_heading(page, root, "Clusters at CKA above {cluster_threshold:g4}");
     for (size_t i = 0; i < json_array_size(clusters); i++) {
         const json_t *cluster = json_array_get(clusters, i);
@@ -172,7 +168,7 @@ static void print_eigenvalues(cst_page *page, const json_t *root) {
 }
 
 /* The spectrum and the penalties; of a regression with several outputs one after another. */
-static void print_spectrum(cst_page *page, const json_t *root, bool full) {
+static void print_spectrum(cst_page *page, const json_t *root) {
     static const cst_text_row rows[] = {
         CST_LINE(NULL, "noise", CST_SPECTRUM),
         CST_LINE(NULL, "lambda",
@@ -195,15 +191,14 @@ static void print_spectrum(cst_page *page, const json_t *root, bool full) {
             cst_page_fill(page, part, "  output {name}\n");
             print_eigenvalues(page, part);
         }
-        cst_text_rows(page, part, full, rows);
+        cst_text_rows(page, part, rows);
     }
 }
 
-static void print_class_counts(cst_page *page, const json_t *root, bool full) {
+static void print_class_counts(cst_page *page, const json_t *root) {
     const json_t *counts = json_object_get(root, "class_counts");
     double least = INFINITY;
     double most = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(counts); i++) {
         least = fmin(least, cst_json_number_at(counts, i));
         most = fmax(most, cst_json_number_at(counts, i));
@@ -233,32 +228,29 @@ static const cst_text_row PAPER_BOUND[] = {
              "of a squared error that is {trivial:g4} without any member; its Phi is {phi:g4}"),
     CST_ROWS_END};
 
-static const cst_column SETS[] = {
-    {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
-    {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
-    {.key = "mean_size", .header = "classes in a set", .decimals = 3},
-    {.key = "empty", .header = "empty"},
-    {.key = "single", .header = "single"},
-    {.key = "assured", .header = "assured %", .decimals = 2, .scale = 100},
-    CST_COLUMNS_END};
+static const cst_column SETS[] = {CST_WORDS("method", "method"),
+                                  CST_PERCENT("coverage", "coverage %", 2),
+                                  CST_NUMBER("mean_size", "classes in a set", 3),
+                                  CST_NUMBER("empty", "empty", 0),
+                                  CST_NUMBER("single", "single", 0),
+                                  CST_PERCENT("assured", "assured %", 2),
+                                  CST_COLUMNS_END};
 
 /* Sets for the rows of another split, one line for each of its conditions. */
-static const cst_column SHIFTED[] = {
-    {.key = "kind", .header = "kind", .kind = CST_COLUMN_TEXT},
-    {.key = "severity", .header = "severity"},
-    {.key = "samples", .header = "rows"},
-    {.key = "unlike", .header = "unlike %", .scale = 100},
-    {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
-    {.key = "mean_size", .header = "classes in a set", .decimals = 3},
-    {.key = "plain_coverage", .header = "unweighted %", .decimals = 2, .scale = 100},
-    {.key = "plain_mean_size", .header = "classes", .decimals = 3},
-    CST_COLUMNS_END};
+static const cst_column SHIFTED[] = {CST_WORDS("kind", "kind"),
+                                     CST_NUMBER("severity", "severity", 0),
+                                     CST_NUMBER("samples", "rows", 0),
+                                     CST_PERCENT("unlike", "unlike %", 0),
+                                     CST_PERCENT("coverage", "coverage %", 2),
+                                     CST_NUMBER("mean_size", "classes in a set", 3),
+                                     CST_PERCENT("plain_coverage", "unweighted %", 2),
+                                     CST_NUMBER("plain_mean_size", "classes", 3),
+                                     CST_COLUMNS_END};
 
-static void print_use_of_weights(cst_page *page, const json_t *root, bool full) {
+static void print_use_of_weights(cst_page *page, const json_t *root) {
     const json_t *shift = json_object_get(root, "under_shift");
     const json_t *batches = json_object_get(shift, "batches");
     size_t weighted = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(batches); i++)
         weighted += cst_json_flag(json_array_get(batches, i), "weighted");
     cst_page_fill(page, shift, "  weights             {weights}");
@@ -276,17 +268,16 @@ static const cst_text_row UNDER_SHIFT[] = {
     CST_ROWS_END};
 
 static const cst_column BINS[] = {
-    {.key = "from", .header = "confidence", .decimals = 4},
+    CST_NUMBER("from", "confidence", 4),
     {.key = "to {to:4}", .header = "", .kind = CST_COLUMN_FILLED, .align = 'i'},
-    {.key = "count", .header = "rows"},
-    {.key = "value", .header = "right", .decimals = 4},
-    {.key = "lower", .header = "at least", .decimals = 4},
-    {.key = "upper", .header = "at most", .decimals = 4},
+    CST_NUMBER("count", "rows", 0),
+    CST_NUMBER("value", "right", 4),
+    CST_NUMBER("lower", "at least", 4),
+    CST_NUMBER("upper", "at most", 4),
     CST_COLUMNS_END};
 
-static void print_bound_clusters(cst_page *page, const json_t *root, bool full) {
+static void print_bound_clusters(cst_page *page, const json_t *root) {
     const json_t *clusters = json_object_get(root, "clusters");
-    (void)full;
     for (size_t c = 0; c < json_array_size(clusters); c++)
         cst_page_line(page, json_array_get(clusters, c), c == 0 ? "clusters" : "", "{:names}");
 }

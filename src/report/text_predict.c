@@ -7,11 +7,10 @@
 /* ---- predict ---- */
 
 /* Batches that the guard found unlike the fit: the first of them. */
-static void print_guard(cst_page *page, const json_t *root, bool full) {
+static void print_guard(cst_page *page, const json_t *root) {
     enum { SHOWN = 10 };
     const json_t *batches = cst_json_at(root, "guard.batches");
     size_t fired = 0;
-    (void)full;
     for (size_t i = 0; i < json_array_size(batches); i++) {
         const json_t *batch = json_array_get(batches, i);
         if (!cst_json_flag(batch, "fired") || fired++ >= SHOWN)
@@ -34,11 +33,10 @@ static void print_guard(cst_page *page, const json_t *root, bool full) {
 }
 
 /* Estimated class shares of the first batches. */
-static void print_shares(cst_page *page, const json_t *root, bool full) {
+static void print_shares(cst_page *page, const json_t *root) {
     enum { BATCHES = 3, SHARES = 12 };
     const json_t *batches = cst_json_at(root, "label_shift.batches");
     size_t count = json_array_size(batches);
-    (void)full;
     for (size_t b = 0; b < count && b < BATCHES; b++) {
         const json_t *batch = json_array_get(batches, b);
         const json_t *shares = json_object_get(batch, "shares");
@@ -68,9 +66,8 @@ const cst_text_row cst_text_predict[] = {
 
 /* ---- folds and suggestions ---- */
 
-static void print_sizes(cst_page *page, const json_t *root, bool full) {
+static void print_sizes(cst_page *page, const json_t *root) {
     const json_t *sizes = json_object_get(root, "sizes");
-    (void)full;
     for (size_t i = 0; i < json_array_size(sizes); i++)
         cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
 }
@@ -81,10 +78,9 @@ const cst_text_row cst_text_folds[] = {
 
 /* One row to a line, so that other programs can read it: its number, and its id where it has one.
  */
-static void print_suggestions(cst_page *page, const json_t *root, bool full) {
+static void print_suggestions(cst_page *page, const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     const json_t *ids = json_object_get(root, "ids");
-    (void)full;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         cst_page_print(page, "%.0f", cst_json_number_at(rows, i));
         cst_page_fill(page, json_array_get(ids, i), "[ {}]\n");
@@ -95,7 +91,7 @@ const cst_text_row cst_text_suggest[] = {CST_CODE(NULL, print_suggestions), CST_
 
 /* ---- online ---- */
 
-static void print_losses(cst_page *page, const json_t *root, bool full) {
+static void print_losses(cst_page *page, const json_t *root) {
     static const struct {
         const char *key, *title;
     } rows[] = {{"adapter", "adapter"},
@@ -109,7 +105,6 @@ static void print_losses(cst_page *page, const json_t *root, bool full) {
                                          {.header = "regret"},
                                          CST_COLUMNS_END};
     cst_table table = {.page = page};
-    (void)full;
     cst_table_add(&table, columns);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *key = rows[i].key;
@@ -123,7 +118,7 @@ static void print_losses(cst_page *page, const json_t *root, bool full) {
     cst_table_end(&table);
 }
 
-static void print_learned(cst_page *page, const json_t *root, bool full) {
+static void print_learned(cst_page *page, const json_t *root) {
     static const cst_text_row rows[] = {
         CST_CODE(NULL, print_losses),
         CST_PARAGRAPH(NULL,
@@ -137,7 +132,7 @@ static void print_learned(cst_page *page, const json_t *root, bool full) {
         CST_NOTICES,
         CST_ROWS_END};
     if (cst_json_number(root, "labelled") > 0)
-        cst_text_rows(page, root, full, rows);
+        cst_text_rows(page, root, rows);
 }
 
 const cst_text_row cst_text_online[] = {
@@ -152,19 +147,17 @@ static void evidence_cell(cst_table *table, cst_style style, double value) {
     cst_table_cell(table, style, value < 1000 ? "%.2f" : "%.1e", value);
 }
 
-static void total_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void total_cell(cst_table *table, const json_t *row) {
     evidence_cell(table, cst_json_flag(row, "alarm") ? CST_BOLD : CST_PLAIN,
                   cst_json_number(row, "evidence"));
 }
 
-static void alone_cell(cst_table *table, const json_t *row, size_t place) {
-    (void)place;
+static void alone_cell(cst_table *table, const json_t *row) {
     evidence_cell(table, CST_PLAIN, cst_json_number(row, "evidence_alone"));
 }
 
 static const cst_column BATCHES[] = {
-    {.key = "batch", .header = "batch", .kind = CST_COLUMN_TEXT},
+    CST_WORDS("batch", "batch"),
     {.key = "{samples:0}", .header = "rows", .kind = CST_COLUMN_FILLED, .align = 'r'},
     {.header = "evidence", .kind = CST_COLUMN_CODE, .code = total_cell, .align = 'r'},
     {.header = "alone", .kind = CST_COLUMN_CODE, .code = alone_cell, .align = 'r'},
@@ -201,7 +194,7 @@ static void print_member(cst_page *page, const json_t *member) {
 }
 
 /* Of every batch, or of the last one with flags. */
-static void print_drift(cst_page *page, const json_t *root, bool full) {
+static void print_drift(cst_page *page, const json_t *root) {
     static const char *const lists[] = {"members", "stack"};
     const json_t *batches = json_object_get(root, "batches");
     const json_t *last = NULL;
@@ -216,7 +209,7 @@ static void print_drift(cst_page *page, const json_t *root, bool full) {
     cst_page_heading(page, root, "Drift of members");
     for (size_t i = 0; i < json_array_size(batches); i++) {
         const json_t *row = json_array_get(batches, i);
-        if (!(cst_json_number(row, "flags") > 0) || (!full && row != last))
+        if (!(cst_json_number(row, "flags") > 0) || (!page->full && row != last))
             continue;
         cst_page_fill(page, row, "  {batch}\n");
         for (size_t k = 0; k < 2; k++) {
@@ -225,14 +218,13 @@ static void print_drift(cst_page *page, const json_t *root, bool full) {
                 print_member(page, json_array_get(list, m));
         }
     }
-    if (!full && flagged > 1)
+    if (!page->full && flagged > 1)
         cst_page_print(page, "  %zu earlier batches have flags too; --verbose shows them\n",
                        flagged - 1);
 }
 
-static void print_alarm(cst_page *page, const json_t *root, bool full) {
+static void print_alarm(cst_page *page, const json_t *root) {
     const json_t *first = json_object_get(root, "first_alarm");
-    (void)full;
     cst_page_print(page, "  alarm               %s", first ? "" : "no");
     if (first)
         cst_page_styled(page, CST_BOLD, "yes, since batch %.0f (%s)",
@@ -260,38 +252,34 @@ const cst_text_row cst_text_monitor[] = {
 
 enum { STEPS_SHOWN = 40 };
 
-static bool shows_kept(const cst_table *table, const json_t *row, size_t place) {
-    (void)table;
-    (void)place;
+static bool shows_kept(const cst_table *table, const json_t *row) {
     return cst_json_flag(row, "kept");
 }
 
-static void step_cell(cst_table *table, const json_t *step, size_t place) {
-    (void)place;
+static void step_cell(cst_table *table, const json_t *step) {
     bool alone = cst_json_is(step, "kind", "single") && !json_object_get(step, "kept");
     cst_table_cell(table, CST_PLAIN, alone ? "-" : cst_json_flag(step, "kept") ? "yes" : "no");
 }
 
-static void score_cell(cst_table *table, const json_t *step, size_t place) {
-    (void)place;
+static void score_cell(cst_table *table, const json_t *step) {
     cst_table_number(table, cst_json_flag(step, "kept") ? CST_BOLD : CST_PLAIN, 6,
                      cst_json_number(step, "score"));
 }
 
 /* Steps in the order in which they were taken; of many only those that made it better. */
-static void print_steps(cst_page *page, const json_t *root, bool full) {
+static void print_steps(cst_page *page, const json_t *root) {
     static const cst_column columns[] = {
         {.key = "{step:0}",
          .header = "",
          .kind = CST_COLUMN_FILLED,
          .align = 'r',
          .style = CST_DIM},
-        {.key = "kind", .header = "candidate", .kind = CST_COLUMN_TEXT},
-        {.key = "file", .header = "file", .kind = CST_COLUMN_TEXT},
+        CST_WORDS("kind", "candidate"),
+        CST_WORDS("file", "file"),
         {.header = "score", .kind = CST_COLUMN_CODE, .code = score_cell, .align = 'r'},
         {.header = "kept", .kind = CST_COLUMN_CODE, .code = step_cell},
         CST_COLUMNS_END};
-    bool all = full || json_array_size(json_object_get(root, "steps")) <= STEPS_SHOWN;
+    bool all = page->full || json_array_size(json_object_get(root, "steps")) <= STEPS_SHOWN;
     cst_table table = {
         .page = page, .rows = json_object_get(root, "steps"), .shows = all ? NULL : shows_kept};
     cst_page_heading(page, root, all ? "Steps" : "Steps that were accepted");

@@ -10,13 +10,9 @@
 #include <string.h>
 
 /* Columns before the scores; those that no row has are left out. */
-static const cst_column NAMES[] = {CST_WORDS("stage", "stage"),
-                                   CST_WORDS("method", "method"),
-                                   CST_WORDS("value", "value"),
-                                   CST_WORDS("draw", "draw"),
-                                   CST_WORDS("seeds", "seeds"),
-                                   CST_WORDS("draws", "draws"),
-                                   CST_COLUMNS_END};
+static const cst_column NAMES[] = CST_COLUMNS(
+    CST_WORDS("stage", "stage"), CST_WORDS("method", "method"), CST_WORDS("value", "value"),
+    CST_WORDS("draw", "draw"), CST_WORDS("seeds", "seeds"), CST_WORDS("draws", "draws"));
 
 static bool has_tests(const cst_table *table) {
     for (size_t i = 0; i < json_array_size(table->rows); i++)
@@ -161,20 +157,17 @@ static const cst_dialect MARKDOWN = {.row = "|",
                                      .header = markdown_header};
 
 void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
-    static const cst_column last[] = {CST_NUMBER("models", "K", 0),
-                                      CST_NUMBER("kappa_gram", "kappa Gram", 1),
-                                      CST_NUMBER("kappa_cka", "kappa CKA", 1),
-                                      CST_NUMBER("flops_rel", "FLOPs", 3),
-                                      CST_NUMBER("latency_ms", "latency (ms)", 3),
-                                      CST_NUMBER("memory_bytes", "peak memory (bytes)", 0),
-                                      CST_NUMBER("throughput", "throughput (1/s)", 1),
-                                      CST_NUMBER("single_p50_us", "1: p50 (us)", 1),
-                                      CST_NUMBER("single_p99_us", "1: p99 (us)", 1),
-                                      CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
-                                      CST_NUMBER("batch_p99_us", "batch: p99 (us)", 1),
-                                      CST_NUMBER("seconds", "seconds", 2),
-                                      CST_WORDS("detail", "detail"),
-                                      CST_COLUMNS_END};
+    static const cst_column last[] =
+        CST_COLUMNS(CST_NUMBER("models", "K", 0), CST_NUMBER("kappa_gram", "kappa Gram", 1),
+                    CST_NUMBER("kappa_cka", "kappa CKA", 1), CST_NUMBER("flops_rel", "FLOPs", 3),
+                    CST_NUMBER("latency_ms", "latency (ms)", 3),
+                    CST_NUMBER("memory_bytes", "peak memory (bytes)", 0),
+                    CST_NUMBER("throughput", "throughput (1/s)", 1),
+                    CST_NUMBER("single_p50_us", "1: p50 (us)", 1),
+                    CST_NUMBER("single_p99_us", "1: p99 (us)", 1),
+                    CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
+                    CST_NUMBER("batch_p99_us", "batch: p99 (us)", 1),
+                    CST_NUMBER("seconds", "seconds", 2), CST_WORDS("detail", "detail"));
     cst_table table = {.page = page, .root = root, .rows = rows, .dialect = &MARKDOWN};
     char tested[80];
     add_plain(&table, NAMES);
@@ -351,7 +344,7 @@ static void print_caption(const cst_table *table, const char *what) {
 
 /* What a method costs, and what an ablation or a profile measured. */
 static void add_costs(cst_table *table) {
-    static const cst_column costs[] = {
+    static const cst_column costs[] = CST_COLUMNS(
         CST_NUMBER("models", "models", 0),
         {.key = "flops_rel",
          .header = "FLOPs (rel.)",
@@ -374,8 +367,7 @@ static void add_costs(cst_table *table) {
          .scale = 1e-6},
         {.key = "throughput", .header = "Throughput (1/s)", .arrow = 1, .decimals = 1},
         {.key = "single_p50_us", .header = "Meta-layer (us)", .arrow = -1, .decimals = 2},
-        {.key = "meta_throughput", .header = "Meta-layer (1/s)", .arrow = 1},
-        CST_COLUMNS_END};
+        {.key = "meta_throughput", .header = "Meta-layer (1/s)", .arrow = 1});
     add_plain(table, costs);
 }
 

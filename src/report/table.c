@@ -75,12 +75,10 @@ void cst_table_add_scores(cst_table *table, cst_column_kind value, cst_column_ki
 
 void cst_table_add_costs(cst_table *table, bool kappa) {
     int models = cst_models_decimals(table->rows);
-    const cst_column columns[] = {CST_NUMBER("models", "K", models),
-                                  CST_NUMBER(kappa ? "kappa_gram" : "", "kappa Gram", 1),
-                                  CST_NUMBER(kappa ? "kappa_cka" : "", "CKA", 1),
-                                  CST_NUMBER("flops_rel", "FLOPs", 3),
-                                  CST_NUMBER("seconds", "s", 2),
-                                  CST_COLUMNS_END};
+    const cst_column columns[] = CST_COLUMNS(
+        CST_NUMBER("models", "K", models), CST_NUMBER(kappa ? "kappa_gram" : "", "kappa Gram", 1),
+        CST_NUMBER(kappa ? "kappa_cka" : "", "CKA", 1), CST_NUMBER("flops_rel", "FLOPs", 3),
+        CST_NUMBER("seconds", "s", 2));
     cst_table_add(table, columns);
 }
 
@@ -444,10 +442,4 @@ void cst_table_fill(cst_table *table) {
 void cst_table_print(cst_table *table) {
     cst_table_fill(table);
     cst_table_end(table);
-}
-
-void cst_table_show(cst_page *page, const json_t *rows, const cst_column *columns) {
-    cst_table table = {.page = page, .rows = rows};
-    cst_table_add(&table, columns);
-    cst_table_print(&table);
 }

@@ -15,6 +15,14 @@ static const cst_text_row *const PAGES[] = {
     [CST_REPORT_SUGGEST] = cst_text_suggest,   [CST_REPORT_MONITOR] = cst_text_monitor,
 };
 
+static void show_table(cst_page *page, const json_t *root, const json_t *rows,
+                       const cst_text_row *row) {
+    cst_table table = {
+        .page = page, .root = root, .rows = rows, .shows = row->shows, .mark = row->mark};
+    cst_table_add(&table, row->columns);
+    cst_table_print(&table);
+}
+
 static void print_row(cst_page *page, const json_t *root, const cst_text_row *row) {
     const json_t *about = cst_json_at(root, row->about);
     if ((row->about && !cst_json_is_there(about)) || (row->full && !page->full))
@@ -46,7 +54,7 @@ static void print_row(cst_page *page, const json_t *root, const cst_text_row *ro
             cst_page_fill(page, json_array_get(about, i), row->label);
         break;
     case CST_ROW_TABLE:
-        cst_table_show(page, about, row->columns);
+        show_table(page, root, about, row);
         break;
     case CST_ROW_GROUP:
         cst_text_rows(page, root, row->rows);

@@ -71,16 +71,12 @@ static bool shows_member(const cst_table *table, const json_t *member) {
 
 static void print_members(cst_page *page, const json_t *root) {
     bool boxes = cst_json_at(root, "oof.AP") != NULL;
-    const cst_column columns[] = {CST_FILLED("{kept?*|}", ""),
-                                  CST_WORDS("name", "member"),
-                                  CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
-                                  CST_NUMBER("nll", "NLL", 4),
-                                  CST_NUMBER("ece", "ECE", 4),
-                                  CST_NUMBER("brier", "Brier", 4),
-                                  CST_QUANTITY("flops", "FLOPs"),
-                                  CST_WORDS("family", "family"),
-                                  {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell},
-                                  CST_COLUMNS_END};
+    const cst_column columns[] = CST_COLUMNS(
+        CST_FILLED("{kept?*|}", ""), CST_WORDS("name", "member"),
+        CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
+        CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
+        {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
     json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
     cst_table table = {.page = page,
                        .root = root,
@@ -155,6 +151,7 @@ static void change_cell(cst_table *table, const json_t *row) {
 
 /* The chosen step, and where there are many those around it. */
 static bool shows_step(const cst_table *table, const json_t *row) {
+    (void)row;
     size_t count = json_array_size(table->rows);
     size_t chosen = 0;
     for (size_t i = 0; i < count; i++)
@@ -165,29 +162,13 @@ static bool shows_step(const cst_table *table, const json_t *row) {
     return count <= PATH_ROWS || near || place == 0 || place == count - 1;
 }
 
-static void print_path(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {
-        CST_FILLED("{chosen?>|}", ""),
-        CST_NUMBER("size", "size", 0),
-        CST_NUMBER("loss", "NLL", 4),
-        CST_NUMBER("excess", "vs. best", 4),
-        CST_NUMBER("excess_se", "s.e.", 4),
-        CST_NUMBER("against_all", "vs. all", 4),
-        CST_NUMBER("against_all_se", "s.e.", 4),
-        CST_QUANTITY("flops", "FLOPs"),
-        CST_QUANTITY("latency_ms", "ms"),
-        CST_FILLED("{allowed?yes|no}", "within limits"),
-        {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell},
-        CST_COLUMNS_END};
-    cst_table table = {.page = page,
-                       .root = root,
-                       .rows = json_object_get(root, "path"),
-                       .shows = shows_step,
-                       .mark = "chosen"};
-    cst_page_heading(page, root, "Held-out loss by size of the set (> marks the selected size)");
-    cst_table_add(&table, columns);
-    cst_table_print(&table);
-}
+static const cst_column PATH[] =
+    CST_COLUMNS(CST_FILLED("{chosen?>|}", ""), CST_NUMBER("size", "size", 0),
+                CST_NUMBER("loss", "NLL", 4), CST_NUMBER("excess", "vs. best", 4),
+                CST_NUMBER("excess_se", "s.e.", 4), CST_NUMBER("against_all", "vs. all", 4),
+                CST_NUMBER("against_all_se", "s.e.", 4), CST_QUANTITY("flops", "FLOPs"),
+                CST_QUANTITY("latency_ms", "ms"), CST_FILLED("{allowed?yes|no}", "within limits"),
+                {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell});
 
 /* ---- the front ---- */
 
@@ -221,15 +202,11 @@ static bool shows_point(const cst_table *table, const json_t *point) {
 
 static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    const cst_column columns[] = {
-        CST_FILLED("{kept?>|}", ""),
-        CST_NUMBER("size", "size", 0),
-        CST_NUMBER("loss", values ? "error" : "NLL", 4),
-        CST_QUANTITY("flops", "FLOPs"),
-        CST_QUANTITY("latency_ms", "ms"),
-        CST_QUANTITY("params", "parameters"),
-        {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell},
-        CST_COLUMNS_END};
+    const cst_column columns[] =
+        CST_COLUMNS(CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
+                    CST_NUMBER("loss", values ? "error" : "NLL", 4), CST_QUANTITY("flops", "FLOPs"),
+                    CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
+                    {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
     cst_table table = {.page = page,
                        .rows = cst_json_at(root, "front.points"),
                        .shows = shows_point,
@@ -271,13 +248,11 @@ static void print_mixing(cst_page *page, const json_t *root) {
         cst_page_print(page, "%.4g for every member\n", most);
 }
 
-static const cst_column LEARNERS[] = {
-    CST_WORDS("name", "meta-learner"),
-    CST_NUMBER("weight", "weight", 4),
-    CST_NUMBER("nll", "NLL (total)", 3),
-    CST_NUMBER("half_logdet", "half log det", 3),
-    CST_NUMBER("loss", "loss (Laplace)", 3), /* not of other rules */
-    CST_COLUMNS_END};
+static const cst_column LEARNERS[] =
+    CST_COLUMNS(CST_WORDS("name", "meta-learner"), CST_NUMBER("weight", "weight", 4),
+                CST_NUMBER("nll", "NLL (total)", 3), CST_NUMBER("half_logdet", "half log det", 3),
+                CST_NUMBER("loss", "loss (Laplace)", 3)
+                /* not of other rules */);
 
 /* Without nested scores: which there are. */
 static void print_other_scores(cst_page *page, const json_t *root) {
@@ -366,83 +341,64 @@ static void print_time(cst_page *page, const json_t *root) {
 
 /* ---- pages ---- */
 
-static const cst_text_row BUDGET[] = {
-    CST_LINE("budget.flops", "FLOPs budget",
-             "[{used:g5} of {allowed:g5}{as=max? (the slowest member)|}]"),
-    CST_LINE("budget.latency_ms", "latency budget",
-             "[{used:g5} of {allowed:g5} ms{as=max? (the slowest member)|}]"),
-    CST_LINE("budget.params", "size budget",
-             "[{used:g5} of {allowed:g5} parameters{as=max? (the slowest member)|}]"),
-    CST_ROWS_END};
+static const cst_text_row BUDGET[] =
+    CST_ROWS(CST_LINE("budget.flops", "FLOPs budget",
+                      "[{used:g5} of {allowed:g5}{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.latency_ms", "latency budget",
+                      "[{used:g5} of {allowed:g5} ms{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.params", "size budget",
+                      "[{used:g5} of {allowed:g5} parameters{as=max? (the slowest member)|}]"));
 
-static const cst_text_row COST[] = {
-    CST_HEADING("Cost"),
-    CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
-    CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time), CST_ROWS_END};
+static const cst_text_row COST[] =
+    CST_ROWS(CST_HEADING("Cost"),
+             CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
+             CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time));
 
 #define FOLDS "{folds.count:0} folds ({folds.source=pool?the pool's|made from the seed})"
 
-static const cst_text_row KAPPA[] = {
-    CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"),
-    CST_ROWS_END};
-static const cst_text_row SPECTRUM[] = {CST_LINE(NULL, "spectrum", CST_SPECTRUM), CST_ROWS_END};
+static const cst_text_row KAPPA[] = CST_ROWS(
+    CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"));
+static const cst_text_row SPECTRUM[] = CST_ROWS(CST_LINE(NULL, "spectrum", CST_SPECTRUM));
 
-static const cst_text_row STACK[] = {
+static const cst_text_row STACK[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
-    CST_HEADING("Members by out-of-fold NLL"),
-    CST_CODE(NULL, print_members),
-    CST_CODE("path", print_path),
-    CST_CODE("front.points", print_front),
-    CST_HEADING("Stack"),
+    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+    CST_MARKED("path", "Held-out loss by size of the set (> marks the selected size)", PATH,
+               shows_step, "chosen"),
+    CST_CODE("front.points", print_front), CST_HEADING("Stack"),
     CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
-    CST_GROUP("kappa_cka_before", KAPPA),
-    CST_CODE(NULL, print_lambda),
-    CST_GROUP("sigma2", SPECTRUM),
-    CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
+    CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
     CST_LINE("weights", "log-linear weights", "{:weights}"),
-    CST_CODE("mixing.members", print_mixing),
-    CST_TABLE("learners", "Blend", LEARNERS),
-    CST_CODE(NULL, cst_text_domains),
-    CST_CODE("oof", print_scores),
-    CST_GROUP(NULL, COST),
-    CST_ROWS_END};
+    CST_CODE("mixing.members", print_mixing), CST_TABLE("learners", "Blend", LEARNERS),
+    CST_CODE(NULL, cst_text_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
 
 /* Of a method that is no preset. */
-static const cst_text_row NESTED[] = {
+static const cst_text_row NESTED[] = CST_ROWS(
     CST_HEADING("Out-of-fold scores (nested: the method is refitted without the fold that is "
                 "scored)"),
-    CST_CODE(NULL, print_all_scores), CST_ROWS_END};
+    CST_CODE(NULL, print_all_scores));
 
-static const cst_text_row METHOD[] = {
+static const cst_text_row METHOD[] = CST_ROWS(
     CST_TEXT(NULL, "\n  method {method}, {task}, seed {seed:0}; [{cases:0} cases|{samples:0} "
                    "samples]" CST_EFFECTIVE ", " FOLDS "\n"),
-    CST_PARAGRAPH(NULL, "{definition}"),
-    CST_HEADING("Model"),
-    CST_LINE("detail", "fit", "[{}]"),
+    CST_PARAGRAPH(NULL, "{definition}"), CST_HEADING("Model"), CST_LINE("detail", "fit", "[{}]"),
     CST_LINE(NULL, "members", "{models_kept:0} of {models_in:0}: {kept:names}"),
-    CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"),
-    CST_GROUP("oof.nested", NESTED),
-    CST_CODE(NULL, cst_text_domains),
-    CST_GROUP(NULL, COST),
-    CST_ROWS_END};
+    CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"), CST_GROUP("oof.nested", NESTED),
+    CST_CODE(NULL, cst_text_domains), CST_GROUP(NULL, COST));
 
-static const cst_text_row REGRESSION[] = {
+static const cst_text_row REGRESSION[] = CST_ROWS(
     CST_TEXT(NULL,
              "\n  regression, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
              ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
              "{kept:names}\n"),
-    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"),
-    CST_CODE("front.points", print_front),
-    CST_HEADING("Stack"),
-    CST_LINE(NULL, "blend weights", "{blend:weights}"),
-    CST_LINE("weights", "linear weights", "{:weights}"),
-    CST_GROUP(NULL, BUDGET),
-    CST_CODE(NULL, print_scores),
-    CST_CODE(NULL, cst_text_outputs),
-    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"),
-    CST_ROWS_END};
+    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
+    CST_HEADING("Stack"), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
+    CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
+    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
 
 static void print_fit(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
@@ -452,15 +408,15 @@ static void print_fit(cst_page *page, const json_t *root) {
                                                   : STACK);
 }
 
-const cst_text_row cst_text_fit[] = {CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit),
-                                     CST_NOTICES, CST_ROWS_END};
+const cst_text_row cst_text_fit[] =
+    CST_ROWS(CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit), CST_NOTICES);
 
 /* ---- show ---- */
 
 static void print_shown_members(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {
-        CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
-        CST_QUANTITY("flops", "FLOPs"), CST_QUANTITY("latency_ms", "ms"), CST_COLUMNS_END};
+    static const cst_column columns[] =
+        CST_COLUMNS(CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+                    CST_QUANTITY("flops", "FLOPs"), CST_QUANTITY("latency_ms", "ms"));
     json_t *members = ranked_by(page, json_object_get(root, "members"), "weight", false);
     bool costs = json_is_number(json_object_get(root, "flops")) ||
                  json_is_number(json_object_get(root, "latency_ms"));
@@ -530,30 +486,26 @@ static void print_pool(cst_page *page, const json_t *root) {
             : "  no: the model was not fitted on split '{split}' of this pool ({hash})\n");
 }
 
-static const cst_text_row ADAPTED_TO[] = {
+static const cst_text_row ADAPTED_TO[] = CST_ROWS(
     CST_HEADING("Adapted to"),
     CST_LINE("adapted_to", "rows", "split '{split}', {samples:0} samples"),
-    CST_LINE("adapted_to", "members", "{returned:0} came back; weight of the stack {scale:4}"),
-    CST_ROWS_END};
-static const cst_text_row CHANGED[] = {
-    CST_HEADING("Settings that differ from preset [{preset}|default]"),
-    CST_CODE(NULL, print_changed), CST_ROWS_END};
-static const cst_text_row SETTINGS[] = {CST_HEADING("Settings"), CST_CODE(NULL, print_settings),
-                                        CST_ROWS_END};
-static const cst_text_row POOL[] = {CST_HEADING("Pool"), CST_CODE(NULL, print_pool), CST_ROWS_END};
+    CST_LINE("adapted_to", "members", "{returned:0} came back; weight of the stack {scale:4}"));
+static const cst_text_row CHANGED[] =
+    CST_ROWS(CST_HEADING("Settings that differ from preset [{preset}|default]"),
+             CST_CODE(NULL, print_changed));
+static const cst_text_row SETTINGS[] =
+    CST_ROWS(CST_HEADING("Settings"), CST_CODE(NULL, print_settings));
+static const cst_text_row POOL[] = CST_ROWS(CST_HEADING("Pool"), CST_CODE(NULL, print_pool));
 
-const cst_text_row cst_text_show[] = {
+const cst_text_row cst_text_show[] = CST_ROWS(
     CST_TITLE("[: {model}]\n  {task}, [method {method}|preset {preset}], written by corestack "
               "{corestack}\n  {bytes:0} bytes[, file modified {modified}]\n"),
-    CST_HEADING("Members ({members:0})"),
-    CST_CODE(NULL, print_shown_members),
-    CST_HEADING("Model"),
+    CST_HEADING("Members ({members:0})"), CST_CODE(NULL, print_shown_members), CST_HEADING("Model"),
     CST_CODE(NULL, print_names),
     CST_LINE(NULL, "[{boxes=learners!}meta-learners|{boxes!}boxes|meta-learners]",
              "[{boxes=learners!}{learners:blend}|{boxes}|{gate=none!}{learners:blend}|"
              "{learners:blend}; gate: {gate}]"),
-    CST_LINE("calibration", "calibration", "{name}, {detail}"),
-    CST_CODE(NULL, cst_text_domains),
+    CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, cst_text_domains),
     CST_HEADING("Fitted on"),
     CST_LINE(NULL, "rows",
              "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
@@ -562,28 +514,24 @@ const cst_text_row cst_text_show[] = {
              "seed})][, seed {fitted_on.seed:0}]"),
     CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
     CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
-    CST_GROUP("adapted_to", ADAPTED_TO),
-    CST_GROUP("changed", CHANGED),
-    CST_FULL(SETTINGS),
-    CST_GROUP("pool", POOL),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
+    CST_GROUP("pool", POOL), CST_NOTICES);
+
+static const cst_column DOMAINS[] =
+    CST_COLUMNS(CST_WORDS("domain", "domain"), CST_NUMBER("samples", "samples", 0),
+                CST_NUMBER("scale", "scale", 4), CST_NUMBER("bias_norm", "norm of biases", 4),
+                CST_NUMBER("nll_before", "NLL without", 4), CST_NUMBER("nll_after", "with", 4));
 
 void cst_text_domains(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {CST_WORDS("domain", "domain"),
-                                         CST_NUMBER("samples", "samples", 0),
-                                         CST_NUMBER("scale", "scale", 4),
-                                         CST_NUMBER("bias_norm", "norm of biases", 4),
-                                         CST_NUMBER("nll_before", "NLL without", 4),
-                                         CST_NUMBER("nll_after", "with", 4),
-                                         CST_COLUMNS_END};
     const json_t *domains = json_object_get(root, "domains");
     const json_t *used = json_object_get(domains, "used");
-    if (json_array_size(json_object_get(domains, "list")) == 0)
+    cst_table table = {.page = page, .rows = json_object_get(domains, "list")};
+    if (json_array_size(table.rows) == 0)
         return;
     cst_page_heading(page, root,
                      json_is_false(used) ? "Domains (not used: no clear gain)" : "Domains");
-    cst_table_show(page, json_object_get(domains, "list"), columns);
+    cst_table_add(&table, DOMAINS);
+    cst_table_print(&table);
     if (used)
         cst_page_fill(page, domains,
                       "  held-out NLL {nll_before:4} without, {nll_after:4} with (standard error "
@@ -592,23 +540,21 @@ void cst_text_domains(cst_page *page, const json_t *root) {
 
 /* ---- adapt ---- */
 
-static const cst_column ADAPTED_MEMBERS[] = {
-    CST_WORDS("name", "member"),
-    CST_NUMBER("weight", "weight", 4),
-    {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM},
-    CST_COLUMNS_END};
-static const cst_column CANDIDATES[] = {
-    CST_WORDS("center", "center"),   CST_NUMBER("precision", "precision", 0),
-    CST_NUMBER("nll", "NLL", 4),     CST_NUMBER("log_evidence", "log evidence", 2),
-    CST_NUMBER("share", "share", 3), CST_COLUMNS_END};
-static const cst_text_row ADAPTED[] = {
-    CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
-    CST_LINE(NULL, "weight of the stack", "{scale:4}"),
-    CST_LINE(NULL, "certificates", "{certificates}"), CST_ROWS_END};
-static const cst_text_row TRIED[] = {
-    CST_TABLE("candidates", "Candidates ({candidates:0})", CANDIDATES), CST_ROWS_END};
+static const cst_column ADAPTED_MEMBERS[] = CST_COLUMNS(
+    CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+    {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM});
+static const cst_column CANDIDATES[] =
+    CST_COLUMNS(CST_WORDS("center", "center"), CST_NUMBER("precision", "precision", 0),
+                CST_NUMBER("nll", "NLL", 4), CST_NUMBER("log_evidence", "log evidence", 2),
+                CST_NUMBER("share", "share", 3));
+static const cst_text_row ADAPTED[] =
+    CST_ROWS(CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
+             CST_LINE(NULL, "weight of the stack", "{scale:4}"),
+             CST_LINE(NULL, "certificates", "{certificates}"));
+static const cst_text_row TRIED[] =
+    CST_ROWS(CST_TABLE("candidates", "Candidates ({candidates:0})", CANDIDATES));
 
-const cst_text_row cst_text_adapt[] = {
+const cst_text_row cst_text_adapt[] = CST_ROWS(
     CST_TEXT(NULL, "corestack adapt: split '{split}', {samples:0} labelled rows, {classes:0} "
                    "classes\n"),
     CST_LINE(NULL, "result",
@@ -620,8 +566,5 @@ const cst_text_row cst_text_adapt[] = {
     CST_LINE(NULL, "evidence", "{log_evidence:2} nats for a change"),
     CST_LINE(NULL, "members",
              "{members_after:0}, before {members_before:0}, of {members_pool:0} in the pool"),
-    CST_LINE(NULL, "model", "[{out}]"),
-    CST_GROUP("adapted", ADAPTED),
-    CST_FULL(TRIED),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_LINE(NULL, "model", "[{out}]"), CST_GROUP("adapted", ADAPTED), CST_FULL(TRIED),
+    CST_NOTICES);

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static const cst_column METHOD[] = {CST_WORDS("method", "method"), CST_COLUMNS_END};
-static const cst_column STAGE[] = {CST_WORDS("stage", "stage"), CST_COLUMNS_END};
+static const cst_column METHOD[] = CST_COLUMNS(CST_WORDS("method", "method"));
+static const cst_column STAGE[] = CST_COLUMNS(CST_WORDS("stage", "stage"));
 
 static cst_table table_of(cst_page *page, const json_t *root, const json_t *rows,
                           const cst_column *columns) {
@@ -34,7 +34,7 @@ static void print_repetitions(cst_page *page, const json_t *root) {
 }
 
 /* The lines under a command's name. */
-static const cst_text_row SCORED[] = {
+static const cst_text_row SCORED[] = CST_ROWS(
     CST_TEXT(NULL, "  split {split}, " COUNTS
                    "[{conditions!} in each of {conditions:0} conditions (scores: {aggregate})|"
                    "{conditions!} in each of {conditions:0} conditions (scores: -)| (scores: "
@@ -46,8 +46,7 @@ static const cst_text_row SCORED[] = {
              "random, that no fit saw.\n|{scored=nested!}  Scores are nested out-of-fold: every "
              "row is scored by a fit that did not see it.\n|{scored!}  Scores are of a held-out "
              "split: fitted on split oof, scored once on split {split}.\n]"
-             "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"),
-    CST_ROWS_END};
+             "[  Rows of split {ood} are to be distinguished from those of split {split}.\n]\n"));
 
 /* What the marks and intervals of a table mean. */
 static void print_legend(cst_page *page, const json_t *root) {
@@ -105,7 +104,7 @@ static void print_definitions(cst_page *page, const json_t *root) {
 }
 
 void cst_text_end(cst_page *page, const json_t *root) {
-    static const cst_text_row notices[] = {CST_NOTICES, CST_ROWS_END};
+    static const cst_text_row notices[] = CST_ROWS(CST_NOTICES);
     const char *separator = "\n  Seconds:";
     const char *key = NULL;
     json_t *value = NULL;
@@ -123,7 +122,7 @@ void cst_text_end(cst_page *page, const json_t *root) {
  * further scores, those that the methods' table leaves out. */
 static void print_group(cst_page *page, const json_t *root, const json_t *rows, const char *key,
                         cst_score_group group, const char *heading) {
-    const cst_column name[] = {CST_WORDS(key, key), CST_COLUMNS_END};
+    const cst_column name[] = CST_COLUMNS(CST_WORDS(key, key));
     cst_table table = table_of(page, root, rows, name);
     if (cst_table_add_group(&table, group) == 0)
         return;
@@ -153,10 +152,9 @@ void cst_text_coverage(cst_page *page, const json_t *rows) {
                            100 * cst_json_number_at(levels, l));
         (void)cst_snprintf(paths[l][0], sizeof paths[l][0], "coverage.%zu", l);
         (void)cst_snprintf(paths[l][1], sizeof paths[l][1], "width.%zu", l);
-        const cst_column columns[] = {
-            {.object = paths[l][0], .header = headers[l], .decimals = 2, .scale = 100},
-            {.object = paths[l][1], .header = "width", .decimals = 4},
-            CST_COLUMNS_END};
+        const cst_column columns[] =
+            CST_COLUMNS({.object = paths[l][0], .header = headers[l], .decimals = 2, .scale = 100},
+                        {.object = paths[l][1], .header = "width", .decimals = 4});
         cst_table_add(&table, columns);
     }
     if (json_array_size(levels) == 0)
@@ -165,31 +163,22 @@ void cst_text_coverage(cst_page *page, const json_t *rows) {
     cst_table_print(&table);
 }
 
+static const cst_column OUTPUTS[] = CST_COLUMNS(
+    CST_WORDS("name", "output"), CST_NUMBER("rmse", "RMSE", 4), CST_NUMBER("mae", "MAE", 4),
+    CST_NUMBER("r2", "R^2", 4), CST_NUMBER("nll", "NLL", 4),
+    {.object = "coverage.2", .header = "cover 0.9", .decimals = 3});
+static const cst_text_row OF_OUTPUTS[] = CST_ROWS(CST_TABLE("outputs", "Outputs", OUTPUTS));
+
 void cst_text_outputs(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {
-        CST_WORDS("name", "output"),
-        CST_NUMBER("rmse", "RMSE", 4),
-        CST_NUMBER("mae", "MAE", 4),
-        CST_NUMBER("r2", "R^2", 4),
-        CST_NUMBER("nll", "NLL", 4),
-        {.object = "coverage.2", .header = "cover 0.9", .decimals = 3},
-        CST_COLUMNS_END};
-    const json_t *outputs = json_object_get(root, "outputs");
-    if (json_array_size(outputs) < 2)
-        return;
-    cst_page_heading(page, root, "Outputs");
-    cst_table_show(page, outputs, columns);
+    if (json_array_size(json_object_get(root, "outputs")) > 1)
+        cst_text_rows(page, root, OF_OUTPUTS);
 }
 
-static const cst_column CLASSES[] = {{.key = "class", .header = "class", .kind = CST_COLUMN_NAME},
-                                     CST_NUMBER("pixels", "pixels", 0),
-                                     CST_PERCENT("iou", "IoU %", 2),
-                                     CST_PERCENT("dice", "Dice %", 2),
-                                     CST_PERCENT("accuracy", "accuracy %", 2),
-                                     CST_PERCENT("boundary_iou", "boundary IoU %", 2),
-                                     CST_COLUMNS_END};
-static const cst_text_row OF_SEGMENTATION[] = {CST_TABLE("per_class", "Classes", CLASSES),
-                                               CST_ROWS_END};
+static const cst_column CLASSES[] = CST_COLUMNS(
+    {.key = "class", .header = "class", .kind = CST_COLUMN_NAME}, CST_NUMBER("pixels", "pixels", 0),
+    CST_PERCENT("iou", "IoU %", 2), CST_PERCENT("dice", "Dice %", 2),
+    CST_PERCENT("accuracy", "accuracy %", 2), CST_PERCENT("boundary_iou", "boundary IoU %", 2));
+static const cst_text_row OF_SEGMENTATION[] = CST_ROWS(CST_TABLE("per_class", "Classes", CLASSES));
 
 /* A table of the task's scores by category or by condition of a split (corruptions, severities). */
 static void print_by(cst_page *page, const json_t *root, const char *list, const char *heading,
@@ -203,10 +192,9 @@ static void print_by(cst_page *page, const json_t *root, const char *list, const
 }
 
 static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
-    static const cst_column categories[] = {
-        {.key = "id", .header = "category", .kind = CST_COLUMN_NAME},
-        CST_NUMBER("boxes", "boxes", 0),
-        CST_COLUMNS_END};
+    static const cst_column categories[] =
+        CST_COLUMNS({.key = "id", .header = "category", .kind = CST_COLUMN_NAME},
+                    CST_NUMBER("boxes", "boxes", 0));
     switch (cst_document_task(root)) {
     case CST_TASK_CLASSIFICATION:
         break;
@@ -230,7 +218,7 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
 static void print_parts(cst_page *page, const json_t *rows, const char *key, const char *object,
                         const char *heading, int decimals, double scale) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
-    const cst_column name[] = {CST_WORDS(key, key), CST_COLUMNS_END};
+    const cst_column name[] = CST_COLUMNS(CST_WORDS(key, key));
     cst_table table = table_of(page, NULL, rows, name);
     const char *part = NULL;
     json_t *value = NULL;
@@ -253,13 +241,11 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
 }
 
 static void print_severities(cst_page *page, const json_t *rows, const char *key) {
-    const cst_column columns[] = {
-        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
-        {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
-        CST_PERCENT("error", "error %", 2),
-        CST_NUMBER("nll", "NLL", 4),
-        CST_NUMBER("ece", "ECE", 4),
-        CST_COLUMNS_END};
+    const cst_column columns[] =
+        CST_COLUMNS({.key = key, .header = key, .kind = CST_COLUMN_OUTER},
+                    {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
+                    CST_PERCENT("error", "error %", 2), CST_NUMBER("nll", "NLL", 4),
+                    CST_NUMBER("ece", "ECE", 4));
     cst_table table = table_of(page, NULL, rows, columns);
     table.nested = "severities";
     if (json_array_size(json_object_get(json_array_get(rows, 0), "severities")) == 0)
@@ -290,18 +276,15 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
 /* Every split and score of every method, both ways round. */
 static void print_ood(cst_page *page, const json_t *rows, const char *key) {
     static const cst_score_spec auroc = {.key = "auroc", .scale = 1};
-    const cst_column columns[] = {
-        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
-        CST_WORDS("split", "split"),
-        CST_WORDS("score", "score"),
-        CST_NUMBER("auroc", "AUROC", 3),
+    const cst_column columns[] = CST_COLUMNS(
+        {.key = key, .header = key, .kind = CST_COLUMN_OUTER}, CST_WORDS("split", "split"),
+        CST_WORDS("score", "score"), CST_NUMBER("auroc", "AUROC", 3),
         {.header = "", .kind = CST_COLUMN_BRACKETS, .score = &auroc, .decimals = 3, .align = 'i'},
         CST_NUMBER("aupr_out_positive", "AUPR out+", 3),
         CST_NUMBER("aupr_in_positive", "AUPR in+", 3),
         CST_NUMBER("fpr95_out_positive", "FPR@95 out+", 3),
         CST_NUMBER("fpr95_in_positive", "FPR@95 in+", 3),
-        CST_NUMBER("detection_error", "det. error", 3),
-        CST_COLUMNS_END};
+        CST_NUMBER("detection_error", "det. error", 3));
     cst_table table = table_of(page, NULL, rows, columns);
     table.nested = "ood_scores";
     cst_page_heading(page, NULL, "Out-of-distribution rows, by score");
@@ -354,11 +337,9 @@ static void print_shift(cst_page *page, const json_t *root, const json_t *rows) 
 static void print_evaluation(cst_page *page, const json_t *root) {
     static const cst_column models = CST_NUMBER("models", "models", 0);
     static const cst_column detail = {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE};
-    static const cst_column conditions[] = {
-        CST_WORDS("shift", "shift"),
-        CST_WORDS("kind", "kind"),
-        {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
-        CST_COLUMNS_END};
+    static const cst_column conditions[] =
+        CST_COLUMNS(CST_WORDS("shift", "shift"), CST_WORDS("kind", "kind"),
+                    {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL});
     json_t *rows = cst_document_rows(root);
     cst_table table = table_of(page, root, rows, METHOD);
     page->full = true;
@@ -380,10 +361,10 @@ static void print_evaluation(cst_page *page, const json_t *root) {
     json_decref(rows);
 }
 
-const cst_text_row cst_text_evaluate[] = {
-    CST_TITLE(": [split {split}, ]" COUNTS
-              "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
-    CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_definitions), CST_NOTICES, CST_ROWS_END};
+const cst_text_row cst_text_evaluate[] =
+    CST_ROWS(CST_TITLE(": [split {split}, ]" COUNTS
+                       "[{conditions!} in each of {conditions:0} conditions][; {aggregate}]\n"),
+             CST_CODE(NULL, print_evaluation), CST_CODE(NULL, print_definitions), CST_NOTICES);
 
 /* ---- compare ---- */
 
@@ -412,13 +393,11 @@ static void print_compared(cst_page *page, const json_t *root) {
 }
 
 /* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
-static const cst_column FITS[] = {CST_WORDS("method", "method"),
-                                  CST_WORDS("mix", "mix"),
-                                  CST_NUMBER("kappa_gram", "kappa Gram", 1),
-                                  CST_NUMBER("kappa_cka", "kappa CKA", 1),
-                                  {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE},
-                                  CST_COLUMNS_END};
-static const cst_text_row CHOSEN[] = {CST_TABLE("rows", "Fits", FITS), CST_ROWS_END};
+static const cst_column FITS[] =
+    CST_COLUMNS(CST_WORDS("method", "method"), CST_WORDS("mix", "mix"),
+                CST_NUMBER("kappa_gram", "kappa Gram", 1), CST_NUMBER("kappa_cka", "kappa CKA", 1),
+                {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE});
+static const cst_text_row CHOSEN[] = CST_ROWS(CST_TABLE("rows", "Fits", FITS));
 
 /* Of means over repetitions, paired in each of them. */
 static void print_differences(cst_page *page, const json_t *root) {
@@ -435,6 +414,7 @@ static void print_differences(cst_page *page, const json_t *root) {
 
 /* Whether the table holds the test: all do in full, else those significant after adjustment. */
 static bool is_significant(const cst_table *table, const json_t *test) {
+    (void)table;
     return cst_json_number(test, "p_adjusted") < CST_SIGNIFICANT;
 }
 
@@ -444,19 +424,16 @@ static void metric_cell(cst_table *table, const json_t *test) {
 }
 
 static void print_tests(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {
-        CST_WORDS("b", "method"),
-        {.header = "score", .kind = CST_COLUMN_CODE, .code = metric_cell},
+    static const cst_column columns[] = CST_COLUMNS(
+        CST_WORDS("b", "method"), {.header = "score", .kind = CST_COLUMN_CODE, .code = metric_cell},
         {.key = "difference", .header = "difference", .kind = CST_COLUMN_SIGNED, .decimals = 4},
         {.key = "[{only_a:0} : {only_b:0}|-]",
          .header = "only correct",
          .kind = CST_COLUMN_FILLED,
          .align = 'r'},
-        CST_NUMBER("statistic", "t", 2),
-        CST_NUMBER("df", "df", 0),
+        CST_NUMBER("statistic", "t", 2), CST_NUMBER("df", "df", 0),
         {.key = "p_adjusted", .header = "p adjusted", .kind = CST_COLUMN_P},
-        {.key = "test", .header = "test", .kind = CST_COLUMN_TEXT, .style = CST_DIM},
-        CST_COLUMNS_END};
+        {.key = "test", .header = "test", .kind = CST_COLUMN_TEXT, .style = CST_DIM});
     cst_table table = table_of(page, root, json_object_get(root, "tests"), columns);
     size_t count = json_array_size(table.rows);
     size_t significant = 0;
@@ -517,16 +494,11 @@ static void print_rank_correlations(cst_page *page, const json_t *root) {
     }
 }
 
-const cst_text_row cst_text_compare[] = {CST_TITLE("\n"),
-                                         CST_GROUP(NULL, SCORED),
-                                         CST_CODE(NULL, print_compared),
-                                         CST_FULL(CHOSEN),
-                                         CST_CODE("repetitions", print_differences),
-                                         CST_CODE("tests", print_tests),
-                                         CST_CODE(NULL, print_rank_correlations),
-                                         CST_CODE(NULL, print_definitions),
-                                         CST_CODE(NULL, cst_text_end),
-                                         CST_ROWS_END};
+const cst_text_row cst_text_compare[] =
+    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_compared),
+             CST_FULL(CHOSEN), CST_CODE("repetitions", print_differences),
+             CST_CODE("tests", print_tests), CST_CODE(NULL, print_rank_correlations),
+             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- ablate ---- */
 
@@ -562,21 +534,17 @@ static void print_stages(cst_page *page, const json_t *root) {
                           "  {stage} is ours and not in the paper.\n");
 }
 
-const cst_text_row cst_text_ablate[] = {CST_TITLE("\n"),
-                                        CST_GROUP(NULL, SCORED),
-                                        CST_CODE(NULL, print_stages),
-                                        CST_CODE(NULL, print_definitions),
-                                        CST_CODE(NULL, cst_text_end),
-                                        CST_ROWS_END};
+const cst_text_row cst_text_ablate[] =
+    CST_ROWS(CST_TITLE("\n"), CST_GROUP(NULL, SCORED), CST_CODE(NULL, print_stages),
+             CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- sweep ---- */
 
 static void add_names(cst_table *table, const char *draw) {
     const char *key = cst_json_string(table->root, "key");
-    const cst_column columns[] = {
+    const cst_column columns[] = CST_COLUMNS(
         {.key = "value", .header = key ? key : "value", .kind = CST_COLUMN_TEXT, .align = 'r'},
-        CST_NUMBER(draw, draw, 0),
-        CST_COLUMNS_END};
+        CST_NUMBER(draw, draw, 0));
     cst_table_add(table, columns);
 }
 
@@ -608,23 +576,18 @@ static void print_summary(cst_page *page, const json_t *root) {
     cst_page_print(page, "  K: members that prediction runs.\n");
 }
 
-const cst_text_row cst_text_sweep[] = {CST_TITLE(" over {key}\n"),
-                                       CST_GROUP(NULL, SCORED),
-                                       CST_CODE("summary", print_summary),
-                                       CST_CODE(NULL, print_values),
-                                       CST_CODE(NULL, print_definitions),
-                                       CST_CODE(NULL, cst_text_end),
-                                       CST_ROWS_END};
+const cst_text_row cst_text_sweep[] = CST_ROWS(
+    CST_TITLE(" over {key}\n"), CST_GROUP(NULL, SCORED), CST_CODE("summary", print_summary),
+    CST_CODE(NULL, print_values), CST_CODE(NULL, print_definitions), CST_CODE(NULL, cst_text_end));
 
 /* ---- profile ---- */
 
 static void print_whole(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {CST_NUMBER("models", "K", 0),
-                                         CST_NUMBER("flops_rel", "FLOPs", 3),
-                                         CST_NUMBER("latency_ms", "latency (ms)", 3),
-                                         CST_QUANTITY("memory_bytes", "peak memory (bytes)"),
-                                         CST_NUMBER("throughput", "throughput (1/s)", 1),
-                                         CST_COLUMNS_END};
+    static const cst_column columns[] =
+        CST_COLUMNS(CST_NUMBER("models", "K", 0), CST_NUMBER("flops_rel", "FLOPs", 3),
+                    CST_NUMBER("latency_ms", "latency (ms)", 3),
+                    CST_QUANTITY("memory_bytes", "peak memory (bytes)"),
+                    CST_NUMBER("throughput", "throughput (1/s)", 1));
     const json_t *rows = json_object_get(root, "rows");
     int32_t count = 0;
     const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
@@ -638,37 +601,26 @@ static void print_whole(cst_page *page, const json_t *root) {
     cst_table_print(&table);
 }
 
-static const cst_column META_LAYER[] = {CST_WORDS("method", "method"),
-                                        CST_NUMBER("single_p50_us", "1: p50 (us)", 2),
-                                        CST_NUMBER("single_p99_us", "p99", 2),
-                                        CST_NUMBER("single_calls", "calls", 0),
-                                        CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
-                                        CST_NUMBER("batch_p99_us", "p99", 1),
-                                        CST_NUMBER("batch_calls", "calls", 0),
-                                        CST_QUANTITY("meta_throughput", "1/s"),
-                                        CST_QUANTITY("meta_memory_bytes", "memory"),
-                                        CST_QUANTITY("model_bytes", "model"),
-                                        CST_NUMBER("gate_parameters", "gate", 0),
-                                        CST_COLUMNS_END};
-static const cst_column MEMBERS[] = {CST_WORDS("name", "member"),
-                                     CST_NUMBER("passes", "passes", 0),
-                                     CST_QUANTITY("flops", "FLOPs"),
-                                     CST_QUANTITY("params", "parameters"),
-                                     CST_NUMBER("latency_ms", "latency (ms)", 3),
-                                     CST_QUANTITY("memory_bytes", "peak memory (bytes)"),
-                                     CST_COLUMNS_END};
-static const cst_column PAPER[] = {CST_WORDS("name", "method"),
-                                   CST_PERCENT("top1", "top-1 %", 1),
-                                   CST_NUMBER("models", "K", 0),
-                                   CST_NUMBER("flops_rel", "FLOPs", 2),
-                                   CST_NUMBER("latency_ms", "latency (ms)", 1),
-                                   CST_NUMBER("memory_gb", "peak memory (GB)", 1),
-                                   CST_NUMBER("throughput", "throughput (1/s)", 0),
-                                   CST_COLUMNS_END};
-static const cst_text_row OF_MEMBERS[] = {
-    CST_TABLE("members", "Members, as the manifest gives them", MEMBERS), CST_ROWS_END};
+static const cst_column META_LAYER[] =
+    CST_COLUMNS(CST_WORDS("method", "method"), CST_NUMBER("single_p50_us", "1: p50 (us)", 2),
+                CST_NUMBER("single_p99_us", "p99", 2), CST_NUMBER("single_calls", "calls", 0),
+                CST_NUMBER("batch_p50_us", "batch: p50 (us)", 1),
+                CST_NUMBER("batch_p99_us", "p99", 1), CST_NUMBER("batch_calls", "calls", 0),
+                CST_QUANTITY("meta_throughput", "1/s"), CST_QUANTITY("meta_memory_bytes", "memory"),
+                CST_QUANTITY("model_bytes", "model"), CST_NUMBER("gate_parameters", "gate", 0));
+static const cst_column MEMBERS[] = CST_COLUMNS(
+    CST_WORDS("name", "member"), CST_NUMBER("passes", "passes", 0), CST_QUANTITY("flops", "FLOPs"),
+    CST_QUANTITY("params", "parameters"), CST_NUMBER("latency_ms", "latency (ms)", 3),
+    CST_QUANTITY("memory_bytes", "peak memory (bytes)"));
+static const cst_column PAPER[] = CST_COLUMNS(
+    CST_WORDS("name", "method"), CST_PERCENT("top1", "top-1 %", 1), CST_NUMBER("models", "K", 0),
+    CST_NUMBER("flops_rel", "FLOPs", 2), CST_NUMBER("latency_ms", "latency (ms)", 1),
+    CST_NUMBER("memory_gb", "peak memory (GB)", 1),
+    CST_NUMBER("throughput", "throughput (1/s)", 0));
+static const cst_text_row OF_MEMBERS[] =
+    CST_ROWS(CST_TABLE("members", "Members, as the manifest gives them", MEMBERS));
 
-const cst_text_row cst_text_profile[] = {
+const cst_text_row cst_text_profile[] = CST_ROWS(
     CST_TITLE("[: {model}]\n"),
     CST_TEXT(NULL,
              "  split {split}, {measured.samples:0} {measured.unit} in memory, batches of "
@@ -676,8 +628,7 @@ const cst_text_row cst_text_profile[] = {
              "{measured.cpu}\n  Members run {measured.members=parallel?at the same time, each on "
              "a device of its own|one after another, all in memory}.\n"),
     CST_HEADING("From end to end: members as the manifest gives them, meta-layer measured here"),
-    CST_CODE(NULL, print_whole),
-    CST_TABLE("rows", "Meta-layer, measured here", META_LAYER),
+    CST_CODE(NULL, print_whole), CST_TABLE("rows", "Meta-layer, measured here", META_LAYER),
     CST_PARAGRAPH(NULL, "1: a call with one sample; batch: with a whole batch. memory: bytes that "
                         "a batch needs; model: bytes of its file; gate: parameters."),
     CST_FULL(OF_MEMBERS),
@@ -685,5 +636,4 @@ const cst_text_row cst_text_profile[] = {
               "Reported by the paper, not measured here: {paper.data}, {paper.device}, batches of "
               "{paper.batch:0}",
               PAPER),
-    CST_CODE(NULL, cst_text_end),
-    CST_ROWS_END};
+    CST_CODE(NULL, cst_text_end));

@@ -57,12 +57,12 @@ static void print_shares(cst_page *page, const json_t *root) {
         cst_page_print(page, "  and %zu more batches; --json lists them all\n", count - BATCHES);
 }
 
-const cst_text_row cst_text_predict[] = {
+const cst_text_row cst_text_predict[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{detections:0} detections in {images:0} images, COCO results|{cases:0} "
                    "cases, {samples:0} pixels x {classes:0} classes, {format}|{samples:0} rows; "
                    "{columns}|{task=regression!}{samples:0} samples x {classes:0} outputs, float32 "
                    "values|{samples:0} samples x {classes:0} classes, float32 probabilities]\n"),
-    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares), CST_ROWS_END};
+    CST_CODE("guard", print_guard), CST_CODE("label_shift", print_shares));
 
 /* ---- folds and suggestions ---- */
 
@@ -72,9 +72,9 @@ static void print_sizes(cst_page *page, const json_t *root) {
         cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
 }
 
-const cst_text_row cst_text_folds[] = {
-    CST_TEXT(NULL, "{out}: {samples:0} samples in {folds:0} folds, seed {seed:0}, of"),
-    CST_CODE(NULL, print_sizes), CST_TEXT(NULL, "\n"), CST_ROWS_END};
+const cst_text_row cst_text_folds[] =
+    CST_ROWS(CST_TEXT(NULL, "{out}: {samples:0} samples in {folds:0} folds, seed {seed:0}, of"),
+             CST_CODE(NULL, print_sizes), CST_TEXT(NULL, "\n"));
 
 /* One row to a line, so that other programs can read it: its number, and its id where it has one.
  */
@@ -87,7 +87,7 @@ static void print_suggestions(cst_page *page, const json_t *root) {
     }
 }
 
-const cst_text_row cst_text_suggest[] = {CST_CODE(NULL, print_suggestions), CST_ROWS_END};
+const cst_text_row cst_text_suggest[] = CST_ROWS(CST_CODE(NULL, print_suggestions));
 
 /* ---- online ---- */
 
@@ -99,11 +99,8 @@ static void print_losses(cst_page *page, const json_t *root) {
                 {"average", "average"},
                 {"best_member", "{best_member}, the best member"},
                 {"switching", "the best of them in each {block:0} rows"}};
-    static const cst_column columns[] = {{.header = "", .align = 'l'},
-                                         {.header = "NLL"},
-                                         {.header = "error %"},
-                                         {.header = "regret"},
-                                         CST_COLUMNS_END};
+    static const cst_column columns[] = CST_COLUMNS({.header = "", .align = 'l'}, {.header = "NLL"},
+                                                    {.header = "error %"}, {.header = "regret"});
     cst_table table = {.page = page};
     cst_table_add(&table, columns);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -119,7 +116,7 @@ static void print_losses(cst_page *page, const json_t *root) {
 }
 
 static void print_learned(cst_page *page, const json_t *root) {
-    static const cst_text_row rows[] = {
+    static const cst_text_row rows[] = CST_ROWS(
         CST_CODE(NULL, print_losses),
         CST_PARAGRAPH(NULL,
                       "NLL: mean over the rows whose label came, each predicted before that, in "
@@ -129,17 +126,16 @@ static void print_learned(cst_page *page, const json_t *root) {
                               "of them, with {size:2} classes in the mean."),
         CST_PARAGRAPH("share", "The next prediction is {stack:%0}% stack, {newton:%0}% refitted "
                                "weights, {average:%0}% average, {members:%0}% single members."),
-        CST_NOTICES,
-        CST_ROWS_END};
+        CST_NOTICES);
     if (cst_json_number(root, "labelled") > 0)
         cst_text_rows(page, root, rows);
 }
 
-const cst_text_row cst_text_online[] = {
+const cst_text_row cst_text_online[] = CST_ROWS(
     CST_TEXT(NULL, "[{out}: {rows:0} samples x {classes:0} classes, float32 probabilities\n]"
                    "split {split}: {rows:0} rows; the labels of {labelled:0} were learned, "
                    "{waiting:0} rows wait for theirs\n"),
-    CST_CODE(NULL, print_learned), CST_ROWS_END};
+    CST_CODE(NULL, print_learned));
 
 /* ---- monitor ---- */
 
@@ -156,7 +152,7 @@ static void alone_cell(cst_table *table, const json_t *row) {
     evidence_cell(table, CST_PLAIN, cst_json_number(row, "evidence_alone"));
 }
 
-static const cst_column BATCHES[] = {
+static const cst_column BATCHES[] = CST_COLUMNS(
     CST_WORDS("batch", "batch"),
     {.key = "{samples:0}", .header = "rows", .kind = CST_COLUMN_FILLED, .align = 'r'},
     {.header = "evidence", .kind = CST_COLUMN_CODE, .code = total_cell, .align = 'r'},
@@ -171,8 +167,7 @@ static const cst_column BATCHES[] = {
     {.object = "expected", .key = "ece", .header = "ECE", .decimals = 3},
     {.object = "observed", .key = "ece", .header = "observed", .decimals = 3},
     {.key = "{flags:0}", .header = "flags", .kind = CST_COLUMN_FILLED, .align = 'r'},
-    {.key = "{alarm?alarm|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_BOLD},
-    CST_COLUMNS_END};
+    {.key = "{alarm?alarm|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_BOLD});
 
 static void print_member(cst_page *page, const json_t *member) {
     static const struct {
@@ -232,9 +227,8 @@ static void print_alarm(cst_page *page, const json_t *root) {
     cst_page_print(page, "\n");
 }
 
-const cst_text_row cst_text_monitor[] = {
-    CST_TITLE("[: {model}]\n"),
-    CST_CODE(NULL, print_alarm),
+const cst_text_row cst_text_monitor[] = CST_ROWS(
+    CST_TITLE("[: {model}]\n"), CST_CODE(NULL, print_alarm),
     CST_LINE(NULL, "evidence",
              "{evidence:g3} after {rows:0} rows (batches: {batches_seen:0}), at most "
              "{evidence_peak:g3}; an alarm is {evidence_alarm:g4}"),
@@ -244,15 +238,14 @@ const cst_text_row cst_text_monitor[] = {
                         "this batch by itself; expected: top-1 accuracy in % without labels, with "
                         "its typical error; flags: drift of members that chance does not "
                         "explain."),
-    CST_CODE(NULL, print_drift),
-    CST_CODE(NULL, cst_text_end),
-    CST_ROWS_END};
+    CST_CODE(NULL, print_drift), CST_CODE(NULL, cst_text_end));
 
 /* ---- soups and averages of checkpoints ---- */
 
 enum { STEPS_SHOWN = 40 };
 
 static bool shows_kept(const cst_table *table, const json_t *row) {
+    (void)table;
     return cst_json_flag(row, "kept");
 }
 
@@ -268,17 +261,15 @@ static void score_cell(cst_table *table, const json_t *step) {
 
 /* Steps in the order in which they were taken; of many only those that made it better. */
 static void print_steps(cst_page *page, const json_t *root) {
-    static const cst_column columns[] = {
-        {.key = "{step:0}",
-         .header = "",
-         .kind = CST_COLUMN_FILLED,
-         .align = 'r',
-         .style = CST_DIM},
-        CST_WORDS("kind", "candidate"),
-        CST_WORDS("file", "file"),
-        {.header = "score", .kind = CST_COLUMN_CODE, .code = score_cell, .align = 'r'},
-        {.header = "kept", .kind = CST_COLUMN_CODE, .code = step_cell},
-        CST_COLUMNS_END};
+    static const cst_column columns[] =
+        CST_COLUMNS({.key = "{step:0}",
+                     .header = "",
+                     .kind = CST_COLUMN_FILLED,
+                     .align = 'r',
+                     .style = CST_DIM},
+                    CST_WORDS("kind", "candidate"), CST_WORDS("file", "file"),
+                    {.header = "score", .kind = CST_COLUMN_CODE, .code = score_cell, .align = 'r'},
+                    {.header = "kept", .kind = CST_COLUMN_CODE, .code = step_cell});
     bool all = page->full || json_array_size(json_object_get(root, "steps")) <= STEPS_SHOWN;
     cst_table table = {
         .page = page, .rows = json_object_get(root, "steps"), .shows = all ? NULL : shows_kept};
@@ -287,29 +278,27 @@ static void print_steps(cst_page *page, const json_t *root) {
     cst_table_print(&table);
 }
 
-static const cst_text_row SCORED[] = {
-    CST_LINE(NULL, "{metric}", "{score:6} on {samples:0} samples"),
-    CST_LINE(NULL, "evaluations", "{evaluations:0}"), CST_CODE(NULL, print_steps), CST_ROWS_END};
+static const cst_text_row SCORED[] =
+    CST_ROWS(CST_LINE(NULL, "{metric}", "{score:6} on {samples:0} samples"),
+             CST_LINE(NULL, "evaluations", "{evaluations:0}"), CST_CODE(NULL, print_steps));
 
-const cst_text_row cst_text_soup[] = {
+const cst_text_row cst_text_soup[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: {kind} soup of {files:0} file{files&s}\n"),
     CST_LINE(NULL, "mixed",
              "{parameters:0} parameters in {tensors:0} tensors[{copied!}; {copied:0} other "
              "tensor{copied&s} from the first file]"),
-    CST_LINE(NULL, "chosen", "[{kind=greedy!}{chosen:names}]"),
-    CST_GROUP("metric", SCORED),
-    CST_NOTICES,
-    CST_ROWS_END};
+    CST_LINE(NULL, "chosen", "[{kind=greedy!}{chosen:names}]"), CST_GROUP("metric", SCORED),
+    CST_NOTICES);
 
-const cst_text_row cst_text_swa[] = {
+const cst_text_row cst_text_swa[] = CST_ROWS(
     CST_TEXT(NULL,
              "{out}: [{kind=sample!}{samples:0} sample{samples&s} around {model}, rank "
              "{rank:0}, scale {scale:g6}, seed {seed:0}|mean of {checkpoints:0} "
              "checkpoint{checkpoints&s}][{from!}, {files:0} of them after those of {from}]\n"),
-    CST_NOTICES, CST_ROWS_END};
+    CST_NOTICES);
 
-const cst_text_row cst_text_swag[] = {
+const cst_text_row cst_text_swag[] = CST_ROWS(
     CST_TEXT(NULL, "{out}: [{kind=sample!}{samples:0} sample{samples&s} around {model}, rank "
                    "{rank:0}, scale {scale:g6}, seed {seed:0}|mean, variance and {rank:0} "
                    "deviations of {files:0} checkpoints]\n"),
-    CST_NOTICES, CST_ROWS_END};
+    CST_NOTICES);

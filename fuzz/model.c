@@ -1,10 +1,10 @@
 /*
  * Fuzz target: model files. What loads is written as the same bytes, and predicts finite numbers,
  * the same by both calls. Lengths and checksum are made to fit after a mutation.
- * src/model/decode.c, docs/model-format.md.
+ * src/model/sections.c, docs/model-format.md.
  */
 #include "common/fuzz.h"
-#include "model/crc32c.h"
+#include "model/codec.h"
 #include "model/format.h"
 #include "tasks/segmentation/decide.h"
 

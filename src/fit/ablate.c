@@ -2,8 +2,6 @@
  * The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
  * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation".
  */
-#include "fit/ablate.h"
-
 #include "fit/harness.h"
 
 #include <string.h>

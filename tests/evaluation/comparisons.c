@@ -4,7 +4,6 @@
  */
 #include "bootstraps.h"
 #include "data/pool/pool.h"
-#include "fit/ablate.h"
 #include "report/report.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"

@@ -2,7 +2,7 @@
  * The stack of a regression against NumPy, SciPy and scikit-learn: linear pool, baselines,
  * variance, the prototype preset; optimality, coverage, models on disk, any number of threads.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include "core/la.h"
 #include "data/regression.h"

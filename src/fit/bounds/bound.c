@@ -138,15 +138,11 @@ static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
 
 /* ---- the parts ---- */
 
-static void release_pointers(cst_context *context, void *pointers) {
-    cst_free(context, pointers);
-}
-
 cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
                           cst_view *out) {
     const float **pointers = NULL;
     CST_TRY(cst_model_view(context, work->model, work->pool, work->split, &pointers, out));
-    return cst_scope_own(context, scope, release_pointers, (void *)pointers);
+    return cst_scope_own(context, scope, cst_free, (void *)pointers);
 }
 
 /* The stack's predictions, every member, and the rows in two halves. */

@@ -4,6 +4,7 @@
  */
 #include "data/pool/pool.h"
 #include "data/readers/npy.h"
+#include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
 #include "model/labels.h"
 #include "stats/conformal.h"
@@ -16,13 +17,13 @@
 /* Rows of one split with what the stack says of them. */
 typedef struct rows_of {
     cst_view view; /* of the kept members */
-    const float **pointers;
     float *p;      /* [rows][classes] */
     double *level; /* [rows]; NULL: the model has no reference */
 } rows_of;
 
 /* One batch: a split, or a condition of one. */
 typedef struct batch {
+    cst_scope scope; /* of `label` */
     int64_t first;
     int64_t rows;
     cst_novelty_found found;
@@ -54,13 +55,16 @@ static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bo
                             const char *split, rows_of *out) {
     int64_t rows = 0;
     CST_TRY(cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows));
-    CST_TRY(cst_model_view(context, work->model, work->pool, split, &out->pointers, &out->view));
-    if (!work->model->novelty)
+    CST_TRY(cst_scope_own(context, scope, cst_free, out->p));
+    const float **pointers = NULL;
+    CST_TRY(cst_model_view(context, work->model, work->pool, split, &pointers, &out->view));
+    CST_TRY(cst_scope_own(context, scope, cst_free, pointers));
+    if (!work->model->reference.novelty)
         return CST_OK;
     cst_view kept = out->view; /* members that came back are not in the reference */
     kept.members = work->model->members;
     CST_TAKE(context, scope, out->level, rows);
-    return cst_novelty_levels(context, work->model->novelty, &kept, out->level);
+    return cst_novelty_levels(context, work->model->reference.novelty, &kept, out->level);
 }
 
 /* ---- weights ---- */
@@ -85,8 +89,8 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    CST_TRY(cst_label_shift_estimate(context, work->model->confusion, CST_LABEL_EM, p, b->rows,
-                                     &b->label));
+    CST_TRY(cst_label_shift_estimate(context, &b->scope, work->model->reference.confusion,
+                                     CST_LABEL_EM, p, b->rows, &b->label));
     if (b->found.fired)
         b->label.verdict = CST_LABEL_GUARDED;
     b->weighted = b->label.verdict == CST_LABEL_APPLIED;
@@ -104,9 +108,9 @@ static cst_status weigh(cst_context *context, shift_job *job, batch *b) {
                                   job->lambda, &b->found));
     if (job->work->shift == CST_BOUND_LABEL)
         return weigh_by_class(context, job, b);
-    return job->work->shift == CST_BOUND_COVARIATE && b->found.fired
-               ? weigh_by_level(context, job, b)
-               : CST_OK;
+    if (job->work->shift == CST_BOUND_COVARIATE && b->found.fired)
+        return weigh_by_level(context, job, b);
+    return CST_OK;
 }
 
 /* ---- sets ---- */
@@ -174,10 +178,10 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
 static const char *reason(const cst_bound_work *work, const batch *b) {
     if (work->shift == CST_BOUND_LABEL)
         return cst_label_verdict_text(b->label.verdict);
-    return b->weighted             ? "rows look unlike those of the fit"
-           : !work->model->novelty ? "the model has no reference"
-           : !b->found.judged      ? "the batch has too few rows"
-                                   : "rows look like those of the fit";
+    return b->weighted                       ? "rows look unlike those of the fit"
+           : !work->model->reference.novelty ? "the model has no reference"
+           : !b->found.judged                ? "the batch has too few rows"
+                                             : "rows look like those of the fit";
 }
 
 static void put_shares(const cst_bound_work *work, const batch *b, cst_report *report,
@@ -189,9 +193,10 @@ static void put_shares(const cst_bound_work *work, const batch *b, cst_report *r
         cst_report_integer(report, share, "class", c);
         if (name)
             cst_report_string(report, share, "name", name);
-        CST_PUT(report, share, CST_N("fit", work->model->confusion->share[c]),
-                CST_N("share", b->label.share[c]), CST_N("low", b->label.low[c]),
-                CST_N("high", b->label.high[c]));
+        cst_report_number(report, share, "fit", work->model->reference.confusion->share[c]);
+        cst_report_number(report, share, "share", b->label.share[c]);
+        cst_report_number(report, share, "low", b->label.low[c]);
+        cst_report_number(report, share, "high", b->label.high[c]);
     }
 }
 
@@ -202,17 +207,21 @@ static void put_batch(const cst_bound_work *work, const batch *b, int32_t condit
     if (condition >= 0) {
         const char *shift = cst_pool_condition_shift(work->pool, work->batch_split, condition);
         const char *kind = cst_pool_condition_kind(work->pool, work->batch_split, condition);
-        CST_PUT(report, object, CST_S("shift", shift ? shift : ""), CST_S("kind", kind ? kind : ""),
-                CST_N("severity",
-                      cst_pool_condition_severity(work->pool, work->batch_split, condition)));
+        cst_report_string(report, object, "shift", shift ? shift : "");
+        cst_report_string(report, object, "kind", kind ? kind : "");
+        cst_report_number(report, object, "severity",
+                          cst_pool_condition_severity(work->pool, work->batch_split, condition));
     }
-    CST_PUT(report, object, CST_I("samples", b->rows), CST_N("unlike", b->found.unlike),
-            CST_B("weighted", b->weighted), CST_S("reason", reason(work, b)),
-            CST_N("effective_samples", b->effective),
-            CST_N("coverage", b->labelled ? b->covered[1] / rows : NAN),
-            CST_N("mean_size", b->size[1] / rows), CST_I("full", b->full),
-            CST_N("plain_coverage", b->labelled ? b->covered[0] / rows : NAN),
-            CST_N("plain_mean_size", b->size[0] / rows));
+    cst_report_integer(report, object, "samples", b->rows);
+    cst_report_number(report, object, "unlike", b->found.unlike);
+    cst_report_flag(report, object, "weighted", b->weighted);
+    cst_report_string(report, object, "reason", reason(work, b));
+    cst_report_number(report, object, "effective_samples", b->effective);
+    cst_report_number(report, object, "coverage", b->labelled ? b->covered[1] / rows : NAN);
+    cst_report_number(report, object, "mean_size", b->size[1] / rows);
+    cst_report_integer(report, object, "full", b->full);
+    cst_report_number(report, object, "plain_coverage", b->labelled ? b->covered[0] / rows : NAN);
+    cst_report_number(report, object, "plain_mean_size", b->size[0] / rows);
     if (work->shift == CST_BOUND_LABEL)
         put_shares(work, b, report, object);
 }
@@ -234,7 +243,7 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "covariate shift is not supported for adapted models, which are not "
                         "compared with the rows of their fit; use the model before it was adapted");
-    if (work->shift == CST_BOUND_COVARIATE && !work->model->novelty)
+    if (work->shift == CST_BOUND_COVARIATE && !work->model->reference.novelty)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "the model stores nothing of its rows to compare a batch with (it was "
                         "written by an older corestack, or fitted on fewer than 200 rows); fit it "
@@ -242,33 +251,26 @@ static cst_status check(cst_context *context, const cst_bound_work *work) {
     return CST_OK;
 }
 
-static void release_rows(cst_context *context, void *user) {
-    shift_job *job = user;
-    cst_free(context, job->known.pointers);
-    cst_free(context, job->known.p);
-    cst_free(context, job->fresh.pointers);
-    cst_free(context, job->fresh.p);
-}
-
 static cst_status start(cst_context *context, cst_scope *scope, shift_job *job) {
     const cst_bound_work *work = job->work;
-    CST_TRY(cst_scope_own(context, scope, release_rows, job));
     CST_TRY(load_rows(context, scope, work, work->split, &job->known));
     CST_TRY(load_rows(context, scope, work, work->batch_split, &job->fresh));
+    size_t known = (size_t)work->rows;
     size_t fresh = (size_t)job->fresh.view.rows;
-    size_t cells = 0;
-    CST_TAKE(context, scope, job->score, work->rows);
-    CST_TAKE(context, scope, job->weight, work->rows);
+    CST_TAKE(context, scope, job->score, known);
+    CST_TAKE(context, scope, job->weight, known);
     CST_TAKE(context, scope, job->density, fresh);
     CST_TAKE(context, scope, job->lambda, fresh);
     CST_TAKE(context, scope, job->sorted_level, fresh);
     CST_TAKE(context, scope, job->sorted_density, fresh);
     CST_TAKE(context, scope, job->ranked, fresh);
     CST_TAKE(context, scope, job->own, work->classes);
-    if (work->sets && !cst_size_mul(fresh, (size_t)work->classes, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "the sets of %zu rows are too many", fresh);
-    if (work->sets)
+    if (work->sets) {
+        size_t cells = 0;
+        if (!cst_size_mul(fresh, (size_t)work->classes, &cells))
+            return cst_fail(context, CST_ERROR_LIMIT, "the sets of %zu rows are too many", fresh);
         CST_TAKE(context, scope, job->sets, cells);
+    }
     for (int64_t i = 0; i < work->rows; i++)
         job->score[i] = 1 - (double)job->known.p[i * work->classes + work->labels[i]];
     return CST_OK;
@@ -292,8 +294,10 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
     int32_t conditions = cst_pool_conditions(work->pool, work->batch_split);
     int32_t count = conditions > 0 ? conditions : 1;
     json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
-    CST_PUT(report, object, CST_S("split", work->batch_split), CST_S("weights", kinds[work->shift]),
-            CST_S("method", "lac"), CST_I("calibration_samples", work->rows));
+    cst_report_string(report, object, "split", work->batch_split);
+    cst_report_string(report, object, "weights", kinds[work->shift]);
+    cst_report_string(report, object, "method", "lac");
+    cst_report_integer(report, object, "calibration_samples", work->rows);
     json_t *list = cst_report_list(report, object, "batches");
     for (int32_t c = 0; c < count; c++) {
         int64_t rows = job.fresh.view.rows / count;
@@ -302,7 +306,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
         CST_THEN(fill_sets(context, &job, &b));
         if (status == CST_OK)
             put_batch(work, &b, conditions > 0 ? c : -1, report, list);
-        cst_label_shift_free(context, &b.label);
+        cst_scope_free(&b.scope);
         CST_TRY(status);
     }
     CST_TRY(cst_report_finish(context, report)); /* no sets without their report */

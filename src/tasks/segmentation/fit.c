@@ -37,12 +37,12 @@ static cst_status add_cases(cst_context *context, cst_pool *pool, const char *sp
                             cst_model *model) {
     const float **pointers = NULL;
     cst_view view = {0};
-    if (!model->novelty)
+    if (!model->reference.novelty)
         return CST_OK;
     cst_la_enter();
     cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
-    CST_THEN(cst_cases_reference(context, model->novelty, &view, cst_pool_cases(pool, split),
-                                 &model->cases));
+    CST_THEN(cst_cases_reference(context, &model->scope, model->reference.novelty, &view,
+                                 cst_pool_cases(pool, split), &model->reference.cases));
     cst_la_leave();
     cst_free(context, pointers);
     return status;
@@ -56,12 +56,7 @@ cst_status cst_map_relabel(cst_context *context, cst_pool *pool, const char *spl
     cst_view view = {0};
     model->task = CST_TASK_SEGMENTATION;
     /* What was counted of single pixels is of no use for images. */
-    cst_lean_free(context, model->lean);
-    cst_confusion_free(context, model->confusion);
-    model->lean = NULL;
-    model->confusion = NULL;
-    cst_watch_free(context, model->watch);
-    model->watch = NULL;
+    model->reference = (cst_reference){.novelty = model->reference.novelty};
     size_t count = 0;
     cst_status status = cst_pool_view(context, pool, split, &view);
     CST_THEN(cst_pool_hash(context, pool, split, &hash));

@@ -4,7 +4,7 @@
  */
 #include "core/la.h"
 #include "data/files/output_folder.h"
-#include "data/readers/npy_stream.h"
+#include "data/readers/npy_write.h"
 #include "data/readers/png.h"
 #include "model/guard.h"
 #include "tasks/segmentation/decide.h"
@@ -58,7 +58,7 @@ static cst_status lean(cst_context *context, const writing *w, int64_t first, in
     for (int32_t c = 0; w->offsets && c < w->model->classes; c++)
         w->scaled[c] = (1 - lambda) * w->offsets[c];
     *offsets = w->offsets ? w->scaled : NULL;
-    return cst_guard_mix_cases(context, w->found, &w->all, first, count, w->probabilities);
+    return cst_guard_mix(context, w->found, &w->all, first, count, w->probabilities);
 }
 
 /* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
@@ -218,14 +218,13 @@ static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN};
 
 /* Tests the cases; where some are to lean on the average, all members are loaded. */
 static cst_status guard_cases(cst_context *context, cst_pool *pool, const char *split,
-                              const cst_guard *guard, const float ***pointers, writing *w) {
+                              const cst_guard *guard, writing *w) {
     CST_TRY(cst_guard_test_maps(context, w->model, pool, split, &w->view, guard, &w->found));
     if (!w->found)
         return CST_OK;
     w->leans = guard->mode == CST_GUARD_AUTO && w->found->fired > 0;
     if (w->leans)
-        CST_TRY(
-            cst_guard_all(context, w->model, pool, split, &w->view, w->found, pointers, &w->all));
+        CST_TRY(cst_guard_all(context, w->model, pool, split, &w->view, w->found, &w->all));
     cst_guard_tell(context, w->model, split, guard->mode, w->found);
     return CST_OK;
 }
@@ -234,7 +233,6 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
                              const cst_guard *guard, const char *path) {
     CST_SCOPE(scope);
     const float **pointers = NULL;
-    const float **all = NULL;
     bool array = is_array(path);
     w->type = w->format == CST_MAP_FLOAT32    ? CST_NPY_F32
               : w->format == CST_MAP_FLOAT16  ? CST_NPY_F16
@@ -247,7 +245,7 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
     CST_THEN(check_format(context, w, path, array));
     CST_THEN(cst_offsets_load(context, scope, w->model, &w->offsets));
     CST_THEN(make_buffers(context, scope, w));
-    CST_THEN(guard_cases(context, pool, split, guard, &all, w));
+    CST_THEN(guard_cases(context, pool, split, guard, w));
     if (status == CST_OK && w->leans) { /* what was loaded since may have moved the others */
         cst_free(context, pointers);
         status = cst_model_view(context, w->model, pool, split, &pointers, &w->view);
@@ -256,7 +254,6 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
                    : write_folder(context, w, path));
     cst_la_leave();
     cst_free(context, pointers);
-    cst_free(context, all);
     return status;
 }
 

@@ -118,11 +118,10 @@ void cst_text_end(cst_page *page, const json_t *root) {
 
 /* ---- tables of scores ---- */
 
-/* The scores of a group by method or stage (`key`), where any row has one of them. Of the task: its
- * further scores, those that the methods' table leaves out. */
-static void print_group(cst_page *page, const json_t *root, const json_t *rows, const char *key,
-                        cst_score_group group, const char *heading) {
-    const cst_column name[] = CST_COLUMNS(CST_WORDS(key, key));
+/* The scores of a group by method or stage (`name`), where any row has one of them. Of the task:
+ * its further scores, those that the methods' table leaves out. */
+static void print_group(cst_page *page, const json_t *root, const json_t *rows,
+                        const cst_column *name, cst_score_group group, const char *heading) {
     cst_table table = table_of(page, root, rows, name);
     if (cst_table_add_group(&table, group) == 0)
         return;
@@ -130,9 +129,10 @@ static void print_group(cst_page *page, const json_t *root, const json_t *rows, 
     cst_table_print(&table);
 }
 
-static void print_further(cst_page *page, const json_t *root, const json_t *rows, const char *key) {
+static void print_further(cst_page *page, const json_t *root, const json_t *rows,
+                          const cst_column *name) {
     bool classes = cst_document_task(root) == CST_TASK_CLASSIFICATION;
-    print_group(page, root, rows, key, CST_SCORES_OF_TASK,
+    print_group(page, root, rows, name, CST_SCORES_OF_TASK,
                 classes ? "Further calibration" : "Further scores");
 }
 
@@ -215,11 +215,10 @@ static void print_task(cst_page *page, const json_t *root, const json_t *rows) {
 
 /* A table with a column for each number of an object of the rows (families, kinds, splits,
  * domains), times `scale`. */
-static void print_parts(cst_page *page, const json_t *rows, const char *key, const char *object,
-                        const char *heading, int decimals, double scale) {
+static void print_parts(cst_page *page, const json_t *rows, const char *object, const char *heading,
+                        int decimals, double scale) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
-    const cst_column name[] = CST_COLUMNS(CST_WORDS(key, key));
-    cst_table table = table_of(page, NULL, rows, name);
+    cst_table table = table_of(page, NULL, rows, METHOD);
     const char *part = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
@@ -240,9 +239,9 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
     cst_table_print(&table);
 }
 
-static void print_severities(cst_page *page, const json_t *rows, const char *key) {
-    const cst_column columns[] =
-        CST_COLUMNS({.key = key, .header = key, .kind = CST_COLUMN_OUTER},
+static void print_severities(cst_page *page, const json_t *rows) {
+    static const cst_column columns[] =
+        CST_COLUMNS({.key = "method", .header = "method", .kind = CST_COLUMN_OUTER},
                     {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
                     CST_PERCENT("error", "error %", 2), CST_NUMBER("nll", "NLL", 4),
                     CST_NUMBER("ece", "ECE", 4));
@@ -254,31 +253,30 @@ static void print_severities(cst_page *page, const json_t *rows, const char *key
     cst_table_print(&table);
 }
 
-static void print_corruption(cst_page *page, const json_t *root, const json_t *rows,
-                             const char *key) {
+static void print_corruption(cst_page *page, const json_t *root, const json_t *rows) {
     const json_t *about = json_object_get(root, "corruption");
     if (!about)
         return;
     bool by = cst_json_string(about, "normalised_by");
-    print_group(page, root, rows, key, CST_SCORES_CORRUPTION, "Corruption");
+    print_group(page, root, rows, METHOD, CST_SCORES_CORRUPTION, "Corruption");
     cst_page_fill(page, about,
                   "  {kinds:0} kinds; [normalised by {normalised_by}, families, kinds and the "
                   "difference to clean too; |plain, not normalised by a reference; ][clean split "
                   "{clean}.|no clean split named.]\n");
-    print_parts(page, rows, key, "families",
-                by ? "Normalised error % by family" : "Error % by family", 2, 100);
-    print_severities(page, rows, key);
+    print_parts(page, rows, "families", by ? "Normalised error % by family" : "Error % by family",
+                2, 100);
+    print_severities(page, rows);
     if (page->full)
-        print_parts(page, rows, key, "kinds", by ? "Normalised error % by kind" : "Error % by kind",
-                    2, 100);
+        print_parts(page, rows, "kinds", by ? "Normalised error % by kind" : "Error % by kind", 2,
+                    100);
 }
 
 /* Every split and score of every method, both ways round. */
-static void print_ood(cst_page *page, const json_t *rows, const char *key) {
+static void print_ood(cst_page *page, const json_t *rows) {
     static const cst_score_spec auroc = {.key = "auroc", .scale = 1};
-    const cst_column columns[] = CST_COLUMNS(
-        {.key = key, .header = key, .kind = CST_COLUMN_OUTER}, CST_WORDS("split", "split"),
-        CST_WORDS("score", "score"), CST_NUMBER("auroc", "AUROC", 3),
+    static const cst_column columns[] = CST_COLUMNS(
+        {.key = "method", .header = "method", .kind = CST_COLUMN_OUTER},
+        CST_WORDS("split", "split"), CST_WORDS("score", "score"), CST_NUMBER("auroc", "AUROC", 3),
         {.header = "", .kind = CST_COLUMN_BRACKETS, .score = &auroc, .decimals = 3, .align = 'i'},
         CST_NUMBER("aupr_out_positive", "AUPR out+", 3),
         CST_NUMBER("aupr_in_positive", "AUPR in+", 3),
@@ -293,9 +291,8 @@ static void print_ood(cst_page *page, const json_t *rows, const char *key) {
                          "is. AUROC is the same for both.\n");
 }
 
-static void print_classes_and_groups(cst_page *page, const json_t *root, const json_t *rows,
-                                     const char *key) {
-    print_group(page, root, rows, key, CST_SCORES_PARTS, "Classes and groups");
+static void print_classes_and_groups(cst_page *page, const json_t *root, const json_t *rows) {
+    print_group(page, root, rows, METHOD, CST_SCORES_PARTS, "Classes and groups");
     if (json_object_get(root, "training_counts"))
         cst_page_fill(page, json_object_get(root, "training_counts"),
                       "  head: more than {head_above:0} training samples; tail: fewer than "
@@ -307,21 +304,20 @@ static void print_classes_and_groups(cst_page *page, const json_t *root, const j
     cst_page_fill(page, root, "  worst of {groups:0} groups:");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        cst_page_print(page, "%s %s", i ? "," : "", cst_json_text(row, key));
-        cst_page_fill(page, row, " {worst_group:0} ({worst_group_samples:0} rows)");
+        cst_page_fill(page, row, i ? ", {method} " : " {method} ");
+        cst_page_fill(page, row, "{worst_group:0} ({worst_group_samples:0} rows)");
     }
     cst_page_print(page, "\n");
 }
 
 static void print_shift(cst_page *page, const json_t *root, const json_t *rows) {
-    const char *key = "method";
     const json_t *about = json_object_get(root, "ood_detection");
-    print_corruption(page, root, rows, key);
-    print_parts(page, rows, key, "on", "Top-1 % on each split", 2, 100);
-    print_parts(page, rows, key, "top1_in", "Top-1 % in each domain", 2, 100);
-    print_parts(page, rows, key, "nll_in", "NLL in each domain", 4, 1);
-    print_classes_and_groups(page, root, rows, key);
-    print_group(page, root, rows, key, CST_SCORES_OOD,
+    print_corruption(page, root, rows);
+    print_parts(page, rows, "on", "Top-1 % on each split", 2, 100);
+    print_parts(page, rows, "top1_in", "Top-1 % in each domain", 2, 100);
+    print_parts(page, rows, "nll_in", "NLL in each domain", 4, 1);
+    print_classes_and_groups(page, root, rows);
+    print_group(page, root, rows, METHOD, CST_SCORES_OOD,
                 "Detection of out-of-distribution rows: split {ood:first}");
     if (!about)
         return;
@@ -329,7 +325,7 @@ static void print_shift(cst_page *page, const json_t *root, const json_t *rows) 
                    page->full ? "" : "; for the opposite, and each split: --verbose");
     cst_page_fill(page, about, "[  energy: {energy}.\n]");
     if (page->full)
-        print_ood(page, rows, key);
+        print_ood(page, rows);
 }
 
 /* ---- evaluate ---- */
@@ -349,7 +345,7 @@ static void print_evaluation(cst_page *page, const json_t *root) {
     cst_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_BRACKETS, 'l');
     cst_table_add_one(&table, detail);
     cst_table_print(&table);
-    print_further(page, root, rows, "method");
+    print_further(page, root, rows, METHOD);
     print_by(page, root, "conditions", "Conditions", conditions);
     if (cst_json_string(root, "ece_definition"))
         cst_page_paragraph(page, root, CST_ECE);
@@ -389,7 +385,7 @@ static void print_compared(cst_page *page, const json_t *root) {
     print_shift(page, root, rows);
     print_task(page, root, rows);
     if (page->full)
-        print_further(page, root, rows, "method");
+        print_further(page, root, rows, METHOD);
 }
 
 /* What each fit chose, the condition numbers of the members it uses, and how it mixes them. */
@@ -524,7 +520,7 @@ static void print_stages(cst_page *page, const json_t *root) {
                        "  *: the 95%% bootstrap interval of the paired difference excludes 0.\n");
     }
     if (page->full)
-        print_further(page, root, rows, "stage");
+        print_further(page, root, rows, STAGE);
     cst_page_heading(page, root, "What each row switches on");
     for (size_t i = 0; i < json_array_size(rows); i++)
         cst_page_line(page, json_array_get(rows, i), "{stage}", "{settings:names}");

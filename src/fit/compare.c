@@ -104,9 +104,8 @@ static void put_test(cst_report *report, json_t *list, const comparison *c, int3
 /* Bonferroni for each metric over the tests that there are. adjusted: as tests. */
 static cst_status adjust(cst_context *context, const comparison *c, const cst_pair_test *tests,
                          double *adjusted) {
-    double *p;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, p, c->count);
+    CST_NEW(context, scope, double, p, c->count);
     for (int t = 0; t < CST_PAIR_TESTS_MAX; t++) {
         int32_t count = 0;
         for (int32_t m = 0; m < c->count; m++)
@@ -177,12 +176,10 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     if (c->count < 2)
         return CST_OK;
     size_t cells = (size_t)c->count * CST_PAIR_TESTS_MAX;
-    cst_pair_test *tests;
-    double *adjusted;
     bool any = false;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, tests, cells);
-    CST_TAKE(context, scope, adjusted, cells);
+    CST_NEW(context, scope, cst_pair_test, tests, cells);
+    CST_NEW(context, scope, double, adjusted, cells);
     for (size_t i = 0; i < cells; i++)
         tests[i] = (cst_pair_test){
             .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
@@ -212,11 +209,9 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     char key[40];
     (void)cst_snprintf(key, sizeof key, "%s_%s", name,
                        cst_task_scores(c->e.ops->task, &scores)->key);
-    double *x;
-    double *y;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, x, c->count);
-    CST_TAKE(context, scope, y, c->count);
+    CST_NEW(context, scope, double, x, c->count);
+    CST_NEW(context, scope, double, y, c->count);
     bool varies[2] = {false, false};
     int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
@@ -245,9 +240,8 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
 
 static cst_status put_rows(cst_context *context, cst_report *report, const comparison *c) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
-    json_t **rows;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, rows, c->count);
+    CST_NEW(context, scope, json_t *, rows, c->count);
     for (int32_t m = 0; m < c->count; m++) {
         const cst_entry *entry = &c->entries[m];
         json_t *row = rows[m] = cst_report_add_object(report, list);

@@ -120,9 +120,8 @@ static cst_status count_unpredicted(cst_context *context, const cst_view *view, 
     *out = 0;
     if (!cst_view_has_absent(view))
         return CST_OK;
-    uint8_t *there;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, there, view->rows);
+    CST_NEW(context, scope, uint8_t, there, view->rows);
     cst_view_any_there(view, there);
     for (int64_t i = 0; i < view->rows; i++)
         *out += !there[i];
@@ -230,17 +229,14 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t *used;      /* in the pool */
-    int32_t *mine_used; /* in the part */
-    bool *uses;
-    double *weights;
+    int32_t *used; /* in the pool */
     double total = 0;
     double mine = 0;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, used, e->members);
-    CST_TAKE(context, scope, mine_used, e->members);
-    CST_TAKE(context, &entry->scope, uses, e->members);
-    CST_TAKE(context, &entry->scope, weights, e->members);
+    CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
+    CST_NEW(context, &entry->scope, bool, uses, e->members);
+    CST_NEW(context, &entry->scope, double, weights, e->members);
     for (int32_t k = 0; k < e->members; k++)
         total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
@@ -377,13 +373,12 @@ cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_
     int32_t scores = 0;
     (void)cst_task_scores(e->ops->task, &scores);
     size_t width = (size_t)scores;
-    const cst_entry **all;
     cst_intervals pair;
     *out = (cst_intervals){0};
     if (resamples <= 0)
         return CST_OK;
     CST_SCOPE(own);
-    CST_TAKE(context, own, all, count);
+    CST_NEW(context, own, const cst_entry *, all, count);
     CST_TRY(make_room(context, scope, (size_t)count * width, out));
     for (int32_t m = 0; m < count; m++)
         all[m] = &entries[m];

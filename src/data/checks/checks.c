@@ -9,13 +9,12 @@
 static cst_status check_labels(cst_context *context, const cst_check_source *source,
                                cst_findings *findings) {
     const cst_view *view = source->view;
-    int64_t *counts;
     char class[64];
     int32_t present = 0;
     int32_t last = 0;
     bool numbers = view->rows >= CST_CHECK_FEWEST;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, counts, view->classes);
+    CST_NEW(context, scope, int64_t, counts, view->classes);
     for (int64_t i = 0; i < view->rows; i++) {
         int32_t label = cst_view_label(view, i);
         counts[label]++;
@@ -64,9 +63,8 @@ static cst_status check_folds(cst_context *context, const cst_check_source *sour
     size_t rows = (size_t)view->rows;
     if (!source->folds || !source->groups || rows < 2)
         return CST_OK;
-    grouped *list;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, list, rows);
+    CST_NEW(context, scope, grouped, list, rows);
     for (size_t i = 0; i < rows; i++)
         list[i] = (grouped){source->groups[view->index ? view->index[i] : (int64_t)i], (int64_t)i,
                             source->folds[i]};
@@ -228,12 +226,10 @@ cst_status cst_check_scored(cst_context *context, const cst_check_source *source
     cst_findings findings = {0};
     int64_t *index = NULL;
     size_t members = (size_t)source->view->members;
-    const float **pointers;
-    int32_t *there;
     int32_t count = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, pointers, members);
-    CST_TAKE(context, scope, there, 2 * members);
+    CST_NEW(context, scope, const float *, pointers, members);
+    CST_NEW(context, scope, int32_t, there, 2 * members);
     CST_TRY(cst_scope_own(context, scope, free_findings, &findings));
     for (int32_t k = 0; k < source->view->members; k++)
         if (source->view->data[k]) { /* the split may lack a file */

@@ -103,9 +103,8 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     if (!groups)
         return CST_OK;
     size_t rows = (size_t)work->rows;
-    int64_t *sorted;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sorted, rows);
+    CST_NEW(context, scope, int64_t, sorted, rows);
     cst_copy(context, sorted, groups, rows * sizeof *sorted);
     CST_TRY(cst_sort(context, sorted, rows, sizeof *sorted, by_number));
     for (size_t i = 1; i < rows; i++)

@@ -217,11 +217,9 @@ static cst_status certify(cst_context *context, const cst_bound_work *work, cst_
     double epsilon = 0;
     double hoeffding = 0;
     cst_samples samples;
-    double *confidence;
-    unsigned char *correct;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, confidence, rows);
-    CST_TAKE(context, scope, correct, rows);
+    CST_NEW(context, scope, double, confidence, rows);
+    CST_NEW(context, scope, unsigned char, correct, rows);
     CST_TRY(samples_of_stack(context, scope, work, &samples));
     for (size_t i = 0; i < rows; i++) {
         confidence[i] = samples.confidence[work->order[i]];

@@ -61,9 +61,8 @@ static cst_status shared_ids(cst_context *context, const cst_bound_work *work, i
     *shared = -1;
     if (!cst_pool_id(work->pool, "oof", 0) || !cst_pool_id(work->pool, work->split, 0))
         return CST_OK;
-    char **ids;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, ids, fitted);
+    CST_NEW(context, scope, char *, ids, fitted);
     for (int64_t i = 0; i < fitted; i++)
         if (!(ids[i] = cst_take_text(context, scope, cst_pool_id(work->pool, "oof", i))))
             return CST_ERROR_MEMORY;
@@ -109,11 +108,9 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
     size_t count = 0;
     while (cst_model_setting(work->model, count))
         count++;
-    const char **names;
-    const char **settings;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, names, members);
-    CST_TAKE(context, scope, settings, count + 1);
+    CST_NEW(context, scope, const char *, names, members);
+    CST_NEW(context, scope, const char *, settings, count + 1);
     for (size_t k = 0; k < members; k++)
         names[k] = cst_pool_member_name(work->pool, (int32_t)k);
     for (size_t i = 0; i < count; i++)

@@ -199,11 +199,9 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
 static cst_status take_posterior(cst_context *context, ridge_fit *r) {
     const cst_standardised *s = &r->standardised;
     size_t d = (size_t)s->kept;
-    double *hessian;
-    double *w;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, hessian, d * d);
-    CST_TAKE(context, scope, w, d);
+    CST_NEW(context, scope, double, hessian, (d * d));
+    CST_NEW(context, scope, double, w, d);
     r->norm = 0;
     for (size_t i = 0; i < d; i++) {
         w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];

@@ -145,11 +145,9 @@ static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     cst_weighted_scores plain = {0};
     cst_weighted_scores scores = {0};
-    double *ones;
-    double *threshold;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, ones, work->rows);
-    CST_TAKE(context, scope, threshold, work->classes);
+    CST_NEW(context, scope, double, ones, work->rows);
+    CST_NEW(context, scope, double, threshold, work->classes);
     CST_TRY(cst_scope_own(context, scope, release_scores, &plain));
     CST_TRY(cst_scope_own(context, scope, release_scores, &scores));
     for (int64_t i = 0; i < work->rows; i++)

@@ -152,11 +152,9 @@ static cst_status design_read(cst_context *context, const cst_view *view, design
     size_t classes = (size_t)view->classes;
     size_t columns = (size_t)d->columns;
     double trace = 0;
-    int64_t *positions;
-    float *p;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, positions, d->samples);
-    CST_TAKE(context, scope, p, d->rows);
+    CST_NEW(context, scope, int64_t, positions, d->samples);
+    CST_NEW(context, scope, float, p, d->rows);
     for (int64_t i = 0; i < d->samples; i++) {
         positions[i] = view->rows / d->samples * i + view->rows % d->samples * i / d->samples;
         for (size_t c = 0; c < classes; c++) {

@@ -124,9 +124,8 @@ static int by_group(const void *a, const void *b) {
 cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
                             int64_t rows, int64_t *count) {
     *count = 0;
-    placed *sorted;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, sorted, rows);
+    CST_NEW(context, scope, placed, sorted, rows);
     for (int64_t i = 0; i < rows; i++)
         sorted[i] = (placed){groups[i], folds[i]};
     CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group));

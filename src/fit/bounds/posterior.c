@@ -118,14 +118,11 @@ cst_status cst_tandem_posterior(cst_context *context, const double *tandem, cons
                                 int32_t members, double n, double delta, double *weights,
                                 cst_vote_posterior *out) {
     size_t count = (size_t)members;
-    double *logit;
-    double *now;
-    double *pull;
     double most = 0;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, logit, count);
-    CST_TAKE(context, scope, now, count);
-    CST_TAKE(context, scope, pull, count);
+    CST_NEW(context, scope, double, logit, count);
+    CST_NEW(context, scope, double, now, count);
+    CST_NEW(context, scope, double, pull, count);
     for (size_t m = 0; m < count; m++)
         most = fmax(most, tandem[m * count + m]);
     *out = (cst_vote_posterior){.bound = INFINITY};

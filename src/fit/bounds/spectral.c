@@ -83,9 +83,8 @@ cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32
     if (n < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT, "a spectrum needs at least one member");
     size_t width = (size_t)n;
-    double *matrix;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, matrix, width * width);
+    CST_NEW(context, scope, double, matrix, (width * width));
     for (size_t i = 0; i < width; i++)
         for (size_t j = 0; j < width; j++) {
             size_t from = subset ? (size_t)subset[i] : i;
@@ -166,9 +165,8 @@ cst_status cst_variance_facts_of(cst_context *context, int32_t count, const doub
     *out = (cst_variance_facts){.best = INFINITY, .inside = true};
     cst_spectral_facts spectrum;
     double distance = 0;
-    double *values;
     CST_SCOPE(scope);
-    CST_TAKE(context, scope, values, count);
+    CST_NEW(context, scope, double, values, count);
     CST_TRY(cst_spectral_facts_of(context, covariance, count, NULL, count, values, &spectrum));
     CST_TRY(cst_blend_minimum_variance(context, count, covariance, true, optimum));
     for (int32_t m = 0; m < count; m++) {
@@ -249,21 +247,18 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
             "the stability of ridge weights needs rows, columns and a positive penalty");
     size_t n = (size_t)rows;
     size_t d = (size_t)columns;
-    double *dx;   /* [rows][columns] */
-    double *dy;   /* [rows] */
-    double *work; /* [columns][columns] */
-    double *w;    /* [columns], as the next two */
-    double *moved;
-    double *values;
+    double *dx; /* [rows][columns] */
+    double *dy; /* [rows] */
+    double *w;  /* [columns], as the next two */
     double norm_x = 0;
     double norm_dx = 0;
     CST_SCOPE(scope);
     CST_TAKE(context, scope, dx, n * d);
     CST_TAKE(context, scope, dy, n);
-    CST_TAKE(context, scope, work, d * d);
+    CST_NEW(context, scope, double, work, (d * d)); /* [columns][columns] */
     CST_TAKE(context, scope, w, d);
-    CST_TAKE(context, scope, moved, d);
-    CST_TAKE(context, scope, values, d);
+    CST_NEW(context, scope, double, moved, d);
+    CST_NEW(context, scope, double, values, d);
     memcpy(dx, moved_x, n * d * sizeof *dx);
     memcpy(dy, moved_y, n * sizeof *dy);
     subtract(dx, x, rows * columns);

@@ -44,4 +44,16 @@ void cst_check_tell(cst_context *context, const char *split, const cst_findings 
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
                              cst_findings *findings);
 
+/* Groups whose rows are in several folds. */
+typedef struct cst_split_groups {
+    int64_t groups;
+    int64_t split;      /* of these */
+    int64_t rows;       /* of the split ones */
+    int64_t example[2]; /* two rows of one group in different folds */
+} cst_split_groups;
+
+/* groups: of row i groups[index[i]]; index NULL: groups[i]. folds: [rows]. */
+cst_status cst_split_groups_of(cst_context *context, const int64_t *groups, const int64_t *index,
+                               const int32_t *folds, int64_t rows, cst_split_groups *out);
+
 #endif

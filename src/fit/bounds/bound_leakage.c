@@ -2,6 +2,7 @@
  * Looks for leaks between the rows of the fit and the split. A part of cst_bound that is made where
  * it is asked for. Paper: "Leakage-Freeness of the Nested OOF Construction".
  */
+#include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/bounds/bound.h"
 #include "fit/bounds/leakage.h"
@@ -86,19 +87,19 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
                             bool *found) {
     cst_shared_rows rows;
     int64_t ids = -1;
-    int64_t split = 0;
+    cst_split_groups split = {0};
     const int64_t *groups = cst_pool_groups(work->pool, "oof");
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
     CST_TRY(cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows));
     CST_TRY(shared_ids(context, work, fitted->rows, &ids));
     if (known)
-        CST_TRY(cst_split_groups(context, groups, folds, fitted->rows, &split));
+        CST_TRY(cst_split_groups_of(context, groups, NULL, folds, fitted->rows, &split));
     CST_PUT(report, object, CST_I("oof_samples", fitted->rows), CST_I("shared_rows", rows.shared),
             CST_I("repeated_rows", rows.repeated), CST_N("shared_p", rows.p));
     put_where(report, object, "shared_ids", ids >= 0, ids);
-    put_where(report, object, "split_groups", known, split);
-    *found = rows.p <= LEVEL || ids > 0 || split > 0;
+    put_where(report, object, "split_groups", known, split.split);
+    *found = rows.p <= LEVEL || ids > 0 || split.split > 0;
     return CST_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Rows and groups that splits or folds have in common, and what a fit makes of permuted labels.
+ * Rows that splits have in common, and what a fit makes of permuted labels.
  * Beside the certificates. docs/bounds.md#leaks.
  */
 #include "fit/bounds/leakage.h"
@@ -104,39 +104,6 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     cst_free(context, hashes[0]);
     cst_free(context, hashes[1]);
     return status;
-}
-
-/* ---- groups ---- */
-
-typedef struct placed {
-    int64_t group;
-    int32_t fold;
-} placed;
-
-static int by_group(const void *a, const void *b) {
-    const placed *x = a;
-    const placed *y = b;
-    if (x->group != y->group)
-        return (x->group > y->group) - (x->group < y->group);
-    return (x->fold > y->fold) - (x->fold < y->fold);
-}
-
-cst_status cst_split_groups(cst_context *context, const int64_t *groups, const int32_t *folds,
-                            int64_t rows, int64_t *count) {
-    *count = 0;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, placed, sorted, rows);
-    for (int64_t i = 0; i < rows; i++)
-        sorted[i] = (placed){groups[i], folds[i]};
-    CST_TRY(cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group));
-    int64_t start = 0; /* of the group at hand */
-    for (int64_t i = 1; i <= rows; i++) {
-        if (i < rows && sorted[i].group == sorted[start].group)
-            continue;
-        *count += sorted[i - 1].fold != sorted[start].fold;
-        start = i;
-    }
-    return CST_OK;
 }
 
 /* ---- members ---- */

@@ -2,7 +2,7 @@
 #include "fit/document.h"
 #include "core/measured.h"
 #include "core/ranks.h"
-#include "fit/findings.h"
+#include "fit/training.h"
 #include "stats/samples.h"
 
 #include <math.h>

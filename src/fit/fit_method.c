@@ -3,7 +3,6 @@
  * comparison does, and a report. Above the methods of every task. docs/baselines.md.
  */
 #include "core/la.h"
-#include "fit/findings.h"
 #include "fit/harness.h"
 
 #include "core/measured.h"

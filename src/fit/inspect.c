@@ -5,7 +5,7 @@
  */
 #include "core/la.h"
 #include "fit/document.h"
-#include "fit/findings.h"
+#include "fit/training.h"
 #include "fit/pipeline.h"
 #include "method/linear/penalty.h"
 

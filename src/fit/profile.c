@@ -4,7 +4,6 @@
  * Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #include "fit/profile.h"
-#include "fit/findings.h"
 
 #include "core/machine.h"
 #include "core/measured.h"

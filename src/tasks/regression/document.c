@@ -1,5 +1,5 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "fit/findings.h"
+#include "fit/training.h"
 #include "tasks/regression/document.h"
 
 #include "stats/regression.h"

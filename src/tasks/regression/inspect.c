@@ -4,7 +4,7 @@
  * spectrum-adaptive penalty; docs/regression.md.
  */
 #include "core/la.h"
-#include "fit/findings.h"
+#include "fit/training.h"
 #include "fit/harness.h"
 #include "tasks/regression/check.h"
 #include "tasks/regression/document.h"

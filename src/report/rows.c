@@ -457,9 +457,13 @@ static void note_column(csv_walk *walk, const char *name) {
     }
     if (found == table->count) {
         cst_column *at = table->columns + walk->place;
+        const char *header = cst_take_text(text->context, walk->scope, name);
+        if (!header) {
+            text->status = CST_ERROR_MEMORY;
+            return;
+        }
         memmove(at + 1, at, (size_t)(table->count++ - walk->place) * sizeof *at);
-        *at = (cst_column){.header = cst_take_text(text->context, walk->scope, name)};
-        text->status = at->header ? text->status : CST_ERROR_MEMORY;
+        *at = (cst_column){.header = header};
         found = walk->place;
     }
     walk->place = found + 1;

@@ -2,8 +2,6 @@
  * The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
  * one after the other, and last our own drop-and-refit. Paper: section "Component Ablation".
  */
-#include "fit/ablate.h"
-
 #include "fit/harness.h"
 
 #include <string.h>
@@ -88,8 +86,7 @@ static cst_status add_setting(cst_context *context, void *user, const char *key,
                               const char *value) {
     setting_list *list = user;
     size_t size = strlen(key) + strlen(value) + 2;
-    char *text;
-    CST_TAKE(context, list->scope, text, size);
+    CST_NEW(context, list->scope, char, text, size);
     (void)cst_snprintf(text, size, "%s=%s", key, value);
     list->text[list->count++] = text;
     return CST_OK;

@@ -2,7 +2,7 @@
  * What a model file says of itself, as a report; and whether a pool is the one that it was fitted
  * on. After a fit. docs/json.md#show.
  */
-#include "fit/show.h"
+#include "fit/harness.h"
 
 #include "core/options.h"
 #include "fit/document.h"

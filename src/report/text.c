@@ -15,9 +15,17 @@ static const cst_text_row *const PAGES[] = {
     [CST_REPORT_SUGGEST] = cst_text_suggest,   [CST_REPORT_MONITOR] = cst_text_monitor,
 };
 
-static void print_row(cst_page *page, const json_t *root, bool full, const cst_text_row *row) {
+static void show_table(cst_page *page, const json_t *root, const json_t *rows,
+                       const cst_text_row *row) {
+    cst_table table = {
+        .page = page, .root = root, .rows = rows, .shows = row->shows, .mark = row->mark};
+    cst_table_add(&table, row->columns);
+    cst_table_print(&table);
+}
+
+static void print_row(cst_page *page, const json_t *root, const cst_text_row *row) {
     const json_t *about = cst_json_at(root, row->about);
-    if ((row->about && !cst_json_is_there(about)) || (row->full && !full))
+    if ((row->about && !cst_json_is_there(about)) || (row->full && !page->full))
         return;
     bool headed =
         row->kind == CST_ROW_TABLE || row->kind == CST_ROW_BULLETS || row->kind == CST_ROW_EACH;
@@ -46,13 +54,13 @@ static void print_row(cst_page *page, const json_t *root, bool full, const cst_t
             cst_page_fill(page, json_array_get(about, i), row->label);
         break;
     case CST_ROW_TABLE:
-        cst_table_show(page, about, row->columns);
+        show_table(page, root, about, row);
         break;
     case CST_ROW_GROUP:
-        cst_text_rows(page, root, full, row->rows);
+        cst_text_rows(page, root, row->rows);
         break;
     case CST_ROW_CODE:
-        row->code(page, root, full);
+        row->code(page, root);
         break;
     case CST_ROW_HEADING:
     case CST_ROW_END:
@@ -60,9 +68,9 @@ static void print_row(cst_page *page, const json_t *root, bool full, const cst_t
     }
 }
 
-void cst_text_rows(cst_page *page, const json_t *root, bool full, const cst_text_row *rows) {
+void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows) {
     for (; rows->kind != CST_ROW_END; rows++)
-        print_row(page, root, full, rows);
+        print_row(page, root, rows);
 }
 
 /* ---- public ---- */
@@ -99,14 +107,14 @@ static cst_status render(cst_context *context, const cst_report *report, text_fo
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "rendering a report as %s: report and text are required",
                         form < CSV ? "text" : "a table");
-    bool full = form == TEXT_FULL || form == TEXT_FULL_COLOR;
     cst_page page = {.text = {.context = context},
-                     .color = form == TEXT_COLOR || form == TEXT_FULL_COLOR};
+                     .color = form == TEXT_COLOR || form == TEXT_FULL_COLOR,
+                     .full = form == TEXT_FULL || form == TEXT_FULL_COLOR};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     if (form >= CSV)
         page.text.status = print_table(&page, report, form);
     else
-        cst_text_rows(&page, report->root, full, PAGES[report->kind]);
+        cst_text_rows(&page, report->root, PAGES[report->kind]);
     if (page.text.status == CST_OK)
         *out = page.text.bytes;
     else

@@ -6,7 +6,6 @@
 #include "core/options.h"
 #include "fit/harness.h"
 #include "fit/profile.h"
-#include "fit/show.h"
 #include "report/report.h"
 #include "tasks/classification/classification.h"
 #include "tasks/detection/detection.h"

@@ -4,7 +4,7 @@
  */
 #include "bootstraps.h"
 #include "data/pool/pool.h"
-#include "fit/ablate.h"
+#include "fit/harness.h"
 #include "report/report.h"
 #include "stats/samples.h"
 #include "stats/statistics.h"

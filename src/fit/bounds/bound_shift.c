@@ -73,25 +73,23 @@ static cst_status weigh_by_level(cst_context *context, shift_job *job, batch *b)
     const double *level = job->fresh.level + b->first;
     for (int64_t i = 0; i < b->rows; i++)
         job->sorted_level[i] = level[i];
-    cst_status status = cst_rank_sort_rows(context, job->sorted_level, b->rows, job->ranked);
-    for (int64_t i = 0; status == CST_OK && i < b->rows; i++) {
+    CST_TRY(cst_rank_sort_rows(context, job->sorted_level, b->rows, job->ranked));
+    for (int64_t i = 0; i < b->rows; i++) {
         job->sorted_level[i] = job->ranked[i].value;
         job->sorted_density[i] = job->density[job->ranked[i].index];
     }
-    for (int64_t i = 0; status == CST_OK && i < job->work->rows; i++)
+    for (int64_t i = 0; i < job->work->rows; i++)
         job->weight[i] =
             cst_density_at(job->sorted_level, job->sorted_density, b->rows, job->known.level[i]);
-    b->weighted = status == CST_OK;
-    return status;
+    b->weighted = true;
+    return CST_OK;
 }
 
 static cst_status weigh_by_class(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
     const float *p = job->fresh.p + b->first * work->classes;
-    cst_status status = cst_label_shift_estimate(
-        context, &b->scope, work->model->reference.confusion, CST_LABEL_EM, p, b->rows, &b->label);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_label_shift_estimate(context, &b->scope, work->model->reference.confusion,
+                                     CST_LABEL_EM, p, b->rows, &b->label));
     if (b->found.fired)
         b->label.verdict = CST_LABEL_GUARDED;
     b->weighted = b->label.verdict == CST_LABEL_APPLIED;

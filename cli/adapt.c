@@ -85,8 +85,7 @@ static int adapt(cli_call *call, const cst_model *model, cst_pool *pool, const c
     cst_free(context, rows);
     cst_free(context, labels);
     if (code == CLI_OK) {
-        cli_narrow_permissions(outfile);
-        code = cli_check_written(call, cst_model_save(context, made, outfile->write_to));
+        code = cli_check(call, cst_model_save(context, made, outfile->final));
     }
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(context, report, "model", call->arguments[0]));
@@ -115,7 +114,7 @@ static int run(cli_call *call) {
         code = count > 0 ? suggest(call, model, pool, split, count)
                          : adapt(call, model, pool, split, &outfile);
     if (count == 0)
-        code = cli_close_outfile(call, &outfile, code);
+        code = cli_close_outfiles(call, code);
     cst_pool_free(call->context, pool);
     cst_model_free(call->context, model);
     return code;

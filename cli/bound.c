@@ -77,20 +77,18 @@ static int run(cli_call *call) {
     options.split = cli_split(call, pool, "test");
     options.seed = (uint64_t)seed;
     options.leakage = cli_flag(call, "leakage");
-    if (sets.path) {
-        batch.sets = sets.write_to;
-        cli_narrow_permissions(&sets);
-    }
+    if (sets.path)
+        batch.sets = sets.final;
     if (code == CLI_OK)
-        code = cli_check_written(
-            call, batch.split
-                      ? cst_bound_shifted(call->context, model, pool, &options, &batch, &report)
-                      : cst_bound(call->context, model, pool, &options, &report));
+        code =
+            cli_check(call, batch.split ? cst_bound_shifted(call->context, model, pool, &options,
+                                                            &batch, &report)
+                                        : cst_bound(call->context, model, pool, &options, &report));
     if (code == CLI_OK && sets.path)
         code = cli_check(call, cst_report_set_string(call->context, report, "sets", sets.path));
     code = cli_end_report(call, report, code);
     if (sets.path)
-        code = cli_close_outfiles(call, &sets, 1, code);
+        code = cli_close_outfiles(call, code);
     cst_pool_free(call->context, pool);
     cst_model_free(call->context, model);
     return code;

@@ -17,9 +17,9 @@ int cli_report_files(cli_call *call, const char *command, const char *kind,
     return code;
 }
 
-int cli_end_files(cli_call *call, const cli_outfile *outfile, cst_report *report, int code) {
+int cli_end_files(cli_call *call, cst_report *report, int code) {
     if (code == CLI_OK)
         code = cli_report_notices(call, report);
     code = cli_end_report(call, report, code);
-    return cli_close_outfile(call, outfile, code);
+    return cli_close_outfiles(call, code);
 }

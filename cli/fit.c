@@ -5,8 +5,7 @@
 #include <corestack/report.h>
 
 static int save(cli_call *call, const cst_model *model, const cli_outfile *outfile) {
-    cli_narrow_permissions(outfile);
-    return cli_check_written(call, cst_model_save(call->context, model, outfile->write_to));
+    return cli_check(call, cst_model_save(call->context, model, outfile->final));
 }
 
 static int fit(cli_call *call, cst_pool *pool, const cst_options *options, cst_model **model,
@@ -42,7 +41,7 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "model", outfile.path));
     code = cli_end_report(call, report, code);
-    code = cli_close_outfile(call, &outfile, code);
+    code = cli_close_outfiles(call, code);
     cst_model_free(call->context, model);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);

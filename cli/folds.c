@@ -77,9 +77,8 @@ static int make(cli_call *call, folds_request *request) {
                                               request->rows, request->folds, request->seed, fold)
                           : cst_folds_stratified(context, request->labels, request->rows,
                                                  request->folds, request->seed, fold);
-    cli_narrow_permissions(&request->outfile);
-    CST_THEN(cst_write_folds(context, request->outfile.write_to, fold, request->rows));
-    code = cli_check_written(call, status);
+    CST_THEN(cst_write_folds(context, request->outfile.final, fold, request->rows));
+    code = cli_check(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);
     free(fold);
@@ -107,7 +106,7 @@ static int run(cli_call *call) {
     request.seed = (uint64_t)seed;
     if (code == CLI_OK)
         code = make(call, &request);
-    code = cli_close_outfile(call, &request.outfile, code);
+    code = cli_close_outfiles(call, code);
     cst_free(call->context, request.labels);
     cst_free(call->context, request.targets);
     cst_free(call->context, request.groups);

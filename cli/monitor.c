@@ -154,14 +154,12 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = add_batches(call, &state);
     if (code == CLI_OK && state.state) {
-        cli_narrow_permissions(&state.outfile);
-        code = cli_check_written(
-            call, cst_monitor_save(call->context, state.monitor, state.outfile.write_to));
+        code = cli_check(call, cst_monitor_save(call->context, state.monitor, state.outfile.final));
     }
     if (code == CLI_OK)
         code = print(call, &state);
     if (state.state)
-        code = cli_close_outfile(call, &state.outfile, code);
+        code = cli_close_outfiles(call, code);
     cst_unlock_file(call->context, state.lock);
     if (code == CLI_OK && cst_monitor_alarm(state.monitor))
         code = CLI_NO;

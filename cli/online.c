@@ -130,10 +130,9 @@ static int write_table(cli_call *call, const stream *s) {
         names[c] = name ? name : cst_pool_class_name(s->pool, c);
     }
     if (code == CLI_OK)
-        code = cli_check_written(call, cst_write_predictions_csv(call->context, s->outfile.write_to,
-                                                                 s->probabilities, s->rows, classes,
-                                                                 has_ids ? ids : NULL,
-                                                                 named ? names : NULL));
+        code = cli_check(call, cst_write_predictions_csv(
+                                   call->context, s->outfile.final, s->probabilities, s->rows,
+                                   classes, has_ids ? ids : NULL, named ? names : NULL));
     free(ids);
     free(names);
     return code;
@@ -144,22 +143,20 @@ static int write_predictions(cli_call *call, const stream *s) {
     int32_t classes = cst_model_classes(s->model);
     if (!s->outfile.path)
         return CLI_OK;
-    cli_narrow_permissions(&s->outfile);
     if (cli_outfile_ends(&s->outfile, ".csv"))
         return write_table(call, s);
-    return cli_check_written(
-        call, conditions > 0 ? cst_write_predictions_conditions(call->context, s->outfile.write_to,
-                                                                s->probabilities, conditions,
-                                                                s->rows / conditions, classes)
-                             : cst_write_predictions(call->context, s->outfile.write_to,
-                                                     s->probabilities, s->rows, classes));
+    return cli_check(call, conditions > 0
+                               ? cst_write_predictions_conditions(call->context, s->outfile.final,
+                                                                  s->probabilities, conditions,
+                                                                  s->rows / conditions, classes)
+                               : cst_write_predictions(call->context, s->outfile.final,
+                                                       s->probabilities, s->rows, classes));
 }
 
 static int write_state(cli_call *call, const stream *s) {
     if (!s->state.path)
         return CLI_OK;
-    cli_narrow_permissions(&s->state);
-    return cli_check_written(call, cst_adapter_save(call->context, s->adapter, s->state.write_to));
+    return cli_check(call, cst_adapter_save(call->context, s->adapter, s->state.final));
 }
 
 static int run(cli_call *call) {
@@ -197,8 +194,7 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_report_notices(call, s.report); /* also those of opening the pool */
     code = cli_end_report(call, s.report, code);
-    const cli_outfile outfiles[] = {s.outfile, s.state};
-    code = cli_close_outfiles(call, outfiles, 2, code);
+    code = cli_close_outfiles(call, code);
     cst_unlock_file(call->context, s.lock);
     cst_free(call->context, s.probabilities);
     cst_adapter_free(call->context, s.adapter);

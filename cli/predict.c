@@ -125,8 +125,8 @@ static int write_column(cli_call *call, prediction *p, const char *const *ids,
     }
     for (int64_t i = 0; i < p->rows; i++)
         values[i] = p->probabilities[i * classes + c];
-    int code = cli_check_written(call, cst_write_predictions_csv(call->context, p->outfile.write_to,
-                                                                 values, p->rows, 1, ids, &column));
+    int code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile.final, values,
+                                                         p->rows, 1, ids, &column));
     free(values);
     bool output = cst_model_task(p->model) == CST_TASK_REGRESSION;
     const char *parts[] = {"column '", column,
@@ -153,10 +153,10 @@ static int write_like(cli_call *call, prediction *p, const char *const *ids,
                       const char *const *names) {
     char *said = NULL;
     cst_status status = cst_write_predictions_like(
-        call->context, p->outfile.write_to, cli_value(call, "like"), cli_value(call, "column"),
+        call->context, p->outfile.final, cli_value(call, "like"), cli_value(call, "column"),
         cst_model_task(p->model) == CST_TASK_REGRESSION, p->probabilities, p->rows,
         cst_model_classes(p->model), ids, names, &said);
-    int code = cli_check_written(call, status);
+    int code = cli_check(call, status);
     p->columns = said ? strdup(said) : NULL;
     cst_free(call->context, said);
     return code;
@@ -182,15 +182,14 @@ static int write_csv(cli_call *call, prediction *p) {
     }
     const char *const *given_ids = has_ids ? ids : NULL;
     const char *const *given_names = named ? names : NULL;
-    cli_narrow_permissions(&p->outfile);
     if (cli_value(call, "like"))
         code = write_like(call, p, given_ids, given_names);
     else if (cli_value(call, "column"))
         code = write_column(call, p, given_ids, given_names);
     else
-        code = cli_check_written(call, cst_write_predictions_csv(call->context, p->outfile.write_to,
-                                                                 p->probabilities, p->rows, classes,
-                                                                 given_ids, given_names));
+        code = cli_check(call, cst_write_predictions_csv(call->context, p->outfile.final,
+                                                         p->probabilities, p->rows, classes,
+                                                         given_ids, given_names));
 cleanup:
     free(ids);
     free(names);
@@ -200,13 +199,12 @@ cleanup:
 /* [samples, classes], or [conditions, samples, classes]; conditions: 0: none. */
 static int write_array(cli_call *call, const cli_outfile *outfile, const float *values,
                        int32_t conditions, int64_t rows, int32_t classes) {
-    cli_narrow_permissions(outfile);
     cst_status status =
         conditions > 0
-            ? cst_write_predictions_conditions(call->context, outfile->write_to, values, conditions,
+            ? cst_write_predictions_conditions(call->context, outfile->final, values, conditions,
                                                rows, classes)
-            : cst_write_predictions(call->context, outfile->write_to, values, rows, classes);
-    return cli_check_written(call, status);
+            : cst_write_predictions(call->context, outfile->final, values, rows, classes);
+    return cli_check(call, status);
 }
 
 /* In the form of the members' own files. */
@@ -235,10 +233,9 @@ static int write_boxes(cli_call *call, prediction *p) {
         return cli_fail(call,
                         "-o %s: detections are written as COCO results; use the extension .json",
                         p->outfile.path);
-    cli_narrow_permissions(&p->outfile);
-    return cli_check_written(call, cst_model_predict_detections(call->context, p->model, p->pool,
-                                                                p->split, p->outfile.write_to,
-                                                                &p->rows, &p->detections));
+    return cli_check(call,
+                     cst_model_predict_detections(call->context, p->model, p->pool, p->split,
+                                                  p->outfile.final, &p->rows, &p->detections));
 }
 
 /* The mode that the user named, with a notice where a model has nothing to compare with. As the
@@ -371,18 +368,6 @@ static bool names_other_file(const cli_outfile *outfile) {
     return false;
 }
 
-/* The library's message, which names what it writes to, with the name that was given. */
-static int check_written(cli_call *call, const prediction *p, cst_status status) {
-    const char *text =
-        status == CST_ERROR_INPUT || status == CST_ERROR_IO ? cst_last_error(call->context) : NULL;
-    const char *at = text ? strstr(text, p->outfile.write_to) : NULL;
-    if (!at)
-        return cli_check(call, status);
-    return cli_fail(call, "%.*s%s%s", (int)(at - text), text, p->outfile.path,
-                    at + strlen(p->outfile.write_to));
-}
-
-/* What the library writes to must end as the outfile does, which says what kind it is. */
 static int write_maps(cli_call *call, prediction *p) {
     cst_map_format format = CST_MAP_FLOAT32;
     int code = read_format(call, &format);
@@ -397,19 +382,13 @@ static int write_maps(cli_call *call, prediction *p) {
         return cli_fail(
             call, "-o %s: PNG label maps are written to a folder, one file per case; name a folder",
             p->outfile.path);
-    if (!p->outfile.folder && !p->outfile.direct) {
-        size_t length = strlen(p->outfile.write_to);
-        if (length + 5 > sizeof p->outfile.write_to)
-            return cli_fail(call, "-o: the path is too long");
-        (void)snprintf(p->outfile.write_to + length, 5, ".npy");
-    }
-    cli_narrow_permissions(&p->outfile);
+    /* a link says what kind of file it is, whatever it leads to */
+    const char *at = p->outfile.folder || p->outfile.direct ? p->outfile.final : p->outfile.path;
     const cst_guard guard = asked(call, p);
     cst_status status =
         cst_segmentation_predict_guarded(call->context, p->model, p->pool, p->split, &guard, format,
-                                         p->outfile.write_to, &p->cases, &p->rows, &p->found);
-    cli_usual_permissions();
-    return check_written(call, p, status);
+                                         at, &p->cases, &p->rows, &p->found);
+    return cli_check(call, status);
 }
 
 /* Whether -o names no file of ours, so that only the task says what it may be. */
@@ -520,8 +499,7 @@ static int run(cli_call *call) {
         code = write_doubt(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
-    const cli_outfile outfiles[] = {p.variance, p.intervals, p.outfile};
-    code = cli_close_outfiles(call, outfiles, 3, code);
+    code = cli_close_outfiles(call, code);
     free(p.columns);
     cst_guard_report_free(call->context, p.found);
     cst_label_report_free(call->context, p.shares);

@@ -57,7 +57,7 @@ static int finish(cli_call *call, const cli_outfile *outfile, cst_report *report
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "out", outfile->path));
     code = cli_end_report(call, report, code);
-    return cli_close_outfile(call, outfile, code);
+    return cli_close_outfiles(call, code);
 }
 
 static int run_uniform(cli_call *call) {
@@ -67,10 +67,9 @@ static int run_uniform(cli_call *call) {
     if (code == CLI_OK)
         code = check_files(call, 1);
     if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_soup_uniform(call->context, call->arguments,
-                                                        (int32_t)call->argument_count,
-                                                        outfile.write_to, &report));
+        code = cli_check(call,
+                         cst_soup_uniform(call->context, call->arguments,
+                                          (int32_t)call->argument_count, outfile.final, &report));
     }
     return finish(call, &outfile, report, code);
 }
@@ -86,10 +85,9 @@ static int run_greedy(cli_call *call) {
     if (code == CLI_OK)
         code = read_config(call, &hook, &config);
     if (code == CLI_OK) { /* candidates are no more open than the soup */
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_soup_greedy(call->context, call->arguments,
-                                                       (int32_t)call->argument_count, &config,
-                                                       outfile.write_to, &report));
+        code = cli_check(call, cst_soup_greedy(call->context, call->arguments,
+                                               (int32_t)call->argument_count, &config,
+                                               outfile.final, &report));
     }
     return finish(call, &outfile, report, code);
 }

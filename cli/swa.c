@@ -25,12 +25,10 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
                                                       before + call->argument_count));
     if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_swa_average(call->context, call->arguments,
-                                                       (int32_t)call->argument_count, from,
-                                                       outfile.write_to));
+        code = cli_check(call, cst_swa_average(call->context, call->arguments,
+                                               (int32_t)call->argument_count, from, outfile.final));
     }
-    return cli_end_files(call, &outfile, report, code);
+    return cli_end_files(call, report, code);
 }
 
 static const cli_option OPTIONS[] = {

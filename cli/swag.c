@@ -35,12 +35,11 @@ static int run_fit(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(call->context, report, "rank", kept));
     if (code == CLI_OK) {
-        cli_narrow_permissions(&outfile);
-        code = cli_check_written(call, cst_swag_fit(call->context, call->arguments,
-                                                    (int32_t)call->argument_count, (int32_t)rank,
-                                                    outfile.write_to));
+        code = cli_check(call,
+                         cst_swag_fit(call->context, call->arguments, (int32_t)call->argument_count,
+                                      (int32_t)rank, outfile.final));
     }
-    return cli_end_files(call, &outfile, report, code);
+    return cli_end_files(call, report, code);
 }
 
 /* ---- sample ---- */
@@ -107,10 +106,10 @@ static int run_sample(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_swag_sample(call->context, call->arguments[0],
                                                (int32_t)s.samples, s.scale, (uint64_t)s.seed,
-                                               (int32_t)s.rank, outfile.write_to));
+                                               (int32_t)s.rank, outfile.final));
     if (code == CLI_OK)
         code = report_rank(call, &s, report);
-    return cli_end_files(call, &outfile, report, code);
+    return cli_end_files(call, report, code);
 }
 
 /* ---- what they take ---- */

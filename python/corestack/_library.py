@@ -512,6 +512,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         ],
     ),  # fmt: skip
     "cst_context_set_formulas": (None, [c_void_p, c_int]),
+    "cst_hold_file": (_STATUS, [c_void_p, c_char_p, c_void_p]),
+    "cst_release_files": (_STATUS, [c_void_p]),
+    "cst_drop_files": (None, [c_void_p]),
     "cst_lock_file": (_STATUS, [c_void_p, _OUT, c_char_p]),
     "cst_unlock_file": (None, [c_void_p, c_void_p]),
     "cst_adapter_create": (_STATUS, [c_void_p, _OUT, c_void_p, POINTER(c_char_p), c_int32, POINTER(AdapterOptions)]),

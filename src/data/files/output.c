@@ -295,15 +295,14 @@ static cst_status open_pipe(cst_context *context, cst_output_file *output, const
 
 static cst_status wait_for_room(cst_context *context, const cst_output_file *output) {
     struct pollfd room = {.fd = output->fd, .events = POLLOUT};
-    cst_status status = CST_OK;
-    for (int ready = 0; ready == 0 && status == CST_OK;) {
+    for (int ready = 0; ready == 0;) {
         ready = poll(&room, 1, WAIT_MS);
         if (ready < 0 && errno == EINTR)
             ready = 0;
         if (ready == 0)
-            status = cst_poll_waiting(context, "writing");
+            CST_TRY(cst_poll_waiting(context, "writing"));
     }
-    return status; /* what poll cannot tell, writing will */
+    return CST_OK; /* what poll cannot tell, writing will */
 }
 
 /* Opens what has no temporary file. Opened anew, a descriptor of ours would begin at the first byte

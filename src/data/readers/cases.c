@@ -94,30 +94,30 @@ static int by_case(const char *a, const char *b, const char *const *extensions) 
 cst_status cst_case_files_list(cst_context *context, const char *folder,
                                const char *const *extensions, cst_case_files *out) {
     *out = (cst_case_files){0};
-    cst_status status = collect(context, folder, extensions, out);
-    if (status == CST_OK && out->count == 0)
-        status = cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
-                          folder, extensions[0]);
-    CST_THEN(cst_strings_create(context, &out->names));
+    CST_TRY(collect(context, folder, extensions, out));
+    if (out->count == 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
+                        folder, extensions[0]);
+    CST_TRY(cst_strings_create(context, &out->names));
     /* Sorted with extensions, "a.b.npy" may stand before "a.npy": an insertion puts few right. */
-    for (int64_t i = 1; status == CST_OK && i < out->count; i++)
+    for (int64_t i = 1; i < out->count; i++)
         for (int64_t j = i; j > 0 && by_case(out->paths[j - 1], out->paths[j], extensions) > 0;
              j--) {
             char *path = out->paths[j];
             out->paths[j] = out->paths[j - 1];
             out->paths[j - 1] = path;
         }
-    for (int64_t i = 0; status == CST_OK && i < out->count; i++) {
+    for (int64_t i = 0; i < out->count; i++) {
         size_t length = 0;
         const char *name = case_name(out->paths[i], extensions, &length);
         if (i > 0 && by_case(out->paths[i - 1], out->paths[i], extensions) == 0)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s and %s are both files of case '%.*s'; keep one of them",
-                              out->paths[i - 1], out->paths[i], (int)length, name);
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s and %s are both files of case '%.*s'; keep one of them",
+                            out->paths[i - 1], out->paths[i], (int)length, name);
         else
-            status = cst_strings_add(context, out->names, name, length);
+            CST_TRY(cst_strings_add(context, out->names, name, length));
     }
-    return status;
+    return CST_OK;
 }
 
 void cst_case_files_clear(cst_context *context, cst_case_files *files) {

@@ -58,9 +58,7 @@ static void *room(cst_context *context, void *array, int64_t count, int64_t *cap
 }
 
 static cst_status take_image(cst_context *context, gather *g, const cst_coco_record *r) {
-    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r, BIT(CST_COCO_ID)));
     bool width = r->seen & BIT(CST_COCO_WIDTH);
     bool height = r->seen & BIT(CST_COCO_HEIGHT);
     if ((width && !(r->width > 0 && isfinite(r->width))) ||
@@ -83,9 +81,7 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
 }
 
 static cst_status take_category(cst_context *context, gather *g, const cst_coco_record *r) {
-    cst_status status = cst_coco_need(context, g->path, r, BIT(CST_COCO_ID));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_coco_need(context, g->path, r, BIT(CST_COCO_ID)));
     category_entry *grown =
         room(context, g->categories, g->category_count, &g->category_room, sizeof *grown);
     if (!grown)
@@ -220,27 +216,26 @@ static cst_status put_box(cst_context *context, const gather *g, const annotatio
 
 static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out) {
     size_t count = (size_t)g->annotation_count;
-    cst_status status = CST_OK;
     out->box = cst_alloc(context, count, sizeof *out->box);
     if (!out->box)
         return CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = put_box(context, g, &g->annotations[i], out, &out->box[i]);
+    for (size_t i = 0; i < count; i++)
+        CST_TRY(put_box(context, g, &g->annotations[i], out, &out->box[i]));
     out->count = g->annotation_count;
-    CST_THEN(cst_coco_order(context, out->box, out->count, sizeof *out->box,
-                            offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
-                            out->images, out->categories, &out->first));
-    if (status == CST_OK && count > 1)
+    CST_TRY(cst_coco_order(context, out->box, out->count, sizeof *out->box,
+                           offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                           out->images, out->categories, &out->first));
+    if (count > 1)
         qsort(g->annotations, count, sizeof *g->annotations, by_id);
-    for (size_t i = 1; status == CST_OK && i < count; i++) {
+    for (size_t i = 1; i < count; i++) {
         const annotation *a = &g->annotations[i];
         cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
         if (a->has_id && a[-1].has_id && a->id == a[-1].id)
-            status = cst_coco_refuse(
-                context, g->path, CST_ERROR_INPUT, &r,
-                "has id %" PRId64 ", which is also the id of another annotation", a->id);
+            return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
+                                   "has id %" PRId64 ", which is also the id of another annotation",
+                                   a->id);
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status read_file(cst_context *context, cst_coco **out, const char *path,

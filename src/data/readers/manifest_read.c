@@ -19,9 +19,7 @@ static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     static const char *const keys[] = {
         "corestack_pool", "task",   "classes", "output",          "outputs",          "layout",
         "ignore",         "splits", "models",  "training_counts", "reference_errors", NULL};
-    cst_status status = cst_manifest_check_keys(r, "", root, keys);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_check_keys(r, "", root, keys));
     const json_t *version = json_object_get(root, "corestack_pool");
     if (!version)
         return cst_fail(r->context, CST_ERROR_INPUT,

@@ -77,13 +77,11 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
         (void)cst_snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
         const json_t *item = json_array_get(list, i);
         cst_manifest_condition *condition = &split->conditions[i];
-        cst_status status = cst_poll_item(r->context, (int64_t)i);
-        CST_THEN(cst_manifest_check_keys(r, at, item, keys));
-        CST_THEN(cst_manifest_read_text(r, at, item, "shift", &condition->shift));
-        CST_THEN(cst_manifest_read_text(r, at, item, "kind", &condition->kind));
-        CST_THEN(cst_manifest_read_number(r, at, item, "severity", &condition->severity));
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_poll_item(r->context, (int64_t)i));
+        CST_TRY(cst_manifest_check_keys(r, at, item, keys));
+        CST_TRY(cst_manifest_read_text(r, at, item, "shift", &condition->shift));
+        CST_TRY(cst_manifest_read_text(r, at, item, "kind", &condition->kind));
+        CST_TRY(cst_manifest_read_number(r, at, item, "severity", &condition->severity));
     }
     return check_conditions(r, place, split);
 }
@@ -158,11 +156,9 @@ cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *
     if (!json_is_object(splits) || json_object_size(splits) == 0)
         return cst_manifest_wrong(r, "", "splits",
                                   "an object with at least one split, e.g. \"oof\"");
-    cst_status status = CST_OK;
-    for (void *i = json_object_iter(splits); i && status == CST_OK;
-         i = json_object_iter_next(splits, i)) {
-        status = cst_poll_reading(r->context);
-        CST_THEN(read_split(r, json_object_iter_key(i), json_object_iter_value(i)));
+    for (void *i = json_object_iter(splits); i; i = json_object_iter_next(splits, i)) {
+        CST_TRY(cst_poll_reading(r->context));
+        CST_TRY(read_split(r, json_object_iter_key(i), json_object_iter_value(i)));
     }
-    return status == CST_OK ? check_clean(r) : status;
+    return check_clean(r);
 }

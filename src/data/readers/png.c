@@ -182,10 +182,8 @@ static cst_status check_kind(cst_context *context, const char *path, int kind) {
 
 /* The same, and whether it holds no more than its bytes can. */
 static cst_status check_header(image *m) {
-    cst_status status = check_kind(m->context, m->path, m->kind);
-    return status == CST_OK ? check_size(m->context, m->path, m->width, m->height, m->bits,
-                                         cst_bytes_size(m->source))
-                            : status;
+    CST_TRY(check_kind(m->context, m->path, m->kind));
+    return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
 }
 
 /* What the file begins with, without libpng, which goes on where another chunk comes first. */
@@ -196,9 +194,7 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
     static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                           0,    0,   0,   13,  'I',  'H',  'D',  'R'};
     unsigned char head[sizeof begin + 9];
-    cst_status status = cst_bytes_read(context, source, 0, head, sizeof head);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_bytes_read(context, source, 0, head, sizeof head));
     *width = (int64_t)png_get_uint_32(head + sizeof begin);
     *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
     int bits = head[sizeof begin + 8];

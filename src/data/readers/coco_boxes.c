@@ -4,7 +4,6 @@
  */
 #include "data/files/output.h"
 #include "data/readers/coco.h"
-#include "data/readers/coco_order.h"
 #include "data/readers/coco_scan.h"
 
 #include <inttypes.h>
@@ -82,17 +81,17 @@ cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_c
     cst_coco_boxes *boxes = cst_alloc(context, 1, sizeof *boxes);
     if (!boxes)
         return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_coco_order(context, box, count, sizeof *box, offsetof(cst_coco_box, image),
-                       offsetof(cst_coco_box, category), images, categories, &boxes->first);
-    if (status != CST_OK) {
-        cst_free(context, boxes);
-        return status;
-    }
-    boxes->box = box;
+    cst_status status = cst_coco_order(
+        context, &boxes->scope, box, count, sizeof *box, offsetof(cst_coco_box, image),
+        offsetof(cst_coco_box, category), images, categories, &boxes->first);
     boxes->count = count;
-    *out = boxes;
-    return CST_OK;
+    if (status == CST_OK) {
+        boxes->box = box;
+        *out = boxes;
+    } else {
+        cst_coco_boxes_free(context, boxes);
+    }
+    return status;
 }
 
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
@@ -114,7 +113,7 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     if (!boxes)
         return;
     cst_free(context, boxes->box);
-    cst_free(context, boxes->first);
+    cst_scope_free(&boxes->scope);
     cst_free(context, boxes);
 }
 
@@ -189,10 +188,7 @@ cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const c
 cst_status cst_coco_writer_commit(cst_context *context, cst_coco_writer *writer) {
     const char *end = writer->written ? "\n]\n" : "[]\n";
     cst_status status = cst_output_write(context, writer->output, end, strlen(end));
-    if (status == CST_OK)
-        status = cst_output_commit(context, writer->output);
-    else
-        cst_output_abort(context, writer->output);
+    status = cst_output_end(context, writer->output, status);
     cst_free(context, writer);
     return status;
 }

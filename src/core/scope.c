@@ -41,8 +41,8 @@ void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size
         cst_scope_entry *entry = add_entry(context, scope, bytes);
         return entry ? (char *)entry + ALIGNMENT : NULL;
     }
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (bytes > scope->left || !scope->room) {
+    bytes = bytes > 0 ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+    if (bytes > scope->left) {
         cst_scope_entry *entry = add_entry(context, scope, CHUNK);
         if (!entry)
             return NULL;

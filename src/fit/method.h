@@ -34,6 +34,11 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
                               const char *const *settings, int32_t setting_count,
                               cst_options **out);
 
+/* These options as settings. */
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_settings *out);
+
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 
@@ -43,14 +48,6 @@ bool cst_method_is_extra(const char *name);
 
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
-
-/* False where it needs tagged members and the pool has none. */
-bool cst_method_applies(const cst_method *method, const cst_training *source);
-
-/* Whether a preset's settings can be fitted on the pool: costs for a budget, class weights that go
- * together with the rest. CST_OK for a baseline. */
-cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
-                            const cst_training *source);
 
 typedef struct cst_method_fit {
     cst_method method;

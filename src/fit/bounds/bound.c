@@ -71,14 +71,12 @@ static cst_status load(cst_context *context, cst_bound_work *work) {
 
 static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *report) {
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "split", work->split);
-    cst_report_integer(report, root, "samples", work->rows);
-    cst_report_integer(report, root, "classes", work->classes);
+    CST_PUT(report, root, CST_S("split", work->split), CST_I("samples", work->rows),
+            CST_I("classes", work->classes));
     json_t *models = cst_report_list(report, root, "models");
     for (int32_t k = 0; k < cst_model_members(work->model); k++)
         cst_report_add_string(report, models, cst_model_member_name(work->model, k));
-    cst_report_number(report, root, "delta", work->delta);
-    cst_report_integer(report, root, "seed", (int64_t)work->seed);
+    CST_PUT(report, root, CST_N("delta", work->delta), CST_I("seed", (int64_t)work->seed));
     cst_status status = cst_bound_holdout(context, work, report);
     CST_THEN(cst_bound_votes(context, work, report));
     CST_THEN(cst_bound_sets(context, work, report));

@@ -46,10 +46,9 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
         double p = cst_lower_error_p(errors, rows);
         *least = fmin(*least, p * fitted->members);
         json_t *item = cst_report_add_object(report, list);
-        cst_report_string(report, item, "member", cst_pool_member_name(work->pool, k));
-        cst_report_number(report, item, "oof_error", (double)errors[0] / (double)rows[0]);
-        cst_report_number(report, item, "error", (double)errors[1] / (double)rows[1]);
-        cst_report_number(report, item, "p", p);
+        CST_PUT(report, item, CST_S("member", cst_pool_member_name(work->pool, k)),
+                CST_N("oof_error", (double)errors[0] / (double)rows[0]),
+                CST_N("error", (double)errors[1] / (double)rows[1]), CST_N("p", p));
     }
     return status;
 }
@@ -102,10 +101,8 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
         status = cst_split_groups(context, groups, folds, fitted->rows, &split);
     if (status != CST_OK)
         return status;
-    cst_report_integer(report, object, "oof_samples", fitted->rows);
-    cst_report_integer(report, object, "shared_rows", rows.shared);
-    cst_report_integer(report, object, "repeated_rows", rows.repeated);
-    cst_report_number(report, object, "shared_p", rows.p);
+    CST_PUT(report, object, CST_I("oof_samples", fitted->rows), CST_I("shared_rows", rows.shared),
+            CST_I("repeated_rows", rows.repeated), CST_N("shared_p", rows.p));
     if (ids < 0)
         cst_report_number(report, object, "shared_ids", NAN);
     else
@@ -140,12 +137,9 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
 
 static void put_permuted(cst_report *report, json_t *object, const cst_permuted *permuted) {
     json_t *item = cst_report_object(report, object, "permuted");
-    cst_report_integer(report, item, "samples", permuted->samples);
-    cst_report_number(report, item, "chance", permuted->chance);
-    cst_report_number(report, item, "top1", permuted->top1);
-    cst_report_number(report, item, "p", permuted->p);
-    cst_report_number(report, item, "seen_top1", permuted->seen_top1);
-    cst_report_number(report, item, "seen_p", permuted->seen_p);
+    CST_PUT(report, item, CST_I("samples", permuted->samples), CST_N("chance", permuted->chance),
+            CST_N("top1", permuted->top1), CST_N("p", permuted->p),
+            CST_N("seen_top1", permuted->seen_top1), CST_N("seen_p", permuted->seen_p));
 }
 
 cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, cst_report *report) {
@@ -175,9 +169,8 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
     CST_THEN(compare_members(context, work, &fitted, report, object, &least));
     if (status == CST_OK) {
         put_permuted(report, object, &permuted);
-        cst_report_flag(report, object, "rows_leak", shared);
-        cst_report_flag(report, object, "members_leak", least <= LEVEL);
-        cst_report_flag(report, object, "fit_leaks", permuted.p < LEVEL);
+        CST_PUT(report, object, CST_B("rows_leak", shared), CST_B("members_leak", least <= LEVEL),
+                CST_B("fit_leaks", permuted.p < LEVEL));
         if (shared || least <= LEVEL || permuted.p < LEVEL)
             cst_notice(context, "there are signs of a leak: see 'leakage'");
     }

@@ -52,9 +52,8 @@ static cst_status blending_alloc(cst_context *context, size_t members, blending 
 static void put_rule(cst_report *report, json_t *object, const blending *b, const char *name,
                      const cst_variance_facts *facts, double claimed, bool definite) {
     json_t *rule = cst_report_object(report, object, name);
-    cst_report_number(report, rule, "variance", facts->value);
-    cst_report_number(report, rule, "gap", definite ? facts->gap : NAN);
-    cst_report_number(report, rule, "claimed", definite ? claimed : NAN);
+    CST_PUT(report, rule, CST_N("variance", facts->value),
+            CST_N("gap", definite ? facts->gap : NAN), CST_N("claimed", definite ? claimed : NAN));
     cst_report_flag_where(report, rule, "holds", definite,
                           facts->gap <= claimed * (1 + 1e-9) + 1e-15);
     cst_report_numbers(report, rule, "weights", b->weights, b->view.members);
@@ -82,8 +81,8 @@ static void put_minimum(cst_context *context, cst_report *report, json_t *object
                    "the least variance of a blend is not reported: it needs a positive definite "
                    "covariance of the members' residuals, and this one is singular (rank %d of %d)",
                    count - spectrum->null, count);
-    cst_report_number(report, object, "minimum", definite ? facts->minimum : NAN);
-    cst_report_number(report, object, "best", facts->best);
+    CST_PUT(report, object, CST_N("minimum", definite ? facts->minimum : NAN),
+            CST_N("best", facts->best));
     cst_report_flag_where(report, object, "mixture", definite, facts->inside);
     if (definite)
         cst_report_numbers(report, object, "weights", b->optimum, count);
@@ -248,12 +247,10 @@ static cst_status move(cst_context *context, const cst_bound_work *work, design 
                                         d->moved_y, d->lambda, &out);
         json_t *item = status == CST_OK ? cst_report_add_object(report, list) : NULL;
         if (item) {
-            cst_report_number(report, item, "size", share);
-            cst_report_number(report, item, "change", out.change);
-            cst_report_number(report, item, "claimed", out.paper);
-            cst_report_number(report, item, "bound", out.sharp);
-            cst_report_flag(report, item, "precondition", out.precondition);
-            cst_report_flag(report, item, "holds", out.change <= out.paper);
+            CST_PUT(report, item, CST_N("size", share), CST_N("change", out.change),
+                    CST_N("claimed", out.paper), CST_N("bound", out.sharp),
+                    CST_B("precondition", out.precondition),
+                    CST_B("holds", out.change <= out.paper));
         }
     }
     return status;
@@ -265,10 +262,8 @@ static cst_status leave_out(cst_context *context, design *d, cst_report *report,
                                               d->folds, d->lambda, &out);
     if (status == CST_OK) {
         json_t *folds = cst_report_object(report, object, "folds");
-        cst_report_integer(report, folds, "count", d->folds);
-        cst_report_number(report, folds, "change", out.change);
-        cst_report_number(report, folds, "claimed", out.claimed);
-        cst_report_number(report, folds, "ratio", out.ratio);
+        CST_PUT(report, folds, CST_I("count", d->folds), CST_N("change", out.change),
+                CST_N("claimed", out.claimed), CST_N("ratio", out.ratio));
         cst_report_flag(report, folds, "holds", !(out.ratio > 1)); /* NaN: 0 <= 0 throughout */
     }
     return status;
@@ -285,8 +280,7 @@ cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
     CST_THEN(design_read(context, &view, &d));
     if (status == CST_OK) {
         json_t *object = cst_report_object(report, cst_report_root(report), "stability");
-        cst_report_integer(report, object, "samples", d.samples);
-        cst_report_number(report, object, "lambda", d.lambda);
+        CST_PUT(report, object, CST_I("samples", d.samples), CST_N("lambda", d.lambda));
         status = move(context, work, &d, report, cst_report_list(report, object, "perturbations"));
         CST_THEN(leave_out(context, &d, report, object));
     }

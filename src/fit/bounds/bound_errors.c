@@ -22,7 +22,6 @@ static cst_status samples_of_stack(cst_context *context, cst_scope *scope,
 }
 
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report) {
-    CST_SCOPE(scope);
     cst_samples samples;
     int64_t errors = 0;
     CST_SCOPE(scope);
@@ -51,7 +50,6 @@ typedef struct votes {
 /* Errors of one member; a tie of two classes goes to the first, as in every score. */
 static cst_status count_member(cst_context *context, const cst_bound_work *work, int32_t k,
                                votes *v) {
-    CST_SCOPE(scope);
     cst_samples samples;
     int32_t position = cst_pool_member_index(work->pool, cst_model_member_name(work->model, k));
     unsigned char *wrong = v->wrong + (size_t)k * (size_t)work->rows;

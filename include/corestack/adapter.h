@@ -31,7 +31,7 @@ typedef struct cst_adapter_options {
  * (cst_adapter_free). */
 CST_API cst_status cst_adapter_create(cst_context *context, cst_adapter **out,
                                       const cst_model *model, const char *const *names,
-                                      int32_t members, const cst_adapter_options *options);
+                                      int64_t members, const cst_adapter_options *options);
 
 /* Predicts `rows` rows, at least one, with what has been learned so far. predictions[k]:
  * [rows][classes] float32 probabilities of member k, in the order of cst_adapter_create, checked as
@@ -82,7 +82,7 @@ CST_API cst_status cst_adapter_get_state(cst_context *context, const cst_adapter
                                          cst_adapter_state *out);
 
 /* Returns the number of members whose predictions the adapter takes. */
-CST_API int32_t cst_adapter_members(const cst_adapter *adapter);
+CST_API int64_t cst_adapter_members(const cst_adapter *adapter);
 
 /* Returns the name of member `member` (0..members-1); NULL beyond. Borrowed. */
 CST_API const char *cst_adapter_member_name(const cst_adapter *adapter, int32_t member);

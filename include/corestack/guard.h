@@ -58,7 +58,7 @@ typedef struct cst_guard_report cst_guard_report;
 CST_API int cst_model_has_guard(const cst_model *model);
 
 /* Returns the number of members that the fit left out of the model. */
-CST_API int32_t cst_model_others(const cst_model *model);
+CST_API int64_t cst_model_others(const cst_model *model);
 
 /* Returns the name of a member that was left out (0..others-1); NULL beyond. Borrowed. */
 CST_API const char *cst_model_other_name(const cst_model *model, int32_t other);

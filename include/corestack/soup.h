@@ -39,7 +39,7 @@ typedef struct cst_soup_config {
 /* Writes the mean of the files to `out` ("uniform soup" of Wortsman et al. 2022): an exact sum
  * divided once and rounded once, except for F64. *report belongs to the caller; NULL if not wanted.
  */
-CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int64_t count,
                                     const char *out, cst_report **report);
 
 /* Scores each file, then goes through them from best to worst and keeps a file if the average of
@@ -48,7 +48,7 @@ CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *pat
  * cst_soup_uniform of these files in the order of `paths`. Candidates and predictions are in a
  * folder soup-XXXXXX beside `out`, which is removed at the end. The report contains every step; it
  * belongs to the caller. */
-CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
+CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int64_t count,
                                    const cst_soup_config *config, const char *out,
                                    cst_report **report);
 

@@ -50,6 +50,16 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
             return cst_fail_size(context, __func__, rows, columns);                                \
     } while (0)
 
+/* ---- counts ---- */
+
+/* Counts of the interface are int64_t, those inside int32_t where they number members or classes.
+ * Declares `name` as the count `given`, or returns the error that it is too large. */
+cst_status cst_fail_count(cst_context *context, const char *call, const char *what, int64_t count);
+#define CST_COUNT(context, name, given)                                                            \
+    const int32_t name = (int32_t)(given);                                                         \
+    if ((given) != name)                                                                           \
+    return cst_fail_count(context, __func__, #name, given)
+
 /* ---- seeds ---- */
 
 /* Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly. */
@@ -69,7 +79,7 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 
 enum { CST_RESAMPLES_MAX = 10000000 };
 
-cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples);
+cst_status cst_fail_resamples(cst_context *context, const char *call, int64_t resamples);
 #define CST_RESAMPLES(context, resamples)                                                          \
     do {                                                                                           \
         if ((resamples) < 0 || (resamples) > CST_RESAMPLES_MAX)                                    \
@@ -81,6 +91,6 @@ cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t re
 /* An argument error that names the place where a list lacks a text; CST_OK where it is whole. */
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
-                           const char *const *texts, int32_t count);
+                           const char *const *texts, int64_t count);
 
 #endif

@@ -70,7 +70,7 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
-                               c->e.options->resamples, &c->intervals));
+                               (int32_t)c->e.options->resamples, &c->intervals));
     c->seconds_intervals = cst_seconds() - start;
     return CST_OK;
 }

@@ -438,7 +438,7 @@ cst_status cst_document_condition(cst_context *context, cst_report *report, cons
 }
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
+    cst_status status = cst_report_begin(context, CST_REPORT_FIT, out);
     if (status != CST_OK)
         return status;
     cst_report *report = *out;

@@ -31,7 +31,8 @@ static cst_status add_method(cst_context *context, method_list *l, const char *n
     if (l->count == METHODS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
     cst_entry *entry = &l->entries[l->count];
-    cst_status status = cst_entry_make(context, l->e, name, o->settings, o->setting_count, entry);
+    cst_status status =
+        cst_entry_make(context, l->e, name, o->settings, (int32_t)o->setting_count, entry);
     entry->asked = asked;
     bool runs = status == CST_OK;
     if (runs && !asked && !cst_entry_applies(l->e, entry)) {

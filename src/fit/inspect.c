@@ -13,7 +13,7 @@
 
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
     json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     for (int32_t c = 0; c < members; c++) {
         json_t *list = NULL;
         for (int32_t k = 0; k < members; k++) {
@@ -187,7 +187,7 @@ cst_status cst_inspect_checked(cst_context *context, cst_pool *pool, const char 
     cst_la_enter();
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    CST_THEN(cst_report_create(context, CST_REPORT_INSPECT, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_INSPECT, report));
     CST_THEN(fill(context, *report, pool, split, &source, &settings, hints));
     cst_la_leave();
     cst_training_close(context, &source);

@@ -73,7 +73,7 @@ static cst_status add_costs(cst_context *context, const cst_fit_origin *o, const
 }
 
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_model *model) {
-    size_t options = cst_option_count();
+    size_t options = (size_t)cst_option_count();
     char hash[CST_HASH_CHARS];
     cst_status status = name_members(context, o, model);
     CST_THEN(name_classes(context, o, model));

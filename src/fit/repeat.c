@@ -118,7 +118,7 @@ cst_status cst_run_repeated(cst_context *context, const cst_task_ops *ops, cst_p
     bool equal = false;
     CST_SCOPE(scope);
     CST_TRY(check_options(context, options));
-    r.count = options->splits > 1 ? options->splits : 1;
+    r.count = options->splits > 1 ? (int32_t)options->splits : 1;
     CST_TAKE(context, scope, r.reports, r.count);
     CST_TRY(cst_scope_own(context, scope, release, &r));
     if (options->holdout > 0)
@@ -126,7 +126,7 @@ cst_status cst_run_repeated(cst_context *context, const cst_task_ops *ops, cst_p
     if (r.count == 1)
         return run_one(context, &r, 0, report);
     for (int32_t i = 0; i < r.count; i++) {
-        CST_TRY(cst_report_create(context, report->kind, &r.reports[i]));
+        CST_TRY(cst_report_begin(context, report->kind, &r.reports[i]));
         CST_TRY(run_one(context, &r, i, r.reports[i]));
         CST_TRY(cst_report_finish(context, r.reports[i]));
     }

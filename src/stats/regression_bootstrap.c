@@ -237,7 +237,7 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
                            .targets = input->targets,
                            .weights = input->weights,
                            .methods = methods,
-                           .outputs = predicted->outputs,
+                           .outputs = (int32_t)predicted->outputs,
                            .rows = predicted->rows,
                            .resamples = resamples,
                            .seed = input->seed};

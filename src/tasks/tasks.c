@@ -152,11 +152,12 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
 }
 
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
-                               int32_t member, int32_t resamples, uint64_t seed,
+                               int32_t member, int64_t resamples_given, uint64_t seed,
                                cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!pool || !split || !report)

@@ -289,7 +289,7 @@ static void ablation_ends_at_the_paper(void **state) {
 }
 
 static void assert_same_options(const cst_options *a, const cst_options *b, const char *but) {
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         if (strcmp(key, but) != 0)
             assert_string_equal(cst_options_get(a, key), cst_options_get(b, key));
@@ -493,7 +493,7 @@ static void energy_needs_logits_from_files(void **state) {
                              {.split = split, .role = CST_TARGET_OOD, .samples = ROWS}};
         cst_targets targets = {.list = list, .count = 2, .scored = 1};
         const float *predicted[] = {f->data[0], f->data[1]};
-        assert_int_equal(cst_report_create(f->context, CST_REPORT_COMPARE, &report), CST_OK);
+        assert_int_equal(cst_report_begin(f->context, CST_REPORT_COMPARE, &report), CST_OK);
         json_t *row = cst_report_object(report, cst_report_root(report), "row");
         cst_shift_method method = {.row = row, .predicted = predicted, .views = views};
         cst_shift shift = {.report = report,

@@ -391,7 +391,7 @@ cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *poo
                         "cst_adapt: model and pool are required, and labels are given with rows");
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = report ? cst_report_create(context, CST_REPORT_ADAPT, report) : CST_OK;
+    cst_status status = report ? cst_report_begin(context, CST_REPORT_ADAPT, report) : CST_OK;
     CST_THEN(
         adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
     if (status == CST_OK && report) {

@@ -357,7 +357,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
         status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        int32_t conditions = cst_pool_conditions(pool, split);
+        int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
         const int32_t *labels = cst_pool_is_ood(pool, split) || view.index ? NULL : view.labels;
         call->count = conditions > 0 ? conditions : 1;
         if (view.rows < call->count)

@@ -312,7 +312,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
              .block = options && options->block != 0 ? options->block : BLOCK_DEFAULT};
     cst_report *made = NULL;
     cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_ONLINE, &made);
+    cst_status status = cst_report_begin(context, CST_REPORT_ONLINE, &made);
     CST_THEN(work(context, &r, predictions != NULL, made));
     if (status == CST_OK && predictions) {
         *predictions = r.predictions;

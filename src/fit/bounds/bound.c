@@ -116,7 +116,7 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
         cst_settings_read(options, &work->settings);
     cst_options_free(context, options);
     CST_THEN(load(context, work));
-    CST_THEN(cst_report_create(context, CST_REPORT_BOUND, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_BOUND, report));
     CST_THEN(fill(context, work, *report));
     return status;
 }

@@ -106,7 +106,8 @@ static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) 
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report) {
     votes v;
     cst_vote_posterior pairs;
-    cst_status status = votes_alloc(context, cst_model_members(work->model), work->rows, &v);
+    cst_status status =
+        votes_alloc(context, (int32_t)cst_model_members(work->model), work->rows, &v);
     for (int32_t k = 0; status == CST_OK && k < v.members; k++)
         status = count_member(context, work, k, &v);
     CST_THEN(cst_tandem_matrix(context, v.wrong, work->rows, v.members, v.tandem));

@@ -103,7 +103,7 @@ static cst_status open_split(cst_context *context, const cst_pool *pool, const c
                              cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
-    *out = (cst_box_split){.members = cst_pool_members(pool)};
+    *out = (cst_box_split){.members = (int32_t)cst_pool_members(pool)};
     cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
     if (status == CST_OK) {
         out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);

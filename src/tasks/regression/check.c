@@ -81,7 +81,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
     const double *targets = cst_pool_targets(pool, split);
     const double *weights = cst_pool_weights(pool, split);
     int64_t rows = cst_pool_rows(pool, split);
-    int32_t outputs = cst_pool_classes(pool);
+    int32_t outputs = (int32_t)cst_pool_classes(pool);
     cst_status status = CST_OK;
     for (int32_t d = 0; status == CST_OK && targets && rows > 1 && d < outputs; d++) {
         char where[192];

@@ -1,6 +1,6 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "fit/findings.h"
 #include "tasks/regression/document.h"
+#include "fit/findings.h"
 
 #include "stats/regression.h"
 
@@ -278,7 +278,7 @@ static void put_oof(cst_report *report, const cst_value_facts *facts) {
 
 cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
                                   cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
+    cst_status status = cst_report_begin(context, CST_REPORT_FIT, out);
     if (status != CST_OK)
         return status;
     cst_report *report = *out;

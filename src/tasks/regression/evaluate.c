@@ -33,7 +33,7 @@ static cst_predicted_values part_of(const cst_predicted_values *whole, int32_t c
 static cst_status put_conditions(cst_context *context, cst_report *report, const cst_evaluation *e,
                                  const cst_predicted_values *values) {
     const cst_view *rows = &state_of(e)->rows;
-    int32_t conditions = cst_pool_conditions(e->pool, e->split);
+    int32_t conditions = (int32_t)cst_pool_conditions(e->pool, e->split);
     if (conditions == 0)
         return CST_OK;
     cst_status status = CST_OK;
@@ -95,7 +95,7 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_o
                         .data = &s};
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    cst_status status = cst_report_begin(context, CST_REPORT_EVALUATE, report);
     CST_THEN(cst_counted_open(context, pool, split, &member, 1, &s.counted));
     s.rows = s.counted.view;
     if (status == CST_OK && cst_pool_conditions(pool, split) == 0)

@@ -64,7 +64,7 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
     if (model)
         return cst_value_open_model(context, e, model);
     cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
-                                               options->setting_count, &method);
+                                               (int32_t)options->setting_count, &method);
     CST_THEN(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
                                options->seed, &s->source));
     CST_THEN(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds,

@@ -168,7 +168,7 @@ cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const ch
                                    source->fold_count));
     CST_THEN(cst_value_check_units(context, pool, split, true));
     CST_THEN(cst_scaling_make(context, &source->view, &inspected.scaling));
-    CST_THEN(cst_report_create(context, CST_REPORT_INSPECT, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_INSPECT, report));
     CST_THEN(fill(context, *report, &inspected));
     cst_la_leave();
     cst_scaling_free(context, &inspected.scaling);

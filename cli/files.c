@@ -273,7 +273,7 @@ static int set_pair(cli_call *call, const char *pair) {
 int cli_check_key(cli_call *call, const char *option, const char *key, const char *more) {
     const char *keys[KEYS];
     int count = 0;
-    for (size_t i = 0; cst_option_at(i) && count < KEYS - 1; i++)
+    for (int64_t i = 0; cst_option_at(i) && count < KEYS - 1; i++)
         keys[count++] = cst_option_at(i)->key;
     if (more)
         keys[count++] = more;

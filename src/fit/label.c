@@ -89,7 +89,7 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
         CST_THEN(add(model, cst_format(context, "method=%s", o->method)));
     if (model->blend)
         CST_THEN(add(model, cst_format(context, "blend=%s", model->blend)));
-    for (size_t i = 0; status == CST_OK && i < options; i++) {
+    for (int64_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         status = add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));
     }

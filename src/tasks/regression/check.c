@@ -137,7 +137,7 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
     cst_options *preset = NULL;
     cst_status status = cst_options_create(context, &preset);
     CST_THEN(cst_options_preset(context, preset, cst_options_preset_name(options)));
-    for (size_t i = 0; status == CST_OK && cst_option_at(i); i++) {
+    for (int64_t i = 0; status == CST_OK && cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;
         size_t used = strlen(list);
         if (is_foreign(options, key) &&

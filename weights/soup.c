@@ -159,10 +159,12 @@ static cst_status run_greedy(cst_context *context, cst_soup *soup, const char *o
 }
 
 cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int64_t count_given,
-                           const cst_soup_config *config, const char *out, cst_report **report) {
+                           const cst_soup_config *config_given, const char *out,
+                           cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_soup_config, config, config_given);
     CST_COUNT(context, count, count_given);
     cst_soup soup = {0};
     cst_notices_clear(context);

@@ -17,10 +17,11 @@ typedef struct cst_adapter cst_adapter;
 
 /* Zero-initialise, then set the fields that apply. */
 typedef struct cst_adapter_options {
-    int64_t pending; /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
-                        or as many as fit into 8 MiB, but at least 16 */
-    double alpha;    /* share of the labels that may be outside their prediction set, in (0, 1);
-                        0: 0.1 */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    int64_t pending;    /* the last this many rows can be given a label, 1 to 10,000,000; 0: 10,000,
+                           or as many as fit into 8 MiB, but at least 16 */
+    double alpha;       /* share of the labels that may be outside their prediction set, in (0, 1);
+                           0: 0.1 */
 } cst_adapter_options;
 
 /* Creates an adapter of a classification model, which is not copied and must outlive it. names:
@@ -104,10 +105,11 @@ CST_API void cst_adapter_free(cst_context *context, cst_adapter *adapter);
 
 /* How a split is taken as a stream. Zero-initialise, then set the fields that apply. */
 typedef struct cst_online_options {
-    const char *split; /* NULL: "test" */
-    int64_t delay;     /* a row's label is learned before the prediction of the row this many after
-                          the next; 0: at once. Less than the adapter keeps rows */
-    int64_t block;     /* rows from one point of the report's series to the next; 0: 100 */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "test" */
+    int64_t delay;      /* a row's label is learned before the prediction of the row this many after
+                           the next; 0: at once. Less than the adapter keeps rows */
+    int64_t block;      /* rows from one point of the report's series to the next; 0: 100 */
 } cst_online_options;
 
 /* Takes the rows of a split as a stream, in the order of its rows, one condition after the other:

@@ -107,6 +107,7 @@ typedef enum cst_layout {
 /* What a folder or a list of files does not state. Zero-initialise, then set the fields that should
  * differ from the default. */
 typedef struct cst_pool_config {
+    size_t struct_size;  /* sizeof of this struct; 0: that of version 0.1 */
     int outside;         /* non-zero: a manifest or folder may refer to files outside it */
     int output_given;    /* non-zero: use `output`; else that of the manifest, or probability */
     cst_output output;   /* what the members' numbers are */
@@ -192,9 +193,10 @@ typedef struct cst_array {
 
 /* The split that cst_pool_from_arrays creates. Zero-initialise, then set the fields that apply. */
 typedef struct cst_pool_arrays {
-    const char *split; /* NULL: "oof" */
-    cst_task task;     /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
-    cst_output output; /* what the members' numbers are; not read for a regression */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "oof" */
+    cst_task task;      /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
+    cst_output output;  /* what the members' numbers are; not read for a regression */
     int64_t members;
     int64_t rows;
     int64_t classes; /* of a regression: outputs */
@@ -350,14 +352,15 @@ CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *spl
 /* Options of cst_evaluate_stack. Zero-initialise, then set the fields that should differ from the
  * default. */
 typedef struct cst_evaluate_options {
-    const char *split; /* NULL: "test"; several with commas between: means over them, and each */
-    int baselines;     /* non-zero: also score simple baselines, fitted on split "oof" */
-    int64_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
-    uint64_t seed;     /* of the bootstrap; at most 2^53 */
-    const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
-                          between; NULL: none */
-    const char *clean; /* the split without conditions that one with conditions is compared with;
-                          NULL: the manifest's, if any */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL: "test"; several with commas between: means over them, and each */
+    int baselines;      /* non-zero: also score simple baselines, fitted on split "oof" */
+    int64_t resamples;  /* of the bootstrap, at most 10,000,000; 0: no intervals */
+    uint64_t seed;      /* of the bootstrap; at most 2^53 */
+    const char *ood;    /* splits of out-of-distribution rows to tell from `split`'s, with commas
+                           between; NULL: none */
+    const char *clean;  /* the split without conditions that one with conditions is compared with;
+                           NULL: the manifest's, if any */
     const char *reference_errors; /* by which errors under conditions are divided: a JSON file
                                      {kind: error, or one for each severity}, or "alexnet"; NULL:
                                      the manifest's, if any */
@@ -406,10 +409,11 @@ CST_API void cst_report_free(cst_context *context, cst_report *report);
 /* Options of cst_compare, cst_ablate and cst_sweep. Zero-initialise, then set the fields that
  * should differ from the default. */
 typedef struct cst_compare_options {
-    const char *split; /* NULL or "oof": every score is nested, that is, of rows the fit did
-                          not see; another split: fitted on "oof", scored there once; several with
-                          commas between: scores are means over them, and each is given too
-                          (cst_compare) */
+    size_t struct_size; /* sizeof of this struct; 0: that of version 0.1 */
+    const char *split;  /* NULL or "oof": every score is nested, that is, of rows the fit did
+                           not see; another split: fitted on "oof", scored there once; several with
+                           commas between: scores are means over them, and each is given too
+                           (cst_compare) */
     const char *const *methods; /* [method_count] names; "all" selects every method that applies.
                                    NULL: for cst_compare every one but presets "compact" and "best"
                                    (segmentation: a short list), for cst_sweep "default" */

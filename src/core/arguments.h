@@ -86,6 +86,24 @@ cst_status cst_fail_resamples(cst_context *context, const char *call, int64_t re
             return cst_fail_resamples(context, __func__, resamples);                               \
     } while (0)
 
+/* ---- structs ---- */
+
+/* A struct that the caller passes begins with its size, so that fields can be added to it. Copies
+ * `given` (NULL: nothing) to the zeroed `own`; `first` is the size that a given size of 0 stands
+ * for. CST_ERROR_UNSUPPORTED if fields that this version does not know are set. */
+cst_status cst_struct_read(cst_context *context, const char *call, const void *given, size_t first,
+                           void *own, size_t size);
+/* `name` points to a copy of *given; NULL for NULL. */
+#define CST_STRUCT(context, type, name, given)                                                     \
+    type name##_own = {0};                                                                         \
+    const type *const name = (given) ? &name##_own : NULL;                                         \
+    do {                                                                                           \
+        cst_status cst_read =                                                                      \
+            cst_struct_read(context, __func__, given, sizeof(type), &name##_own, sizeof(type));    \
+        if (cst_read != CST_OK)                                                                    \
+            return cst_read;                                                                       \
+    } while (0)
+
 /* ---- texts ---- */
 
 /* An argument error that names the place where a list lacks a text; CST_OK where it is whole. */

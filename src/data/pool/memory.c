@@ -458,10 +458,11 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
 }
 
 cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
-                                const cst_pool_arrays *arrays) {
+                                const cst_pool_arrays *arrays_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_arrays, arrays, arrays_given);
     if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_arrays: the predictions and names of at least one member, "

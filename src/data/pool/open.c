@@ -637,10 +637,11 @@ static cst_status check_config(cst_context *context, const cst_pool_config *conf
 }
 
 cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
-                         const cst_pool_config *config) {
+                         const cst_pool_config *config_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: path and pool are required");
     cst_status status = check_config(context, config);
@@ -691,10 +692,11 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
 }
 
 cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
-                               int64_t count_given, const cst_pool_config *config) {
+                               int64_t count_given, const cst_pool_config *config_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, count, count_given);
     if (!out || !paths || count == 0)
         return cst_fail(

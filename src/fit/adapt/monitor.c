@@ -92,10 +92,11 @@ static cst_status monitor_make(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst_model *model,
-                              const cst_monitor_options *options) {
+                              const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_create: monitor and model are required");
@@ -485,10 +486,11 @@ static cst_status load_state(cst_context *context, const char *path,
 }
 
 cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_model *model,
-                            const char *path, const cst_monitor_options *options) {
+                            const char *path, const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_load: monitor, model and path are required");

@@ -164,10 +164,11 @@ static cst_status adapter_make(cst_context *context, const cst_model *model,
 
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
                               const char *const *names, int64_t named_given,
-                              const cst_adapter_options *options) {
+                              const cst_adapter_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_adapter_options, options, options_given);
     CST_COUNT(context, named, named_given);
     int32_t members = named;
     int64_t pending = options ? options->pending : 0;

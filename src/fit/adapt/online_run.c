@@ -294,7 +294,7 @@ static cst_status work(cst_context *context, run *r, bool wanted, cst_report *re
 }
 
 cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
-                      const cst_online_options *options, float **predictions, int64_t *rows,
+                      const cst_online_options *options_given, float **predictions, int64_t *rows,
                       cst_report **report) {
     if (predictions)
         *predictions = NULL;
@@ -303,6 +303,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_online_options, options, options_given);
     if (!adapter || !pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_online: adapter and pool are required");
     run r = {.adapter = adapter,

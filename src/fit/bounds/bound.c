@@ -153,18 +153,21 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
 }
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_bound_options *options, cst_report **report) {
+                     const cst_bound_options *options_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
     return bound(context, model, pool, options, NULL, false, report);
 }
 
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
-                             const cst_bound_options *options, const cst_bound_batch *batch,
-                             cst_report **report) {
+                             const cst_bound_options *options_given,
+                             const cst_bound_batch *batch_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
+    CST_STRUCT(context, cst_bound_batch, batch, batch_given);
     return bound(context, model, pool, options, batch, true, report);
 }

@@ -105,7 +105,7 @@ static cst_status score_labels(cst_context *context, const char *path,
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config, double boundary,
+                                          const cst_pool_config *config_given, double boundary,
                                           int64_t resamples_given, uint64_t seed,
                                           cst_report **report) {
     bool labels = false;
@@ -113,6 +113,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_pool_config, config, config_given);
     CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);

@@ -172,7 +172,7 @@ static int open_inputs(cli_call *call, prediction *p) {
     CLI_TRY(cli_open_both(call));
     p->split = cli_split(call, "test");
     p->task = cst_model_task(call->model);
-    p->classes = cst_model_classes(call->model);
+    p->classes = (int32_t)cst_model_classes(call->model);
     return CLI_OK;
 }
 
@@ -201,7 +201,7 @@ static cst_guard asked(cli_call *call, const prediction *p) {
 
 static int write_rows(cli_call *call, prediction *p) {
     cst_context *context = call->context;
-    int32_t conditions = cst_pool_conditions(call->pool, p->split);
+    int32_t conditions = (int32_t)cst_pool_conditions(call->pool, p->split);
     if (as_json(p))
         return cli_fail(call,
                         "-o %s: probabilities are written as .npy or .csv; .json is for detections",

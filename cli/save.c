@@ -165,7 +165,7 @@ static const char *method_at(const cli_call *call, const cst_compare_options *op
         all = all || strcmp(options->methods[m], "all") == 0;
     if (i < options->method_count)
         return options->methods[i];
-    i -= options->method_count;
+    i -= (int)options->method_count;
     while (all && cst_method_name((size_t)count))
         count++;
     if (all && i < count)
@@ -332,7 +332,7 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
     cst_status status = place(save, method, split, &outfile);
     if (status != CST_OK)
         return status;
-    int32_t conditions = cst_pool_conditions(save->pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(save->pool, split);
     return conditions > 0
                ? cst_write_predictions_conditions(context, outfile.final, probabilities, conditions,
                                                   rows, classes)

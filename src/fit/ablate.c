@@ -63,7 +63,7 @@ static cst_status visit(cst_context *context, int from, int to, visit_fn *fn, vo
     CST_SCOPE(scope);
     CST_TRY(options_of(context, scope, "prototype", &prototype));
     CST_TRY(options_of(context, scope, "paper", &paper));
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *value = NULL;
         const char *key = cst_option_at(i)->key;
         int stage = changed_by(prototype, paper, key, &value);
@@ -97,7 +97,7 @@ static cst_status list_settings(cst_context *context, cst_scope *scope, const cs
                                 int stage, setting_list *out) {
     const cst_compare_options *given = e->options;
     *out = (setting_list){.scope = scope};
-    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + (size_t)given->setting_count);
+    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + given->setting_count);
     CST_TRY(visit(context, 1, stage, add_setting, out));
     for (int32_t i = 0; i < given->setting_count; i++)
         out->text[out->count++] = given->settings[i];
@@ -214,8 +214,8 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
         CST_TRY(cst_progress(context, NAME[s], s, STAGES));
         CST_TRY(run_stage(context, a, s));
     }
-    CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1, a->options.resamples,
-                               &intervals));
+    CST_TRY(cst_intervals_make(context, scope, &a->e, a->entries, STAGES, -1,
+                               (int32_t)a->options.resamples, &intervals));
     cst_put_header(report, &a->e);
     if (intervals.done)
         cst_report_integer(report, root, "resamples", a->options.resamples);

@@ -75,7 +75,7 @@ static cst_status run_methods(cst_context *context, cst_scope *scope, comparison
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
-                               c->e.options->resamples, &c->intervals));
+                               (int32_t)c->e.options->resamples, &c->intervals));
     c->seconds_intervals = cst_seconds() - start;
     return CST_OK;
 }
@@ -412,7 +412,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     bool equal = false;
     CST_SCOPE(scope);
     CST_TRY(check_options(context, options));
-    r->count = options->splits > 1 ? options->splits : 1;
+    r->count = options->splits > 1 ? (int32_t)options->splits : 1;
     CST_TAKE(context, scope, r->reports, r->count);
     CST_TRY(cst_scope_own(context, scope, release, r));
     if (options->holdout > 0)
@@ -420,7 +420,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
     if (r->count == 1)
         return run_one(context, r, 0, report);
     for (int32_t i = 0; i < r->count; i++) {
-        CST_TRY(cst_report_create(context, report->kind, &r->reports[i]));
+        CST_TRY(cst_report_begin(context, report->kind, &r->reports[i]));
         CST_TRY(run_one(context, r, i, r->reports[i]));
         CST_TRY(cst_report_finish(context, r->reports[i]));
     }

@@ -33,7 +33,7 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
     return cst_method_settings(context, "default", e->options->seed, e->options->settings,
-                               e->options->setting_count, NULL, out);
+                               (int32_t)e->options->setting_count, NULL, out);
 }
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
@@ -89,7 +89,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .fitted = out->fitted,
                             .checked = out->checked,
                             .shift = shift,
-                            .members = cst_pool_members(pool)};
+                            .members = (int32_t)cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
     if (options->predicted && !ops->told)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -379,7 +379,8 @@ static cst_status add_method(cst_context *context, method_list *l, const char *n
     if (l->count == METHODS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
     cst_entry *entry = &l->entries[l->count];
-    cst_status status = cst_entry_make(context, l->e, name, o->settings, o->setting_count, entry);
+    cst_status status =
+        cst_entry_make(context, l->e, name, o->settings, (int32_t)o->setting_count, entry);
     entry->asked = asked;
     bool runs = status == CST_OK;
     if (runs && !asked && !cst_entry_applies(l->e, entry)) {
@@ -617,7 +618,7 @@ cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn 
                         cst_report **report) {
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = cst_report_create(context, kind, report);
+    cst_status status = cst_report_begin(context, kind, report);
     CST_THEN(fill(context, user, *report));
     cst_la_leave();
     return cst_finish_report(context, status, report);

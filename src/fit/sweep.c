@@ -205,8 +205,8 @@ static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, 
         return CST_OK;
     CST_TRY(cst_entry_check_settings(context, &s->e, &entry));
     CST_TRY(cst_entry_run(context, &s->e, used, &entry));
-    CST_TRY(
-        cst_intervals_make(context, scope, &s->e, &entry, 1, 0, s->options->resamples, &intervals));
+    CST_TRY(cst_intervals_make(context, scope, &s->e, &entry, 1, 0, (int32_t)s->options->resamples,
+                               &intervals));
     CST_TRY(put_row(context, report, s, value, draw, size, &entry, &intervals));
     s->has_intervals = intervals.done;
     for (int32_t i = 0; i < scores; i++)
@@ -422,6 +422,6 @@ cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool
                .options = &options,
                .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
     s.seeds = over->key && strcmp(over->key, SEED) == 0;
-    s.draws = s.sizes ? over->draws : 1;
+    s.draws = s.sizes ? (int32_t)over->draws : 1;
     return cst_run_call(context, CST_REPORT_SWEEP, run, &s, report);
 }

@@ -454,7 +454,7 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     }
     if (guard->mode == CST_GUARD_OFF || !model->reference.novelty || view->rows == 0)
         return CST_OK;
-    int32_t conditions = cst_pool_conditions(pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
     return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
                           report);
 }
@@ -481,7 +481,7 @@ int cst_model_has_guard(const cst_model *model) {
     return model && cst_guard_known(model);
 }
 
-int32_t cst_model_others(const cst_model *model) {
+int64_t cst_model_others(const cst_model *model) {
     return model && model->reference.novelty ? model->reference.novelty->others : 0;
 }
 

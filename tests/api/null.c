@@ -8,8 +8,8 @@
 #include "temporary.h"
 #include "tensor_file.h"
 
-#include <corestack/more.h>
 #include <corestack/files.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>
@@ -651,10 +651,10 @@ static void reports(void **state) {
     fixture *f = *state;
     cst_report *made = f->report;
     char *text = NULL;
-    REFUSED_ALONE(cst_report_new(NULL, "folds", &made));
+    REFUSED_ALONE(cst_report_create(NULL, &made, "folds"));
     assert_null(made);
-    REFUSED(cst_report_new(f->context, NULL, &made));
-    REFUSED(cst_report_new(f->context, "folds", NULL));
+    REFUSED(cst_report_create(f->context, &made, NULL));
+    REFUSED(cst_report_create(f->context, NULL, "folds"));
     REFUSED_ALONE(cst_report_set_string(NULL, f->report, "k", "v"));
     REFUSED(cst_report_set_string(f->context, NULL, "k", "v"));
     REFUSED(cst_report_set_string(f->context, f->report, NULL, "v"));

@@ -146,8 +146,9 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
 }
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
-                                 int64_t rows, int32_t classes) {
+                                 int64_t rows, int64_t classes_given) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -156,9 +157,11 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
 }
 
 cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
-                                            const float *probabilities, int32_t conditions,
-                                            int64_t rows, int32_t classes) {
+                                            const float *probabilities, int64_t conditions_given,
+                                            int64_t rows, int64_t classes_given) {
     CST_ENTER(context);
+    CST_COUNT(context, conditions, conditions_given);
+    CST_COUNT(context, classes, classes_given);
     if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: path, data and shape are required");

@@ -107,7 +107,7 @@ cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
     if (!monitor || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_report: monitor and report are required");
-    cst_status status = cst_report_create(context, CST_REPORT_MONITOR, report);
+    cst_status status = cst_report_begin(context, CST_REPORT_MONITOR, report);
     if (status == CST_OK)
         fill(monitor, *report);
     CST_THEN(cst_report_finish(context, *report));

@@ -223,7 +223,7 @@ static cst_status compute(cst_context *context, cst_bound_work *work, cst_report
     CST_TRY(check_split(context, work));
     CST_TRY(take_settings(context, work));
     CST_TRY(load(context, scope, work));
-    CST_TRY(cst_report_create(context, CST_REPORT_BOUND, report));
+    CST_TRY(cst_report_begin(context, CST_REPORT_BOUND, report));
     return fill(context, work, *report);
 }
 
@@ -257,18 +257,21 @@ static cst_status bound(cst_context *context, const cst_model *model, cst_pool *
 }
 
 cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_bound_options *options, cst_report **report) {
+                     const cst_bound_options *options_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
     return bound(context, model, pool, options, NULL, false, report);
 }
 
 cst_status cst_bound_shifted(cst_context *context, const cst_model *model, cst_pool *pool,
-                             const cst_bound_options *options, const cst_bound_batch *batch,
-                             cst_report **report) {
+                             const cst_bound_options *options_given,
+                             const cst_bound_batch *batch_given, cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_bound_options, options, options_given);
+    CST_STRUCT(context, cst_bound_batch, batch, batch_given);
     return bound(context, model, pool, options, batch, true, report);
 }

@@ -5,11 +5,11 @@
  */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
-#include "stats/statistics.h"
 #include "stats/calibration_bound.h"
 #include "stats/conformal.h"
 #include "stats/pac_bayes.h"
 #include "stats/samples.h"
+#include "stats/statistics.h"
 
 #include <corestack/metrics.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) 
 }
 
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report) {
-    votes v = {.members = cst_model_members(work->model)};
+    votes v = {.members = (int32_t)cst_model_members(work->model)};
     size_t members = (size_t)v.members;
     cst_vote_posterior pairs;
     cst_vote_losses losses;

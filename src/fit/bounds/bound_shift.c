@@ -284,7 +284,7 @@ cst_status cst_bound_under_shift(cst_context *context, const cst_bound_work *wor
     CST_SCOPE(scope);
     CST_TRY(check(context, work));
     CST_TRY(start(context, scope, &job));
-    int32_t conditions = cst_pool_conditions(work->pool, work->batch_split);
+    int32_t conditions = (int32_t)cst_pool_conditions(work->pool, work->batch_split);
     int32_t count = conditions > 0 ? conditions : 1;
     json_t *object = cst_report_object(report, cst_report_root(report), "under_shift");
     cst_report_string(report, object, "split", work->batch_split);

@@ -33,7 +33,7 @@ static cst_status open(cst_context *context, cst_evaluation *e, const cst_model 
     if (model)
         return cst_value_open_model(context, e, model);
     CST_TRY(cst_value_method_parse(context, "default", options->seed, options->settings,
-                                   options->setting_count, &method));
+                                   (int32_t)options->setting_count, &method));
     CST_TRY(cst_value_open_source(context, e, fitted, method.settings.folds, true));
     size_t members = (size_t)s->source.view.members;
     CST_TAKE(context, &e->scope, e->pearson, members * members);

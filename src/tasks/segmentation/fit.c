@@ -18,7 +18,7 @@
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         CST_TRY(cst_options_set(context, out, key, cst_options_get(options, key)));
     }
@@ -227,7 +227,7 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
                                &orders.hints, report));
     json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
-                       cst_pool_classes(pool), segment.boundary);
+                       (int32_t)cst_pool_classes(pool), segment.boundary);
     json_t *object = cst_report_object(*report, root, "sample");
     cst_report_integer(*report, object, "pixels", sample.rows);
     return cst_report_finish(context, *report);

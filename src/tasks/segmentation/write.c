@@ -251,12 +251,13 @@ static cst_status write_maps(cst_context *context, writing *w, cst_pool *pool, c
 
 cst_status cst_segmentation_predict_guarded(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
-                                            const cst_guard *guard, cst_map_format format,
+                                            const cst_guard *guard_given, cst_map_format format,
                                             const char *path, int64_t *cases, int64_t *pixels,
                                             cst_guard_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG ||
         (guard && (guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -75,7 +75,8 @@ typedef enum cst_map_format {
  * one array [cases, height, width(, classes)], if all cases have the same size; any other path is a
  * new or empty folder that receives CASE.npy or CASE.png for each case. After a failure nothing is
  * left at the path. cases, pixels: receive the counts, or NULL. A notice tells of cases that look
- * unlike those of the fit; cst_segmentation_predict_guarded can act on them. */
+ * unlike those of the fit; cst_segmentation_predict_guarded can act on them. For programs that want
+ * no guard. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,

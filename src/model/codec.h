@@ -29,7 +29,7 @@ static inline bool cst_codec_reads(const cst_codec *c) {
 }
 
 /* Fails with "NAME: byte AT: ...", unless something failed before or this is writing. */
-CST_PRINTF(3, 4) void cst_codec_refuse(cst_codec *c, size_t at, const char *format, ...);
+CST_PRINTF(3, 4) void cst_refuse(cst_codec *c, size_t at, const char *format, ...);
 
 /* Refuses `count` of something of which each takes `least` bytes, if so many are not left. */
 void cst_codec_expect(cst_codec *c, size_t count, size_t least, const char *what);

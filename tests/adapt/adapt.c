@@ -4,7 +4,7 @@
  * and memory that runs out.
  */
 #include "fit/adapt/adapt_choose.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 
 #include "data/adapt.h"
 #include "model_fixture.h"

@@ -6,8 +6,7 @@
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
 #include "fit/adapt/adapt_choose.h"
-#include "model/fitted_on.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "report/report.h"
 
 #include <corestack/adapt.h>
@@ -63,7 +62,7 @@ static cst_status check_fit(cst_context *context, const cst_model *model, cst_po
                    "of %lld rows of split '%s' that were checked, %lld have the label and the "
                    "predictions of rows that the model was fitted on",
                    (long long)match.looked_at, split, (long long)match.found);
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 

@@ -439,7 +439,7 @@ static void code_state(cst_codec *c, void *state) {
                       2 * CST_EVIDENCE_MOST);
     size_t at = c->at;
     if (cst_code_u32(c, (uint32_t)counts) != counts)
-        cst_codec_refuse(c, at, "it does not have %zu counts", counts);
+        cst_refuse(c, at, "it does not have %zu counts", counts);
     for (size_t i = 0; i < counts; i++)
         CST_CODE_LONG(c, evidence->seen[i], "a count of rows", evidence->rows);
     cst_code_f64s(c, evidence->recent, (size_t)m->model->reference.watch->groups,

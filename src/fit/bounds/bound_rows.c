@@ -3,7 +3,7 @@
  * fitted on, whatever their split is called. A part of cst_bound. docs/bounds.md#rows-of-the-fit.
  */
 #include "fit/bounds/bound.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
     CST_THEN(cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
                            &match, &seen));
     CST_THEN(say(context, work, &fit, &match, seen));
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     cst_free(context, pointers);
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include "core/options.h"
 #include "fit/pipeline.h"
-#include "model/row_sketch.h"
+#include "model/fit_rows.h"
 #include "report/report.h"
 #include "stats/binomial.h"
 
@@ -92,19 +92,15 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     int64_t n = first->rows;
     int64_t m = second->rows;
     deal d = {.rows = n + m, .second = m};
-    uint64_t *a = NULL;
-    uint64_t *b = NULL;
-    d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
-    cst_status status = d.size ? cst_row_hashes(context, first, &a) : CST_ERROR_MEMORY;
-    CST_THEN(cst_row_hashes(context, second, &b));
-    if (status == CST_OK) {
-        gather_contents(a, n, b, m, &d, out);
-        out->p = deal_p(&d, seed);
-    }
-    cst_free(context, a);
-    cst_free(context, b);
-    cst_free(context, d.size);
-    return status;
+    uint64_t *a;
+    uint64_t *b;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, d.size, DEALT_ROWS / 2);
+    CST_TRY(cst_row_hashes(context, scope, first, &a));
+    CST_TRY(cst_row_hashes(context, scope, second, &b));
+    gather_contents(a, n, b, m, &d, out);
+    out->p = deal_p(&d, seed);
+    return CST_OK;
 }
 
 /* ---- groups ---- */

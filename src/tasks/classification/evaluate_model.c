@@ -4,7 +4,7 @@
  */
 #include "data/checks/checks.h"
 #include "fit/document.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "tasks/classification/evaluate.h"
 #include "tasks/classification/shift.h"
 #include "tasks/classification/state.h"
@@ -175,7 +175,7 @@ static cst_status say_seen(cst_context *context, const cst_evaluation *e, const 
                        (long long)match.looked_at, split, (long long)match.found);
         *any = *any || seen == CST_SEEN_ALL;
     }
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 

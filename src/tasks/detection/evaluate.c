@@ -1,5 +1,5 @@
 /* Scores of a model against annotations. After a fit. docs/detection.md. */
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/check.h"
 #include "tasks/detection/figures.h"
 #include "tasks/detection/state.h"

@@ -2,7 +2,7 @@
 #include "tasks/detection/part.h"
 
 #include "data/pool/state.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 
 #include <string.h>
 

@@ -4,8 +4,7 @@
  */
 #include "core/la.h"
 #include "fit/label.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 #include "stats/weighted.h"
 #include "tasks/regression/check.h"
 #include "tasks/regression/document.h"

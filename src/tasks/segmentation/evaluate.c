@@ -2,7 +2,7 @@
  * Scores of a model, of a member or of label maps on a split of a segmentation pool, with intervals
  * over cases. After a fit. Paper: section "Dense Prediction".
  */
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/orders.h"
@@ -231,17 +231,15 @@ cst_status cst_map_open_baselines(cst_context *context, cst_evaluation *e) {
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;
-    uint64_t *hashes = NULL;
-    cst_status status = cst_row_hashes(context, view, &hashes);
-    if (status == CST_OK) {
-        int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
-        const cst_row_match match = {
-            .contents = sketch->count, .contents_found = found, .single = sketch->count};
-        *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
-                                                         sketch->repeated == 0}) == CST_SEEN_ALL;
-    }
-    cst_free(context, hashes);
-    return status;
+    uint64_t *hashes;
+    CST_SCOPE(scope);
+    CST_TRY(cst_row_hashes(context, scope, view, &hashes));
+    int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
+    const cst_row_match match = {
+        .contents = sketch->count, .contents_found = found, .single = sketch->count};
+    *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
+                                                     sketch->repeated == 0}) == CST_SEEN_ALL;
+    return CST_OK;
 }
 
 cst_status cst_map_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,

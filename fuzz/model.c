@@ -142,12 +142,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(cst_model_load(context, &from_file, fuzz_file("m.cst", data, size)) == CST_OK,
                    "a file is what memory is");
+        CST_SCOPE(scope);
         double *offsets = NULL;
         write_back(context, model);
         predict(context, model);
         if (cst_model_task(model) == CST_TASK_SEGMENTATION && cst_model_classes(model) <= CELLS_MAX)
-            (void)fuzz_good(context, cst_offsets_load(context, model, &offsets), false);
-        cst_free(context, offsets);
+            (void)fuzz_good(context, cst_offsets_load(context, scope, model, &offsets), false);
     }
     cst_model_free(context, from_file);
     cst_model_free(context, model);

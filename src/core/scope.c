@@ -41,7 +41,7 @@ void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size
         cst_scope_entry *entry = add_entry(context, scope, bytes);
         return entry ? (char *)entry + ALIGNMENT : NULL;
     }
-    bytes = bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT; /* not NULL */
+    bytes = bytes > 0 ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     if (bytes > scope->left) {
         cst_scope_entry *entry = add_entry(context, scope, CHUNK);
         if (!entry)

@@ -9,7 +9,7 @@
 #include "data/adapt.h"
 #include "model_fixture.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 #include <stdio.h>
 
 #include "check.h"

@@ -7,7 +7,7 @@
 
 #include "model_fixture.h"
 
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include <math.h>
 #include <setjmp.h>

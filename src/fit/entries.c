@@ -45,17 +45,16 @@ static cst_status add_method(cst_context *context, method_list *l, const char *n
     if (runs)
         l->count++;
     else
-        cst_entry_free(context, l->e, entry);
+        cst_entry_free(context, entry);
     return status;
 }
 
 static cst_status add_all(cst_context *context, method_list *l, bool extras) {
     const cst_task_ops *ops = l->e->ops;
-    cst_status status = CST_OK;
-    for (size_t i = 0; status == CST_OK && ops->method_name(i); i++)
+    for (size_t i = 0; ops->method_name(i); i++)
         if (extras || !cst_method_is_extra(ops->method_name(i)))
-            status = add_method(context, l, ops->method_name(i), false);
-    return status;
+            CST_TRY(add_method(context, l, ops->method_name(i), false));
+    return CST_OK;
 }
 
 /* Whether the task has the method, before a calibration map. */
@@ -69,39 +68,37 @@ static bool is_of_task(const cst_task_ops *ops, const char *name) {
 }
 
 static cst_status add_defaults(cst_context *context, method_list *l, const char *const *names) {
-    cst_status status = names ? CST_OK : add_all(context, l, false);
-    for (; status == CST_OK && names && *names; names++)
+    if (!names)
+        return add_all(context, l, false);
+    for (; *names; names++)
         if (is_of_task(l->e->ops, *names))
-            status = add_method(context, l, *names, false);
-    return status;
+            CST_TRY(add_method(context, l, *names, false));
+    return CST_OK;
 }
 
-cst_status cst_entries_list(cst_context *context, const cst_evaluation *e,
+static void free_entries(cst_context *context, void *entries) {
+    for (int32_t m = 0; m < METHODS_MAX; m++)
+        cst_entry_free(context, (cst_entry *)entries + m);
+}
+
+cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count) {
     const cst_compare_options *o = e->options;
-    method_list l = {.e = e, .entries = cst_alloc(context, METHODS_MAX, sizeof *l.entries)};
+    method_list l = {.e = e};
+    CST_TAKE(context, scope, l.entries, METHODS_MAX);
+    CST_TRY(cst_scope_own(context, scope, free_entries, l.entries));
+    if (o->method_count < 1)
+        CST_TRY(add_defaults(context, &l, defaults));
+    for (int32_t m = 0; m < o->method_count; m++)
+        CST_TRY(strcmp(o->methods[m], "all") == 0 ? add_all(context, &l, true)
+                                                  : add_method(context, &l, o->methods[m], true));
     *entries = l.entries;
-    *count = 0;
-    if (!l.entries)
-        return CST_ERROR_MEMORY;
-    cst_status status = o->method_count < 1 ? add_defaults(context, &l, defaults) : CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < o->method_count; m++)
-        status = strcmp(o->methods[m], "all") == 0 ? add_all(context, &l, true)
-                                                   : add_method(context, &l, o->methods[m], true);
     *count = l.count;
-    return status;
+    return CST_OK;
 }
 
-void cst_entries_remove(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                        int32_t *count, int32_t place) {
-    cst_entry_free(context, e, &entries[place]);
+void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place) {
+    cst_entry_free(context, &entries[place]);
     memmove(entries + place, entries + place + 1, (size_t)(*count - place - 1) * sizeof *entries);
     entries[--*count] = (cst_entry){0};
-}
-
-void cst_entries_free(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                      int32_t count) {
-    for (int32_t m = 0; entries && m < count; m++)
-        cst_entry_free(context, e, &entries[m]);
-    cst_free(context, entries);
 }

@@ -4,6 +4,7 @@
 #include "fit/findings.h"
 
 #include "core/calling.h"
+#include "core/la.h"
 #include "model/patterns.h"
 
 #include <math.h>
@@ -31,58 +32,50 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
-    cst_options *options = NULL;
-    cst_status status =
-        cst_method_options(context, "default", e->options->seed, e->options->settings,
-                           e->options->setting_count, &options);
-    if (status == CST_OK)
-        cst_settings_read(options, out);
-    cst_options_free(context, options);
-    return status;
+    return cst_method_settings(context, "default", e->options->seed, e->options->settings,
+                               e->options->setting_count, out);
 }
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_settings settings;
-    cst_status status = read_settings(context, e, &settings);
-    if (status != CST_OK || !settings.checks || e->checked)
-        return status;
-    status = cst_training_check(context, e->pool, cst_evaluation_fitted(e), e->source, NULL,
-                                &e->findings);
-    return status == CST_OK ? check_scored(context, e) : status;
+    CST_TRY(read_settings(context, e, &settings));
+    if (!settings.checks || e->checked)
+        return CST_OK;
+    CST_TRY(cst_training_check(context, e->pool, cst_evaluation_fitted(e), e->source, NULL,
+                               &e->findings));
+    return check_scored(context, e);
+}
+
+static void free_cka(cst_context *context, void *found) {
+    cst_cka_result_free(context, found);
 }
 
 static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
     size_t cells = (size_t)e->members * (size_t)e->members;
     cst_settings settings;
     cst_cka_result found = {0};
-    cst_status status = read_settings(context, e, &settings);
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, free_cka, &found));
+    CST_TRY(read_settings(context, e, &settings));
     settings.cka.lsh = CST_LSH_OFF;
     settings.cka.threshold = 0;
-    if (status == CST_OK && e->ops->cka)
-        status = e->ops->cka(context, e, &settings.cka, &found);
-    else if (status == CST_OK)
-        status = cst_cka(context, &e->source->view, &settings.cka, &found);
-    if (status == CST_OK) {
-        e->cka = cst_take(context, &e->scope, cells, sizeof *e->cka);
-        status = e->cka ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK)
-        memcpy(e->cka, found.cka, cells * sizeof *e->cka);
-    cst_cka_result_free(context, &found);
-    return status;
+    CST_TRY(e->ops->cka ? e->ops->cka(context, e, &settings.cka, &found)
+                        : cst_cka(context, &e->source->view, &settings.cka, &found));
+    CST_TAKE(context, &e->scope, e->cka, cells);
+    memcpy(e->cka, found.cka, cells * sizeof *e->cka);
+    return CST_OK;
 }
 
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) {
     size_t members = (size_t)e->members;
-    cst_status status = CST_OK;
     if (!e->pearson) {
-        e->pearson = cst_take(context, &e->scope, members * members, sizeof *e->pearson);
-        status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+        CST_TAKE(context, &e->scope, e->pearson, members * members);
+        CST_TRY(cst_pearson(context, &e->source->view, e->pearson));
     }
     bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
-    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS)
-        status = compute_cka(context, e);
-    return status;
+    return !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS
+               ? compute_cka(context, e)
+               : CST_OK;
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -98,17 +91,20 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .shift = shift,
                             .members = cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
-    cst_status status = CST_OK;
     if (options->predicted && !ops->told)
-        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "a comparison of a %s pool does not provide the predictions of the "
-                          "methods; fit, then predict",
-                          cst_task_name(ops->task));
-    CST_THEN(ops->open(context, out, NULL));
-    CST_THEN(check_data(context, out));
-    CST_THEN(cst_evaluation_similarities(context, out));
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "a comparison of a %s pool does not provide the predictions of the "
+                        "methods; fit, then predict",
+                        cst_task_name(ops->task));
+    CST_TRY(ops->open(context, out, NULL));
+    CST_TRY(check_data(context, out));
+    CST_TRY(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
-    return status;
+    return CST_OK;
+}
+
+void cst_evaluation_release(cst_context *context, void *e) {
+    cst_evaluation_close(context, e);
 }
 
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
@@ -124,13 +120,12 @@ static cst_status count_unpredicted(cst_context *context, const cst_view *view, 
     *out = 0;
     if (!cst_view_has_absent(view))
         return CST_OK;
-    uint8_t *there = cst_alloc(context, (size_t)view->rows, sizeof *there);
-    if (!there)
-        return CST_ERROR_MEMORY;
+    uint8_t *there;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, there, view->rows);
     cst_view_any_there(view, there);
     for (int64_t i = 0; i < view->rows; i++)
         *out += !there[i];
-    cst_free(context, there);
     return CST_OK;
 }
 
@@ -235,21 +230,18 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t all = e->members;
-    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);           /* in the pool */
-    int32_t *mine_used = cst_alloc(context, (size_t)all, sizeof *mine_used); /* in the part */
-    bool *uses = cst_alloc(context, (size_t)all, sizeof *uses);
-    double *weights = cst_alloc(context, (size_t)all, sizeof *weights);
-    if (!used || !mine_used || !uses || !weights) {
-        cst_free(context, used);
-        cst_free(context, mine_used);
-        cst_free(context, uses);
-        cst_free(context, weights);
-        return CST_ERROR_MEMORY;
-    }
+    int32_t *used;      /* in the pool */
+    int32_t *mine_used; /* in the part */
+    bool *uses;
+    double *weights;
     double total = 0;
     double mine = 0;
-    for (int32_t k = 0; k < all; k++)
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, used, e->members);
+    CST_TAKE(context, scope, mine_used, e->members);
+    CST_TAKE(context, &entry->scope, uses, e->members);
+    CST_TAKE(context, &entry->scope, weights, e->members);
+    for (int32_t k = 0; k < e->members; k++)
         total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
         int32_t k = part->positions ? part->positions[j] : j;
@@ -261,6 +253,8 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
         used[entry->models++] = k;
         mine += e->source->flops[k];
     }
+    entry->uses = uses;
+    entry->weights = entry->weights ? weights : NULL;
     entry->flops_rel = total > 0 ? mine / total : NAN;
     if (!*entry->detail && entry->models == 1)
         (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
@@ -272,38 +266,25 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
     /* Similarities of the part are those of the whole, unless it has its own. */
     const cst_evaluation *from = part->pearson ? part : e;
     const int32_t *places = part->pearson ? mine_used : used;
-    cst_status status = CST_OK;
     if (from->pearson)
-        status = cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
-                                &entry->kappa_gram);
+        CST_TRY(cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
+                               &entry->kappa_gram));
     if (from->cka)
-        CST_THEN(cst_gram_kappa(context, from->cka, from->members, places, entry->models,
-                                &entry->kappa_cka));
-    else if (from->pearson && entry->models == 1)
+        return cst_gram_kappa(context, from->cka, from->members, places, entry->models,
+                              &entry->kappa_cka);
+    if (from->pearson && entry->models == 1)
         entry->kappa_cka = 1;
-    cst_free(context, entry->uses);
-    entry->uses = uses;
-    if (entry->weights) {
-        cst_free(context, entry->weights);
-        entry->weights = weights;
-    } else
-        cst_free(context, weights);
-    cst_free(context, used);
-    cst_free(context, mine_used);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
                          cst_entry *entry) {
     part = part ? part : e;
-    entry->uses = cst_alloc(context, (size_t)part->members, sizeof *entry->uses);
-    if (!entry->uses)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &entry->scope, entry->uses, part->members);
     cst_notice_about(context, entry->name);
     cst_status status = e->ops->run(context, part, NULL, entry);
     cst_notice_about(context, NULL);
-    CST_THEN(describe(context, e, part, entry));
-    return status;
+    return status == CST_OK ? describe(context, e, part, entry) : status;
 }
 
 cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
@@ -316,12 +297,9 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                : cst_fail(context, status, "%s: %s", method, why);
 }
 
-void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    (void)e;
+void cst_entry_free(cst_context *context, cst_entry *entry) {
     cst_scope_free(&entry->scope);
     cst_made_model_free(context, &entry->made);
-    cst_free(context, entry->weights);
-    cst_free(context, entry->uses);
     *entry = (cst_entry){0};
 }
 
@@ -356,26 +334,36 @@ cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
     return CST_OK;
 }
 
-void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
+cst_status cst_entry_take_weights(cst_context *context, const double *weights, int32_t members,
+                                  cst_entry *entry) {
+    entry->weights = NULL;
+    if (!weights)
+        return CST_OK;
+    CST_TAKE(context, &entry->scope, entry->weights, members);
+    memcpy(entry->weights, weights, (size_t)members * sizeof *weights);
+    return CST_OK;
+}
+
+cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, cst_entry *entry) {
     memcpy(entry->uses, fit->uses, (size_t)fit->members * sizeof *entry->uses);
-    entry->weights = fit->weights;
-    fit->weights = NULL;
+    CST_TRY(cst_entry_take_weights(context, fit->weights, fit->members, entry));
     entry->mix = fit->mix;
     entry->seconds = fit->seconds;
     (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
                        fit->method.baseline ? fit->baseline.detail : "");
     (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
                        fit->calibrator.detail);
+    return CST_OK;
 }
 
 /* ---- intervals ---- */
 
-static cst_status make_room(cst_context *context, size_t cells, cst_intervals *out) {
-    *out = (cst_intervals){.interval = cst_alloc(context, cells, sizeof *out->interval),
-                           .difference = cst_alloc(context, cells, sizeof *out->difference),
-                           .p = cst_alloc(context, cells, sizeof *out->p)};
-    if (!out->interval || !out->difference || !out->p)
-        return CST_ERROR_MEMORY;
+static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells,
+                            cst_intervals *out) {
+    *out = (cst_intervals){0};
+    CST_TAKE(context, scope, out->interval, cells);
+    CST_TAKE(context, scope, out->difference, cells);
+    CST_TAKE(context, scope, out->p, cells);
     for (size_t i = 0; i < cells; i++) {
         out->interval[i] = out->difference[i] = (cst_interval){NAN, NAN, NAN};
         out->p[i] = NAN;
@@ -383,62 +371,44 @@ static cst_status make_room(cst_context *context, size_t cells, cst_intervals *o
     return CST_OK;
 }
 
-/* The differences of each entry to the one before it. */
-static cst_status compare_neighbours(cst_context *context, const cst_evaluation *e,
-                                     const cst_entry *entries, int32_t count, int32_t resamples,
-                                     size_t width, cst_intervals *out) {
-    cst_status status = CST_OK;
-    for (int32_t m = 1; status == CST_OK && out->done && m < count; m++) {
-        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
-        cst_intervals pair;
-        status = make_room(context, 2 * width, &pair);
-        CST_THEN(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
-        if (status == CST_OK)
-            memcpy(out->difference + (size_t)m * width, pair.difference,
-                   width * sizeof *pair.difference);
-        cst_intervals_free(context, &pair);
-    }
-    return status;
-}
-
-cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out) {
-    int32_t width = 0;
-    (void)cst_task_scores(e->ops->task, &width);
+    int32_t scores = 0;
+    (void)cst_task_scores(e->ops->task, &scores);
+    size_t width = (size_t)scores;
+    const cst_entry **all;
+    cst_intervals pair;
     *out = (cst_intervals){0};
     if (resamples <= 0)
         return CST_OK;
-    const cst_entry **all = cst_alloc(context, (size_t)count, sizeof *all);
-    cst_status status =
-        all ? make_room(context, (size_t)count * (size_t)width, out) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < count; m++)
+    CST_SCOPE(own);
+    CST_TAKE(context, own, all, count);
+    CST_TRY(make_room(context, scope, (size_t)count * width, out));
+    for (int32_t m = 0; m < count; m++)
         all[m] = &entries[m];
-    CST_THEN(
+    CST_TRY(
         e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
-    if (status == CST_OK && reference < 0)
-        status = compare_neighbours(context, e, entries, count, resamples, (size_t)width, out);
-    cst_free(context, (void *)all);
-    return status;
-}
-
-void cst_intervals_free(cst_context *context, cst_intervals *intervals) {
-    cst_free(context, intervals->interval);
-    cst_free(context, intervals->difference);
-    cst_free(context, intervals->p);
-    *intervals = (cst_intervals){0};
+    for (int32_t m = 1; reference < 0 && out->done && m < count;
+         m++) { /* each and the one before */
+        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
+        CST_TRY(make_room(context, own, 2 * width, &pair));
+        CST_TRY(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
+        memcpy(out->difference + (size_t)m * width, pair.difference,
+               width * sizeof *pair.difference);
+    }
+    return CST_OK;
 }
 
 /* ---- documents ---- */
 
 void cst_put_header(cst_report *report, const cst_evaluation *e) {
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", cst_task_name(e->ops->task));
-    cst_report_string(report, root, "split", e->split);
-    cst_report_string(report, root, "scored", e->nested ? "nested" : "held-out");
+    CST_PUT(report, root, CST_S("task", cst_task_name(e->ops->task)), CST_S("split", e->split),
+            CST_S("scored", e->nested ? "nested" : "held-out"));
     cst_put_size(report, e);
-    cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
-    cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+    CST_PUT(report, root, CST_I("models_in", cst_pool_members(e->pool)),
+            CST_I("seed", (int64_t)e->options->seed));
     cst_findings_put(report, e->pool, &e->findings, false);
 }
 
@@ -501,11 +471,9 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    cst_report_integer(report, row, "models", entry->models);
-    cst_report_number(report, row, "kappa_gram", entry->kappa_gram);
-    cst_report_number(report, row, "kappa_cka", entry->kappa_cka);
-    cst_report_number(report, row, "flops_rel", entry->flops_rel);
-    cst_report_number(report, row, "seconds", entry->seconds);
+    CST_PUT(report, row, CST_I("models", entry->models), CST_N("kappa_gram", entry->kappa_gram),
+            CST_N("kappa_cka", entry->kappa_cka), CST_N("flops_rel", entry->flops_rel),
+            CST_N("seconds", entry->seconds));
 }
 
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
@@ -520,10 +488,9 @@ void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
 
 void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
                        int32_t condition) {
-    cst_report_string(report, object, "shift", cst_pool_condition_shift(pool, split, condition));
-    cst_report_string(report, object, "kind", cst_pool_condition_kind(pool, split, condition));
-    cst_report_number(report, object, "severity",
-                      cst_pool_condition_severity(pool, split, condition));
+    CST_PUT(report, object, CST_S("shift", cst_pool_condition_shift(pool, split, condition)),
+            CST_S("kind", cst_pool_condition_kind(pool, split, condition)),
+            CST_N("severity", cst_pool_condition_severity(pool, split, condition)));
 }
 
 void cst_notice_seen(cst_context *context, const char *split) {
@@ -550,6 +517,16 @@ cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const c
         CST_TRY(status);
     }
     return CST_OK;
+}
+
+cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
+                        cst_report **report) {
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, kind, report);
+    CST_THEN(fill(context, user, *report));
+    cst_la_leave();
+    return cst_finish_report(context, status, report);
 }
 
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report) {

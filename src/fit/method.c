@@ -106,16 +106,14 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
     return status;
 }
 
-static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
-                                const char *const *settings, int32_t setting_count,
-                                cst_settings *out) {
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_settings *out) {
     cst_options *options = NULL;
-    cst_status status =
-        cst_method_options(context, preset, seed, settings, setting_count, &options);
-    if (status == CST_OK)
-        cst_settings_read(options, out);
+    CST_TRY(cst_method_options(context, preset, seed, settings, setting_count, &options));
+    cst_settings_read(options, out);
     cst_options_free(context, options);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
@@ -144,7 +142,8 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
     if (!preset)
         return out->baseline ? CST_OK : unknown(context, text);
     out->preset = preset->name;
-    return read_settings(context, preset->name, seed, settings, setting_count, &out->settings);
+    return cst_method_settings(context, preset->name, seed, settings, setting_count,
+                               &out->settings);
 }
 
 const char *cst_method_definition(const cst_method *method) {
@@ -182,9 +181,7 @@ static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
     cst_baseline_data data = data_of(source, seed);
-    cst_status status = cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline));
     memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
     memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
     out->mix = out->baseline.mix;
@@ -226,18 +223,14 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
     size_t cells = 0;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
-    float *own = cst_alloc(context, cells, sizeof *own);
-    cst_status status = own ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && out->mix != CST_MIX_OTHER) {
-        status = cst_method_fit_predict(context, out, view, own);
-    } else if (status == CST_OK) {
-        cst_method plain = out->method;
-        plain.calibrator = CST_CALIBRATOR_NONE;
-        status = cst_method_nested(context, &plain, source, seed, own);
-    }
-    CST_THEN(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
-    cst_free(context, own);
-    return status;
+    float *own;
+    cst_method plain = out->method;
+    plain.calibrator = CST_CALIBRATOR_NONE;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, own, cells);
+    CST_TRY(out->mix != CST_MIX_OTHER ? cst_method_fit_predict(context, out, view, own)
+                                      : cst_method_nested(context, &plain, source, seed, own));
+    return cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator);
 }
 
 cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
@@ -268,13 +261,11 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
 /* By a model of the members kept [count]. */
 static cst_status predict_model(cst_context *context, const cst_model *model, const int32_t *kept,
                                 int32_t count, const cst_view *view, float *out) {
-    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-    if (!pointers)
-        return CST_ERROR_MEMORY;
+    const float **pointers;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, pointers, count);
     cst_view part = cst_view_members(view, kept, count, pointers);
-    cst_status status = cst_stack_predict(context, model, &part, out);
-    cst_free(context, pointers);
-    return status;
+    return cst_stack_predict(context, model, &part, out);
 }
 
 /* By the model that would be saved, which has a rule for rows that members did not predict. */
@@ -380,20 +371,23 @@ typedef struct nested_job {
     float *out;
 } nested_job;
 
+static void release_fit(cst_context *context, void *fit) {
+    cst_method_fit_free(context, fit);
+}
+
 static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
     const cst_training *source = job->source;
     size_t classes = (size_t)source->view.classes;
     cst_method_fit fit = {0};
-    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
-    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
-    CST_THEN(cst_method_fit_predict(context, &fit, &rows->held, part));
-    if (status == CST_OK)
-        cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
-    cst_method_fit_free(context, &fit);
-    cst_free(context, part);
-    return status;
+    float *part;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, part, (size_t)rows->held.rows * classes);
+    CST_TRY(cst_scope_own(context, scope, release_fit, &fit));
+    CST_TRY(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
+    CST_TRY(cst_method_fit_predict(context, &fit, &rows->held, part));
+    cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
+    return CST_OK;
 }
 
 cst_status cst_method_nested(cst_context *context, const cst_method *method,

@@ -34,6 +34,11 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
                               const char *const *settings, int32_t setting_count,
                               cst_options **out);
 
+/* These options as settings. */
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_settings *out);
+
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 

@@ -104,38 +104,34 @@ static void tell(cst_context *context, const repeated *r, bool equal) {
                    "methods draw at random; --holdout 0.2 repeats the fits on other rows");
 }
 
-static cst_status run_all(cst_context *context, repeated *r, cst_report *report) {
-    cst_status status = CST_OK;
-    bool equal = false;
-    for (int32_t i = 0; status == CST_OK && i < r->count; i++) {
-        status = cst_report_create(context, report->kind, &r->reports[i]);
-        CST_THEN(run_one(context, r, i, r->reports[i]));
-        CST_THEN(cst_report_finish(context, r->reports[i]));
-    }
-    CST_THEN(
-        cst_report_means(context, report, (const cst_report *const *)r->reports, r->count, &equal));
-    if (status == CST_OK)
-        tell(context, r, equal);
-    return status;
+static void release(cst_context *context, void *user) {
+    repeated *r = user;
+    for (int32_t i = 0; r->reports && i < r->count; i++)
+        cst_report_free(context, r->reports[i]);
+    cst_findings_free(context, &r->findings);
 }
 
 cst_status cst_run_repeated(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                             const cst_compare_options *options, cst_once_fn *once,
                             cst_report *report) {
     repeated r = {.ops = ops, .pool = pool, .options = options, .once = once, .count = 1};
-    cst_status status = check_options(context, options);
+    bool equal = false;
+    CST_SCOPE(scope);
+    CST_TRY(check_options(context, options));
     r.count = options->splits > 1 ? options->splits : 1;
-    if (status == CST_OK && options->holdout > 0)
-        status = check_whole(context, &r);
-    if (status == CST_OK && r.count == 1)
-        status = run_one(context, &r, 0, report);
-    if (status == CST_OK && r.count > 1) {
-        r.reports = cst_alloc(context, (size_t)r.count, sizeof(cst_report *));
-        status = r.reports ? run_all(context, &r, report) : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, r.reports, r.count);
+    CST_TRY(cst_scope_own(context, scope, release, &r));
+    if (options->holdout > 0)
+        CST_TRY(check_whole(context, &r));
+    if (r.count == 1)
+        return run_one(context, &r, 0, report);
+    for (int32_t i = 0; i < r.count; i++) {
+        CST_TRY(cst_report_create(context, report->kind, &r.reports[i]));
+        CST_TRY(run_one(context, &r, i, r.reports[i]));
+        CST_TRY(cst_report_finish(context, r.reports[i]));
     }
-    for (int32_t i = 0; r.reports && i < r.count; i++)
-        cst_report_free(context, r.reports[i]);
-    cst_free(context, (void *)r.reports);
-    cst_findings_free(context, &r.findings);
-    return status;
+    CST_TRY(
+        cst_report_means(context, report, (const cst_report *const *)r.reports, r.count, &equal));
+    tell(context, &r, equal);
+    return CST_OK;
 }

@@ -140,6 +140,15 @@ void cst_report_string(cst_report *report, json_t *object, const char *key, cons
     cst_report_value(report, object, key, string_value(value));
 }
 
+void cst_report_put(cst_report *report, json_t *object, const cst_field *fields) {
+    for (const cst_field *f = fields; f->key; f++)
+        cst_report_value(report, object, f->key,
+                         f->kind == 'n'   ? number_value(f->number)
+                         : f->kind == 'i' ? json_integer(f->integer)
+                         : f->kind == 's' ? string_value(f->string)
+                                          : json_boolean(f->flag));
+}
+
 /* ---- lists and objects ---- */
 
 /* Puts a new object or list at `key` of `parent`, or where there is no key at the end of the list

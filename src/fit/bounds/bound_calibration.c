@@ -46,16 +46,12 @@ enum { METHOD_COUNT = sizeof METHODS / sizeof METHODS[0] };
 
 static void put_sets(cst_report *report, json_t *object, const cst_conformal *conformal,
                      const cst_conformal_result *result, int64_t samples, double delta) {
-    cst_report_string(report, object, "method", METHODS[conformal->options.method]);
-    cst_report_number(report, object, "alpha", conformal->options.alpha);
-    cst_report_number(report, object, "coverage", result->coverage);
-    cst_report_number(report, object, "mean_size", result->mean_size);
-    cst_report_number(report, object, "threshold", conformal->threshold);
-    cst_report_number(report, object, "assured", cst_conformal_assured(conformal, delta));
-    cst_report_integer(report, object, "calibration_samples", conformal->samples);
-    cst_report_integer(report, object, "samples", samples);
-    cst_report_integer(report, object, "empty", result->empty);
-    cst_report_integer(report, object, "single", result->single);
+    CST_PUT(report, object, CST_S("method", METHODS[conformal->options.method]),
+            CST_N("alpha", conformal->options.alpha), CST_N("coverage", result->coverage),
+            CST_N("mean_size", result->mean_size), CST_N("threshold", conformal->threshold),
+            CST_N("assured", cst_conformal_assured(conformal, delta)),
+            CST_I("calibration_samples", conformal->samples), CST_I("samples", samples),
+            CST_I("empty", result->empty), CST_I("single", result->single));
 }
 
 /* Calibrated on one half, measured on the other. */
@@ -99,18 +95,14 @@ enum { BINS_MAX = 15, BIN_ROWS = 50 };
 static void put_bins(cst_report *report, const cst_certified_bin *certified, int32_t bins,
                      double epsilon, double hoeffding, int64_t samples) {
     json_t *object = cst_report_object(report, cst_report_root(report), "calibration");
-    cst_report_number(report, object, "epsilon", epsilon);
-    cst_report_number(report, object, "hoeffding", hoeffding);
-    cst_report_integer(report, object, "samples", samples);
+    CST_PUT(report, object, CST_N("epsilon", epsilon), CST_N("hoeffding", hoeffding),
+            CST_I("samples", samples));
     json_t *list = cst_report_list(report, object, "bins");
     for (int32_t b = 0; b < bins; b++) {
         json_t *bin = cst_report_add_object(report, list);
-        cst_report_number(report, bin, "from", certified[b].from);
-        cst_report_number(report, bin, "to", certified[b].to);
-        cst_report_integer(report, bin, "count", certified[b].count);
-        cst_report_number(report, bin, "value", certified[b].value);
-        cst_report_number(report, bin, "lower", certified[b].lower);
-        cst_report_number(report, bin, "upper", certified[b].upper);
+        CST_PUT(report, bin, CST_N("from", certified[b].from), CST_N("to", certified[b].to),
+                CST_I("count", certified[b].count), CST_N("value", certified[b].value),
+                CST_N("lower", certified[b].lower), CST_N("upper", certified[b].upper));
     }
 }
 
@@ -155,9 +147,7 @@ cst_status cst_bound_calibration(cst_context *context, const cst_bound_work *wor
     if (status != CST_OK)
         return status;
     json_t *ece = cst_report_object(report, cst_report_root(report), "ece");
-    cst_report_number(report, ece, "value", bound.value);
-    cst_report_number(report, ece, "lower", bound.lower);
-    cst_report_number(report, ece, "upper", bound.upper);
-    cst_report_integer(report, ece, "bins", CST_METRIC_BINS);
+    CST_PUT(report, ece, CST_N("value", bound.value), CST_N("lower", bound.lower),
+            CST_N("upper", bound.upper), CST_I("bins", CST_METRIC_BINS));
     return certify(context, work, report);
 }

@@ -19,13 +19,10 @@ cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, c
         for (int64_t i = 0; i < work->rows; i++)
             errors += samples.correct[i] == 0;
         json_t *holdout = cst_report_object(report, cst_report_root(report), "holdout");
-        cst_report_integer(report, holdout, "errors", errors);
-        cst_report_integer(report, holdout, "samples", work->rows);
-        cst_report_number(report, holdout, "error", (double)errors / (double)work->rows);
-        cst_report_number(report, holdout, "bound",
-                          cst_binomial_upper(errors, work->rows, work->delta));
-        cst_report_number(report, holdout, "lower",
-                          cst_binomial_lower(errors, work->rows, work->delta));
+        CST_PUT(report, holdout, CST_I("errors", errors), CST_I("samples", work->rows),
+                CST_N("error", (double)errors / (double)work->rows),
+                CST_N("bound", cst_binomial_upper(errors, work->rows, work->delta)),
+                CST_N("lower", cst_binomial_lower(errors, work->rows, work->delta)));
     }
     cst_samples_free(context, &samples);
     return status;
@@ -83,11 +80,9 @@ static cst_status count_member(cst_context *context, const cst_bound_work *work,
 
 static void put_posterior(cst_report *report, json_t *object, const cst_vote_posterior *posterior,
                           int64_t samples, const votes *v) {
-    cst_report_number(report, object, "empirical", posterior->empirical);
-    cst_report_number(report, object, "kl", posterior->kl);
-    cst_report_integer(report, object, "samples", samples);
-    cst_report_number(report, object, "bound", posterior->bound);
-    cst_report_flag(report, object, "vacuous", posterior->bound >= 1);
+    CST_PUT(report, object, CST_N("empirical", posterior->empirical), CST_N("kl", posterior->kl),
+            CST_I("samples", samples), CST_N("bound", posterior->bound),
+            CST_B("vacuous", posterior->bound >= 1));
     cst_report_numbers(report, object, "weights", v->weights, v->members);
 }
 
@@ -102,11 +97,10 @@ static void put_gibbs(const cst_bound_work *work, votes *v, cst_report *report) 
     cst_gibbs_posterior(v->losses + v->members, v->prior, v->members, (double)later, work->delta,
                         v->weights, &posterior);
     put_posterior(report, object, &posterior, later, v);
-    cst_report_integer(report, object, "prior_samples", work->half);
-    cst_report_number(
-        report, object, "mcallester",
-        cst_pac_bayes_mcallester(posterior.empirical, posterior.kl, (double)later, work->delta));
-    cst_report_number(report, object, "majority", 2 * posterior.bound);
+    CST_PUT(report, object, CST_I("prior_samples", work->half),
+            CST_N("mcallester", cst_pac_bayes_mcallester(posterior.empirical, posterior.kl,
+                                                         (double)later, work->delta)),
+            CST_N("majority", 2 * posterior.bound));
 }
 
 cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst_report *report) {

@@ -46,10 +46,9 @@ static cst_status compare_members(cst_context *context, const cst_bound_work *wo
         double p = cst_lower_error_p(errors, rows);
         *least = fmin(*least, p * fitted->members);
         json_t *item = cst_report_add_object(report, list);
-        cst_report_string(report, item, "member", cst_pool_member_name(work->pool, k));
-        cst_report_number(report, item, "oof_error", (double)errors[0] / (double)rows[0]);
-        cst_report_number(report, item, "error", (double)errors[1] / (double)rows[1]);
-        cst_report_number(report, item, "p", p);
+        CST_PUT(report, item, CST_S("member", cst_pool_member_name(work->pool, k)),
+                CST_N("oof_error", (double)errors[0] / (double)rows[0]),
+                CST_N("error", (double)errors[1] / (double)rows[1]), CST_N("p", p));
     }
     return status;
 }
@@ -96,14 +95,14 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     const int64_t *groups = cst_pool_groups(work->pool, "oof");
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
-    CST_TRY(cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows));
-    CST_TRY(shared_ids(context, work, fitted->rows, &ids));
-    if (known)
-        CST_TRY(cst_split_groups(context, groups, folds, fitted->rows, &split));
-    cst_report_integer(report, object, "oof_samples", fitted->rows);
-    cst_report_integer(report, object, "shared_rows", rows.shared);
-    cst_report_integer(report, object, "repeated_rows", rows.repeated);
-    cst_report_number(report, object, "shared_p", rows.p);
+    cst_status status = cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows);
+    CST_THEN(shared_ids(context, work, fitted->rows, &ids));
+    if (status == CST_OK && known)
+        status = cst_split_groups(context, groups, folds, fitted->rows, &split);
+    if (status != CST_OK)
+        return status;
+    CST_PUT(report, object, CST_I("oof_samples", fitted->rows), CST_I("shared_rows", rows.shared),
+            CST_I("repeated_rows", rows.repeated), CST_N("shared_p", rows.p));
     if (ids < 0)
         cst_report_number(report, object, "shared_ids", NAN);
     else
@@ -113,7 +112,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     else
         cst_report_number(report, object, "split_groups", NAN);
     *found = rows.p <= LEVEL || ids > 0 || split > 0;
-    return CST_OK;
+    return status;
 }
 
 static cst_status permute(cst_context *context, const cst_bound_work *work, const cst_view *fitted,
@@ -122,25 +121,25 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
     size_t count = 0;
     while (cst_model_setting(work->model, count))
         count++;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, const char *, names, members);
-    CST_NEW(context, scope, const char *, settings, count + 1);
-    for (size_t k = 0; k < members; k++)
+    const char **names = cst_alloc(context, members, sizeof *names);
+    const char **settings = cst_alloc(context, count + 1, sizeof *settings);
+    cst_status status = names && settings ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t k = 0; status == CST_OK && k < members; k++)
         names[k] = cst_pool_member_name(work->pool, (int32_t)k);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; status == CST_OK && i < count; i++)
         settings[i] = cst_model_setting(work->model, i);
-    return cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed,
-                            out);
+    CST_THEN(
+        cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed, out));
+    cst_free(context, names);
+    cst_free(context, settings);
+    return status;
 }
 
 static void put_permuted(cst_report *report, json_t *object, const cst_permuted *permuted) {
     json_t *item = cst_report_object(report, object, "permuted");
-    cst_report_integer(report, item, "samples", permuted->samples);
-    cst_report_number(report, item, "chance", permuted->chance);
-    cst_report_number(report, item, "top1", permuted->top1);
-    cst_report_number(report, item, "p", permuted->p);
-    cst_report_number(report, item, "seen_top1", permuted->seen_top1);
-    cst_report_number(report, item, "seen_p", permuted->seen_p);
+    CST_PUT(report, item, CST_I("samples", permuted->samples), CST_N("chance", permuted->chance),
+            CST_N("top1", permuted->top1), CST_N("p", permuted->p),
+            CST_N("seen_top1", permuted->seen_top1), CST_N("seen_p", permuted->seen_p));
 }
 
 cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, cst_report *report) {
@@ -170,9 +169,8 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
     CST_THEN(compare_members(context, work, &fitted, report, object, &least));
     if (status == CST_OK) {
         put_permuted(report, object, &permuted);
-        cst_report_flag(report, object, "rows_leak", shared);
-        cst_report_flag(report, object, "members_leak", least <= LEVEL);
-        cst_report_flag(report, object, "fit_leaks", permuted.p < LEVEL);
+        CST_PUT(report, object, CST_B("rows_leak", shared), CST_B("members_leak", least <= LEVEL),
+                CST_B("fit_leaks", permuted.p < LEVEL));
         if (shared || least <= LEVEL || permuted.p < LEVEL)
             cst_notice(context, "there are signs of a leak: see 'leakage'");
     }

@@ -84,20 +84,19 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
 
 static void put_claims(cst_report *report, const pool_facts *f) {
     json_t *object = cst_report_object(report, cst_report_root(report), "spectral");
-    cst_report_flag(report, object, "applies", f->claims.applies);
-    cst_report_number(report, object, "kappa_before_above", f->claims.kappa_above);
-    cst_report_number(report, object, "kappa_after_below", f->claims.kappa_below);
-    cst_report_number(report, object, "ratio_above", f->claims.ratio_above);
+    CST_PUT(report, object, CST_B("applies", f->claims.applies),
+            CST_N("kappa_before_above", f->claims.kappa_above),
+            CST_N("kappa_after_below", f->claims.kappa_below),
+            CST_N("ratio_above", f->claims.ratio_above));
     static const char *const names[] = {"holds_before", "holds_after", "holds_ratio"};
     for (int i = 0; i < 3; i++)
         cst_report_flag_where(report, object, names[i], i == 2 || f->claims.applies,
                               f->claims.holds[i]);
-    cst_report_number(report, object, "largest", f->before.largest);
-    cst_report_number(report, object, "smallest", f->before.smallest);
-    cst_report_number(report, object, "disc_low", f->before.disc_low);
-    cst_report_number(report, object, "disc_high", f->before.disc_high);
-    cst_report_number(report, object, "trace_difference", f->before.trace - f->after.trace);
-    cst_report_number(report, object, "trace_claimed", f->by_cka.largest - 1);
+    CST_PUT(report, object, CST_N("largest", f->before.largest),
+            CST_N("smallest", f->before.smallest), CST_N("disc_low", f->before.disc_low),
+            CST_N("disc_high", f->before.disc_high),
+            CST_N("trace_difference", f->before.trace - f->after.trace),
+            CST_N("trace_claimed", f->by_cka.largest - 1));
 }
 
 /* Gershgorin's discs of the correlation matrix. */
@@ -109,9 +108,8 @@ static void put_discs(cst_report *report, const cst_bound_work *work, const pool
         for (size_t j = 0; j < members; j++)
             radius += j == i ? 0 : fabs(f->pearson[i * members + j]);
         json_t *disc = cst_report_add_object(report, list);
-        cst_report_string(report, disc, "member", cst_pool_member_name(work->pool, (int32_t)i));
-        cst_report_number(report, disc, "centre", f->pearson[i * members + i]);
-        cst_report_number(report, disc, "radius", radius);
+        CST_PUT(report, disc, CST_S("member", cst_pool_member_name(work->pool, (int32_t)i)),
+                CST_N("centre", f->pearson[i * members + i]), CST_N("radius", radius));
     }
 }
 
@@ -125,16 +123,13 @@ static void put_penalties(cst_report *report, const pool_facts *f) {
         double after = cst_kappa_lambda(&f->after, lambda);
         double claimed = cst_kappa_reduction(&f->by_cka, &f->before, &f->after, lambda);
         json_t *item = cst_report_add_object(report, list);
-        cst_report_number(report, item, "lambda", lambda);
-        cst_report_number(report, item, "kappa_before", before);
-        cst_report_number(report, item, "kappa_after", after);
-        cst_report_number(report, item, "claimed", claimed);
-        cst_report_flag(report, item, "holds", before - after >= claimed - 1e-9 * before);
-        cst_report_number(report, item, "dimension_before",
-                          cst_effective_dimension(f->values, f->before.members, lambda));
-        cst_report_number(
-            report, item, "dimension_after",
-            cst_effective_dimension(f->values + f->before.members, f->after.members, lambda));
+        CST_PUT(report, item, CST_N("lambda", lambda), CST_N("kappa_before", before),
+                CST_N("kappa_after", after), CST_N("claimed", claimed),
+                CST_B("holds", before - after >= claimed - 1e-9 * before),
+                CST_N("dimension_before",
+                      cst_effective_dimension(f->values, f->before.members, lambda)),
+                CST_N("dimension_after", cst_effective_dimension(f->values + f->before.members,
+                                                                 f->after.members, lambda)));
     }
 }
 
@@ -144,17 +139,13 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
     cst_status status = measure(context, work, &f);
     if (status == CST_OK) {
         cst_document_clusters(report, work->pool, f.cluster_of);
-        cst_report_number(report, root, "cluster_threshold", work->settings.threshold);
-        cst_report_integer(report, root, "largest_cluster", f.by_cka.largest);
-        cst_report_number(report, root, "epsilon", f.by_cka.epsilon);
-        cst_report_number(report, root, "mu", f.by_cka.mu);
-        cst_report_flag(report, root, "incoherent", f.by_cka.incoherent);
-        cst_report_number(report, root, "epsilon_pearson", f.by_pearson.epsilon);
-        cst_report_number(report, root, "mu_pearson", f.by_pearson.mu);
-        cst_report_number(report, root, "kappa_gram_before", f.before.kappa);
-        cst_report_number(report, root, "kappa_gram_after", f.after.kappa);
-        cst_report_number(report, root, "kappa_cka_before", f.kappa_cka[0]);
-        cst_report_number(report, root, "kappa_cka_after", f.kappa_cka[1]);
+        CST_PUT(report, root, CST_N("cluster_threshold", work->settings.threshold),
+                CST_I("largest_cluster", f.by_cka.largest), CST_N("epsilon", f.by_cka.epsilon),
+                CST_N("mu", f.by_cka.mu), CST_B("incoherent", f.by_cka.incoherent),
+                CST_N("epsilon_pearson", f.by_pearson.epsilon),
+                CST_N("mu_pearson", f.by_pearson.mu), CST_N("kappa_gram_before", f.before.kappa),
+                CST_N("kappa_gram_after", f.after.kappa), CST_N("kappa_cka_before", f.kappa_cka[0]),
+                CST_N("kappa_cka_after", f.kappa_cka[1]));
         put_claims(report, &f);
         put_discs(report, work, &f);
         put_penalties(report, &f);
@@ -217,19 +208,22 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
 static cst_status posterior_of(cst_context *context, const ridge_fit *r, double *kl, double *norm) {
     const cst_standardised *s = &r->standardised;
     size_t d = (size_t)s->kept;
-    CST_SCOPE(scope);
-    CST_NEW(context, scope, double, hessian, (d * d));
-    CST_NEW(context, scope, double, w, d);
+    double *hessian = cst_alloc(context, d * d, sizeof *hessian);
+    double *w = cst_alloc(context, d, sizeof *w);
+    cst_status status = hessian && w ? CST_OK : CST_ERROR_MEMORY;
     *norm = 0;
-    for (size_t i = 0; i < d; i++) {
+    for (size_t i = 0; status == CST_OK && i < d; i++) {
         w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];
         *norm += w[i] * w[i];
         for (size_t j = 0; j < d; j++)
             hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
     }
     *norm = sqrt(*norm);
-    CST_TRY(cst_cholesky(context, (int64_t)d, hessian));
-    return cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl);
+    CST_THEN(cst_cholesky(context, (int64_t)d, hessian));
+    CST_THEN(cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl));
+    cst_free(context, hessian);
+    cst_free(context, w);
+    return status;
 }
 
 /* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its
@@ -253,17 +247,11 @@ static void put_paper(const cst_bound_work *work, const ridge_fit *r, int64_t ro
     double empirical = gibbs_loss(r);
     cst_paper_bound bound = cst_pac_bayes_paper(empirical, kl, (double)rows, work->delta, norm,
                                                 dimensions, work->model->members, work->mu);
-    cst_report_number(report, object, "empirical", empirical);
-    cst_report_number(report, object, "kl", kl);
-    cst_report_number(report, object, "term", bound.term);
-    cst_report_number(report, object, "phi", bound.phi);
-    cst_report_number(report, object, "total", bound.total);
-    cst_report_flag(report, object, "vacuous", bound.total >= r->standardised.target_square);
-    cst_report_number(report, object, "trivial", r->standardised.target_square);
-    cst_report_integer(report, object, "samples", rows);
-    cst_report_number(report, object, "lambda", r->lambda);
-    cst_report_number(report, object, "radius", norm);
-    cst_report_number(report, object, "dimensions", dimensions);
+    CST_PUT(report, object, CST_N("empirical", empirical), CST_N("kl", kl),
+            CST_N("term", bound.term), CST_N("phi", bound.phi), CST_N("total", bound.total),
+            CST_B("vacuous", bound.total >= r->standardised.target_square),
+            CST_N("trivial", r->standardised.target_square), CST_I("samples", rows),
+            CST_N("lambda", r->lambda), CST_N("radius", norm), CST_N("dimensions", dimensions));
 }
 
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report) {

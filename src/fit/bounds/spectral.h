@@ -6,7 +6,7 @@
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H
 
-#include "core/scope.h"
+#include "core/base.h"
 
 /* ---- clusters ---- */
 

@@ -224,8 +224,7 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
         cst_method_fit_run(context, entry->method, e->source, e->options->seed, &fit);
     if (!e->unscored)
         CST_THEN(predict(context, e, &fit, entry));
-    if (status == CST_OK)
-        cst_entry_take_fit(&fit, entry);
+    CST_THEN(cst_entry_take_fit(context, &fit, entry));
     if (!e->unscored)
         CST_THEN(score(context, &entry->scope, e->data, entry->result, entry->scores));
     if (entry->keep)

@@ -171,18 +171,19 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const cst
     return CST_OK;
 }
 
-static void take_fit(const cst_evaluation *e, cst_detect_fit *fit, cst_entry *entry) {
+static cst_status take_fit(cst_context *context, const cst_evaluation *e, const cst_detect_fit *fit,
+                           cst_entry *entry) {
     memcpy(entry->uses, fit->uses, (size_t)e->members * sizeof *entry->uses);
-    entry->weights = fit->weights;
-    fit->weights = NULL;
+    CST_TRY(cst_entry_take_weights(context, fit->weights, e->members, entry));
     entry->mix = entry->weights ? fit->rows.mix : CST_MIX_OTHER;
     entry->seconds = fit->seconds;
     if (fit->method.rule != CST_DETECT_ROWS)
-        return;
+        return CST_OK;
     (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
                        fit->method.rows.baseline ? fit->rows.baseline.detail : "");
     (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
                        fit->rows.calibrator.detail);
+    return CST_OK;
 }
 
 static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
@@ -203,8 +204,7 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
         ((scored *)entry->result)->fusion = fit.fusion;
         fit.fusion = NULL;
     }
-    if (status == CST_OK)
-        take_fit(e, &fit, entry);
+    CST_THEN(take_fit(context, e, &fit, entry));
     cst_coco_boxes_free(context, boxes);
     cst_detect_fit_free(context, &fit);
     return status;

@@ -150,8 +150,7 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
     if (status != CST_OK)
         return status;
     memcpy(entry->uses, p->entry.uses, (size_t)e->members * sizeof *entry->uses);
-    entry->weights = p->entry.weights;
-    p->entry.weights = NULL;
+    CST_TRY(cst_entry_take_weights(context, p->entry.weights, e->members, entry));
     entry->mix = entry->weights ? CST_MIX_LINEAR : CST_MIX_OTHER;
     entry->seconds = p->entry.seconds;
     (void)cst_snprintf(entry->detail, sizeof entry->detail, "%s", p->entry.detail);

@@ -266,8 +266,7 @@ static cst_status run_method(cst_context *context, const cst_evaluation *e, cst_
     CST_THEN(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
     CST_THEN(score(context, e, g, &fit, entry));
-    if (status == CST_OK)
-        cst_entry_take_fit(&fit, entry);
+    CST_THEN(cst_entry_take_fit(context, &fit, entry));
     if (entry->keep)
         CST_THEN(cst_method_fit_model(context, &fit, &entry->made));
     cst_method_fit_free(context, &fit);

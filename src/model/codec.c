@@ -1,6 +1,7 @@
 /* Writes and reads numbers, strings and lists as bytes. See the header. */
 #include "model/codec.h"
 
+#include "core/order.h"
 #include "core/utf8.h"
 
 #include <inttypes.h>
@@ -241,10 +242,6 @@ void cst_code_strings(cst_codec *c, char **strings, size_t count, const char *wh
         cst_code_string(c, &strings[i], what, i);
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t count,
                          const char *what) {
     if (!cst_codec_reads(c) || count < 2)
@@ -256,7 +253,7 @@ void cst_codec_different(cst_codec *c, size_t at, char *const *strings, size_t c
         return;
     }
     memcpy(sorted, strings, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, by_text);
+    qsort(sorted, count, sizeof *sorted, cst_by_text);
     for (size_t i = 1; i < count; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
             cst_refuse(c, at, "%s '%s' occurs twice", what, sorted[i]);

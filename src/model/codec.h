@@ -117,8 +117,8 @@ bool cst_codec_given(cst_codec *c, const void *array, size_t count);
 void cst_code_novelty(cst_codec *c, cst_model *model);
 void cst_code_cases(cst_codec *c, cst_model *model);
 void cst_code_confusion(cst_codec *c, cst_model *model);
-void cst_code_lean(cst_codec *c, cst_model *model);
-void cst_code_watch(cst_codec *c, cst_model *model);
+void cst_code_mixing(cst_codec *c, cst_model *model);
+void cst_code_gauge(cst_codec *c, cst_model *model);
 
 /* CRC-32C (Castagnoli, reflected, polynomial 0x1EDC6F41, initial value and final exclusive-or all
  * ones), as in RFC 3720, appendix B.4: it detects every flipped byte. */

@@ -1,6 +1,7 @@
 /* Hashes of splits and of rows, and what a model says of the rows of its fit. See the header. */
 #include "model/fit_rows.h"
 
+#include "core/order.h"
 #include "data/pool/weighted_rows.h"
 #include "model/patterns.h"
 #include "stats/binomial.h"
@@ -176,12 +177,6 @@ static cst_status row_block(cst_context *context, void *user, int64_t block) {
     return CST_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 cst_status cst_row_hashes(cst_context *context, cst_scope *scope, const cst_view *view,
                           uint64_t **out) {
     uint64_t *hashes;
@@ -190,7 +185,7 @@ cst_status cst_row_hashes(cst_context *context, cst_scope *scope, const cst_view
     const cst_share filled = cst_share_rows(hashes, view->rows, sizeof *hashes);
     CST_TRY(cst_parallel_fill(context, cst_block_count(view->rows), row_block, &job, &filled, 1));
     *out = hashes;
-    return cst_sort(context, hashes, (size_t)view->rows, sizeof *hashes, by_value);
+    return cst_sort(context, hashes, (size_t)view->rows, sizeof *hashes, cst_by_u64);
 }
 
 /* How many of sorted hashes [rows] another one equals. */

@@ -725,8 +725,8 @@ static const struct {
     {.tag = "NOVE", .code = cst_code_novelty, .part = offsetof(cst_model, reference.novelty)},
     {.tag = "NOVI", .code = cst_code_cases, .part = offsetof(cst_model, reference.cases)},
     {.tag = "CONF", .code = cst_code_confusion, .part = offsetof(cst_model, reference.confusion)},
-    {.tag = "LEAN", .code = cst_code_lean, .part = offsetof(cst_model, reference.lean)},
-    {.tag = "MONI", .code = cst_code_watch, .part = offsetof(cst_model, reference.watch)},
+    {.tag = "LEAN", .code = cst_code_mixing, .part = offsetof(cst_model, reference.mixing)},
+    {.tag = "MONI", .code = cst_code_gauge, .part = offsetof(cst_model, reference.gauge)},
     {.tag = "SETT", .always = true, .code = code_settings},
 };
 enum { COUNT = sizeof SECTIONS / sizeof *SECTIONS };

@@ -2,10 +2,10 @@
  * cst_adapt: a stack and labelled rows of a new distribution in, an adapted stack out. After a fit.
  * docs/json.md#adapt.
  */
+#include "fit/adapt/adapt.h"
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
-#include "fit/adapt/adapt_choose.h"
 #include "model/fit_rows.h"
 #include "report/report.h"
 
@@ -334,7 +334,7 @@ static cst_status change(cst_context *context, const cst_model *model, const cst
     }
     copy->reference.novelty = NULL; /* it describes rows unlike the new ones, as these do */
     copy->reference.confusion = NULL;
-    copy->reference.watch = NULL;
+    copy->reference.gauge = NULL;
     cst_status status = put_adapted(context, pool, rows, table, choice->theta, copy);
     CST_THEN(note_rows(context, pool, split, rows, table, choice, copy));
     CST_THEN(copy_model(context, copy, made));

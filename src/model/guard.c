@@ -179,9 +179,9 @@ static void count_fired(cst_guard_report *report) {
     }
 }
 
-cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, int64_t conditions, int64_t batch,
-                          cst_guard_report **out) {
+static cst_status test_rows(cst_context *context, const cst_model *model, const cst_view *view,
+                            const float *predicted, int64_t conditions, int64_t batch,
+                            cst_guard_report **out) {
     CST_TRY(cut_batches(context, view->rows, conditions, batch, out));
     cst_guard_report *report = *out;
     test_job job = {.model = model, .out = predicted, .report = report};
@@ -203,7 +203,7 @@ const cst_mixing *cst_guard_mixing(const cst_model *model) {
 
 /* ---- cases of a segmentation: each is a batch, tested by some of its pixels ---- */
 
-bool cst_guard_known(const cst_model *model) {
+static bool is_known(const cst_model *model) {
     return model->reference.novelty &&
            (model->task != CST_TASK_SEGMENTATION || model->reference.cases);
 }
@@ -265,12 +265,12 @@ cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, con
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "batches of the guard are not supported for segmentation, where each case "
                         "is one");
-    if (guard->mode == CST_GUARD_AUTO && !cst_guard_known(model))
+    if (guard->mode == CST_GUARD_AUTO && !is_known(model))
         cst_notice(context,
                    "the guard is off: the model has nothing to compare cases with (it is of an "
                    "older version, or was fitted on fewer than %d cases)",
                    (int)CST_CASES_MIN);
-    if (guard->mode == CST_GUARD_OFF || !cst_guard_known(model) || view->rows == 0)
+    if (guard->mode == CST_GUARD_OFF || !is_known(model) || view->rows == 0)
         return CST_OK;
     cst_view kept = *view; /* without members that came back in an adaptation */
     kept.members = model->members;
@@ -456,8 +456,8 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     if (guard->mode == CST_GUARD_OFF || !model->reference.novelty || view->rows == 0)
         return CST_OK;
     int32_t conditions = cst_pool_conditions(pool, split);
-    return cst_guard_test(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
-                          report);
+    return test_rows(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
+                     report);
 }
 
 cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -479,7 +479,7 @@ cst_status cst_guard_split(cst_context *context, const cst_model *model, cst_poo
 /* ---- what a model knows ---- */
 
 int cst_model_has_guard(const cst_model *model) {
-    return model && cst_guard_known(model);
+    return model && is_known(model);
 }
 
 int32_t cst_model_others(const cst_model *model) {
@@ -506,18 +506,14 @@ static void add_batch(cst_report *report, json_t *list, const cst_guard_batch *b
         cst_report_string(report, object, "case", name);
     if (conditions)
         cst_report_integer(report, object, "condition", batch->condition);
-    cst_report_integer(report, object, "first", batch->first);
-    cst_report_integer(report, object, "rows", batch->rows);
-    cst_report_flag(report, object, "tested", batch->tested);
-    cst_report_flag(report, object, "fired", batch->fired);
-    cst_report_number(report, object, "unlike", batch->tested ? batch->unlike : NAN);
-    cst_report_number(report, object, "lambda", batch->tested ? batch->lambda : NAN);
+    CST_PUT(report, object, CST_I("first", batch->first), CST_I("rows", batch->rows),
+            CST_B("tested", batch->tested), CST_B("fired", batch->fired),
+            CST_N("unlike", batch->tested ? batch->unlike : NAN),
+            CST_N("lambda", batch->tested ? batch->lambda : NAN));
     if (name)
         return; /* the rest is of batches of rows */
-    cst_report_number(report, object, "z", batch->z);
-    cst_report_number(report, object, "accuracy", batch->accuracy);
-    cst_report_number(report, object, "flatten", batch->flatten);
-    cst_report_number(report, object, "sharpen", batch->sharpen);
+    CST_PUT(report, object, CST_N("z", batch->z), CST_N("accuracy", batch->accuracy),
+            CST_N("flatten", batch->flatten), CST_N("sharpen", batch->sharpen));
 }
 
 cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_guard_mode mode,
@@ -527,13 +523,12 @@ cst_status cst_report_set_guard(cst_context *context, cst_report *report, cst_gu
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_set_guard: a report and a mode are required");
     json_t *object = cst_report_object(report, cst_report_root(report), "guard");
-    cst_report_string(report, object, "mode", mode_name(mode));
-    cst_report_integer(report, object, "tested", found ? found->count - found->untested : 0);
-    cst_report_integer(report, object, "fired", found ? found->fired : 0);
-    cst_report_integer(report, object, "members", found ? found->members : 0);
-    cst_report_integer(report, object, "others", found ? found->others : 0);
-    cst_report_number(report, object, "others_flops", found ? found->cost[0] : NAN);
-    cst_report_number(report, object, "others_latency_ms", found ? found->cost[1] : NAN);
+    CST_PUT(report, object, CST_S("mode", mode_name(mode)),
+            CST_I("tested", found ? found->count - found->untested : 0),
+            CST_I("fired", found ? found->fired : 0), CST_I("members", found ? found->members : 0),
+            CST_I("others", found ? found->others : 0),
+            CST_N("others_flops", found ? found->cost[0] : NAN),
+            CST_N("others_latency_ms", found ? found->cost[1] : NAN));
     json_t *list = cst_report_list(report, object, "batches");
     bool conditions = found && found->count > 0 && found->batch[found->count - 1].condition > 0;
     for (int64_t b = 0; found && b < found->count; b++)

@@ -33,15 +33,6 @@ cst_guard_batch cst_guard_batch_of(int64_t first, int64_t rows);
 /* How batches lean on the average; NULL: by the rows' levels alone. */
 const cst_mixing *cst_guard_mixing(const cst_model *model);
 
-/* Measures the rows of a view of the model's members, in batches. predicted: [rows][classes], the
- * stack's prediction. conditions: at least 1, of as many rows each. */
-cst_status cst_guard_test(cst_context *context, const cst_model *model, const cst_view *view,
-                          const float *predicted, int64_t conditions, int64_t batch,
-                          cst_guard_report **out);
-
-/* Whether the model stores what batches of its task are compared with. */
-bool cst_guard_known(const cst_model *model);
-
 /* Tests the cases of a segmentation's split that is loaded as `view`. *out: NULL if nothing was
  * tested. */
 cst_status cst_guard_test_maps(cst_context *context, const cst_model *model, const cst_pool *pool,

@@ -62,10 +62,6 @@ cst_status cst_adapt_fit(cst_context *context, const cst_adapt_table *table, con
                          int32_t fold, const cst_adapt_prior *prior, double *theta,
                          double *evidence);
 
-/* -log of the probability of the label of one row. scratch: [classes]. */
-double cst_adapt_loss(const cst_adapt_table *table, const double *theta, int64_t row,
-                      double *scratch);
-
 /* ---- how far to go ---- */
 
 enum {

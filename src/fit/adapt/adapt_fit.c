@@ -65,7 +65,7 @@ static double row_loss(const cst_adapt_table *table, const double *theta, int64_
     return log(sum) - own;
 }
 
-double cst_adapt_loss(const cst_adapt_table *table, const double *theta, int64_t row,
+static double loss_of(const cst_adapt_table *table, const double *theta, int64_t row,
                       double *scratch) {
     return row_loss(table, theta, row, scratch);
 }
@@ -394,7 +394,7 @@ static cst_status fit_one(cst_context *worker, void *user, int64_t task) {
     for (int64_t i = 0; i < table->rows; i++)
         if (job->folds[i] == fold)
             job->losses[at * (size_t)table->rows + (size_t)i] =
-                table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
+                table->weights[i] * loss_of(table, theta, i, scratch);
     return CST_OK;
 }
 
@@ -405,7 +405,7 @@ static cst_status mean_loss(cst_context *context, const cst_adapt_table *table, 
     CST_TAKE(context, scope, scratch, table->classes);
     double sum = 0;
     for (int64_t i = 0; i < table->rows; i++)
-        sum += table->weights[i] * cst_adapt_loss(table, theta, i, scratch);
+        sum += table->weights[i] * loss_of(table, theta, i, scratch);
     *out = sum / (double)table->rows;
     return CST_OK;
 }

@@ -508,12 +508,10 @@ static void put_drift(cst_report *report, json_t *object, const char *key, const
     if (isnan(drift->value))
         return;
     json_t *to = cst_report_object(report, object, key);
-    cst_report_number(report, to, "value", drift->value);
-    cst_report_number(report, to, "fit", drift->fit);
+    CST_PUT(report, to, CST_N("value", drift->value), CST_N("fit", drift->fit));
     if (!isnan(drift->se))
         cst_report_number(report, to, "se", drift->se);
-    cst_report_number(report, to, "p", drift->p);
-    cst_report_flag(report, to, "flag", drift->flag);
+    CST_PUT(report, to, CST_N("p", drift->p), CST_B("flag", drift->flag));
 }
 
 /* A class by its name, or by its number. */
@@ -536,30 +534,24 @@ static void put_member(cst_report *report, json_t *list, const cst_model *model,
     if (!isnan(drift->shares.value)) {
         json_t *most = cst_report_object(report, row, "largest_change");
         put_class(report, most, model, drift->most);
-        cst_report_number(report, most, "share", drift->most_share);
-        cst_report_number(report, most, "fit", drift->most_fit);
+        CST_PUT(report, most, CST_N("share", drift->most_share), CST_N("fit", drift->most_fit));
     }
 }
 
 static void put_batch(cst_report *report, json_t *list, const cst_monitor *monitor,
                       const cst_monitor_result *batch) {
     json_t *row = cst_report_add_object(report, list);
-    cst_report_string(report, row, "batch", batch->name);
-    cst_report_integer(report, row, "samples", batch->rows);
-    cst_report_integer(report, row, "tested", batch->tested);
-    cst_report_number(report, row, "evidence", batch->evidence);
-    cst_report_number(report, row, "evidence_alone", batch->own);
-    cst_report_flag(report, row, "alarm", batch->alarm);
-    cst_report_number(report, row, "confidence", batch->confidence);
+    CST_PUT(report, row, CST_S("batch", batch->name), CST_I("samples", batch->rows),
+            CST_I("tested", batch->tested), CST_N("evidence", batch->evidence),
+            CST_N("evidence_alone", batch->own), CST_B("alarm", batch->alarm),
+            CST_N("confidence", batch->confidence));
     json_t *expected = cst_report_object(report, row, "expected");
-    cst_report_number(report, expected, "top1", batch->accuracy);
-    cst_report_number(report, expected, "ece", batch->ece);
-    cst_report_number(report, expected, "error", batch->error);
+    CST_PUT(report, expected, CST_N("top1", batch->accuracy), CST_N("ece", batch->ece),
+            CST_N("error", batch->error));
     if (batch->labelled > 0) {
         json_t *observed = cst_report_object(report, row, "observed");
-        cst_report_integer(report, observed, "labelled", batch->labelled);
-        cst_report_number(report, observed, "top1", batch->observed);
-        cst_report_number(report, observed, "ece", batch->observed_ece);
+        CST_PUT(report, observed, CST_I("labelled", batch->labelled),
+                CST_N("top1", batch->observed), CST_N("ece", batch->observed_ece));
     }
     cst_report_integer(report, row, "flags", batch->flags);
     json_t *members = cst_report_list(report, row, "members");
@@ -573,23 +565,19 @@ static void put_batch(cst_report *report, json_t *list, const cst_monitor *monit
 static void fill(const cst_monitor *monitor, cst_report *report) {
     const cst_gauge *gauge = monitor->model->reference.gauge;
     json_t *root = cst_report_root(report);
-    cst_report_flag(report, root, "alarm", monitor->alarm);
-    cst_report_number(report, root, "alpha", monitor->alpha);
-    cst_report_number(report, root, "evidence", cst_evidence_value(&monitor->evidence));
-    cst_report_number(report, root, "evidence_peak", monitor->evidence.peak);
-    cst_report_number(report, root, "evidence_alarm", 1 / monitor->alpha);
-    cst_report_integer(report, root, "rows", monitor->evidence.rows);
-    cst_report_integer(report, root, "batches_seen", monitor->batches);
+    CST_PUT(report, root, CST_B("alarm", monitor->alarm), CST_N("alpha", monitor->alpha),
+            CST_N("evidence", cst_evidence_value(&monitor->evidence)),
+            CST_N("evidence_peak", monitor->evidence.peak),
+            CST_N("evidence_alarm", 1 / monitor->alpha), CST_I("rows", monitor->evidence.rows),
+            CST_I("batches_seen", monitor->batches));
     if (monitor->alarm) {
         json_t *first = cst_report_object(report, root, "first_alarm");
-        cst_report_integer(report, first, "number", monitor->alarm_batch);
-        cst_report_string(report, first, "batch", monitor->alarm_name);
+        CST_PUT(report, first, CST_I("number", monitor->alarm_batch),
+                CST_S("batch", monitor->alarm_name));
     }
     json_t *fit = cst_report_object(report, root, "fit");
-    cst_report_integer(report, fit, "samples", gauge->rows);
-    cst_report_number(report, fit, "top1", gauge->accuracy);
-    cst_report_number(report, fit, "ece", gauge->ece);
-    cst_report_number(report, fit, "confidence", gauge->confidence);
+    CST_PUT(report, fit, CST_I("samples", gauge->rows), CST_N("top1", gauge->accuracy),
+            CST_N("ece", gauge->ece), CST_N("confidence", gauge->confidence));
     json_t *list = cst_report_list(report, root, "batches");
     for (const cst_monitor_call *call = monitor->first; call; call = call->next)
         for (int32_t i = 0; i < call->count; i++)

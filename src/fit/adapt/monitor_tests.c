@@ -4,7 +4,6 @@
  */
 #include "fit/adapt/monitor.h"
 
-
 #include <math.h>
 #include <string.h>
 

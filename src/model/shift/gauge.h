@@ -1,6 +1,6 @@
 /*
  * What rows without labels are watched for after a fit: how they compare with the out-of-fold rows,
- * row by row and member by member. After stage S4; read by the monitor (src/adapt).
+ * row by row and member by member. After stage S4; read by the monitor.
  * docs/model-format.md, section MONI.
  */
 #ifndef CST_GAUGE_H

@@ -16,6 +16,13 @@ static const double RIDGE = 1e-3; /* of the covariance of log(H + 1e-3) */
 
 /* ---- samples of keys ---- */
 
+/* J or M, at least 0, as a key: large values are small keys. */
+static uint32_t key_of(float value) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return ~bits;
+}
+
 /* The rank after `rank`. */
 static int64_t next_rank(int64_t rank, int64_t rows, int32_t fine) {
     int64_t step = rank / fine > 1 ? rank / fine : 1;
@@ -65,8 +72,8 @@ static int64_t count_keys(const cst_novelty_table *table, uint32_t key) {
 
 /* S of a row. */
 static uint32_t score_of(const cst_novelty *novelty, float spread, float distance) {
-    int64_t j = count_keys(&novelty->spread, cst_novelty_key(spread));
-    int64_t m = count_keys(&novelty->distance, cst_novelty_key(distance));
+    int64_t j = count_keys(&novelty->spread, key_of(spread));
+    int64_t m = count_keys(&novelty->distance, key_of(distance));
     return (uint32_t)((1 + j) * (1 + m)); /* at most (CST_NOVELTY_ROWS_MAX + 1)^2 < 2^31 */
 }
 
@@ -93,8 +100,7 @@ static bool factorise(size_t d, double *a) {
     return true;
 }
 
-cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covariance,
-                              double *inverse) {
+static cst_status invert(cst_context *context, int32_t size, double *covariance, double *inverse) {
     size_t d = (size_t)size;
     CST_SCOPE(scope);
     double *factor;
@@ -114,7 +120,7 @@ cst_status cst_novelty_invert(cst_context *context, int32_t size, double *covari
 }
 
 cst_status cst_novelty_factor(cst_context *context, cst_novelty *novelty) {
-    return cst_novelty_invert(context, novelty->size, novelty->covariance, novelty->factor);
+    return invert(context, novelty->size, novelty->covariance, novelty->factor);
 }
 
 /* ---- the reference of a fit ---- */
@@ -206,7 +212,7 @@ static cst_status cross_distances(cst_context *context, const cst_novelty *novel
     CST_TAKE(context, scope, inverse, size * size);
     for (int32_t fold = 0; fold < fold_count; fold++) {
         moments(novelty, logs, fold_of, rows, fold, mean, covariance);
-        CST_TRY(cst_novelty_invert(context, novelty->size, covariance, inverse));
+        CST_TRY(invert(context, novelty->size, covariance, inverse));
         for (int64_t i = 0; i < rows; i++)
             if (fold_of[i] == fold)
                 out[i] = (float)cst_novelty_distance(novelty->size, mean, inverse,
@@ -277,10 +283,10 @@ static cst_status make_tables(cst_context *context, cst_scope *made, cst_novelty
     CST_TAKE(context, scope, scores, count);
     CST_TRY(cross_distances(context, novelty, rows->logs, fold_of, count, fold_count, distance));
     for (int64_t i = 0; i < count; i++)
-        keys[i] = cst_novelty_key(rows->spread[i]);
+        keys[i] = key_of(rows->spread[i]);
     CST_TRY(make_table(context, made, keys, count, FINE, &novelty->spread));
     for (int64_t i = 0; i < count; i++)
-        keys[i] = cst_novelty_key(distance[i]);
+        keys[i] = key_of(distance[i]);
     CST_TRY(make_table(context, made, keys, count, FINE, &novelty->distance));
     for (int64_t i = 0; i < count; i++)
         scores[i] = score_of(novelty, rows->spread[i], distance[i]);
@@ -365,7 +371,7 @@ static cst_status part_of(cst_context *worker, const cst_novelty *novelty, uint3
         for (int32_t j = 0; j < p->size; j++)
             p->covariance[i * p->size + j] = novelty->covariance[from[i] * novelty->size + from[j]];
     }
-    return cst_novelty_invert(worker, p->size, p->covariance, p->inverse);
+    return invert(worker, p->size, p->covariance, p->inverse);
 }
 
 /* The distance among those there, which is no larger than that among all: a row that lacks members

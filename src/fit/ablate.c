@@ -97,9 +97,9 @@ static cst_status list_settings(cst_context *context, cst_scope *scope, const cs
                                 int stage, setting_list *out) {
     const cst_compare_options *given = e->options;
     *out = (setting_list){.scope = scope};
-    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + given->setting_count);
+    CST_TAKE(context, scope, out->text, cst_option_count() + 1 + (int32_t)given->setting_count);
     CST_TRY(visit(context, 1, stage, add_setting, out));
-    for (int32_t i = 0; i < given->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)given->setting_count; i++)
         out->text[out->count++] = given->settings[i];
     return CST_OK;
 }
@@ -156,7 +156,7 @@ static cst_status put_settings(cst_context *context, cst_report *report, json_t 
     put.options = options;
     if (stage > 0)
         return visit(context, stage, stage, put_setting, &put);
-    for (int32_t i = 0; i < e->options->setting_count; i++) {
+    for (int32_t i = 0; i < (int32_t)e->options->setting_count; i++) {
         char key[KEY_CHARS];
         const char *setting = e->options->settings[i];
         (void)cst_snprintf(key, sizeof key, "%.*s", (int)strcspn(setting, "="), setting);
@@ -218,7 +218,7 @@ static cst_status run(cst_context *context, void *user, cst_report *report) {
                                (int32_t)a->options.resamples, &intervals));
     cst_put_header(report, &a->e);
     if (intervals.done)
-        cst_report_integer(report, root, "resamples", a->options.resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)a->options.resamples);
     CST_TRY(put_rows(context, report, &a->e, a->entries, &intervals));
     json_t *seconds = cst_report_object(report, root, "seconds");
     CST_PUT(report, seconds, CST_N("read", a->e.seconds_read),

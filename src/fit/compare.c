@@ -264,7 +264,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     const cst_compare_options *o = c->e.options;
     cst_put_header(report, &c->e);
     if (o->resamples > 0)
-        cst_report_integer(report, root, "resamples", o->resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)o->resamples);
     cst_report_string(report, root, "reference", c->entries[c->reference].name);
     if (o->ood)
         cst_report_string(report, root, "ood", o->ood);

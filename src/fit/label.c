@@ -4,8 +4,7 @@
 #include "core/buffer.h"
 #include "core/options.h"
 #include "fit/reference.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* What the guard and label shift found, in a report. After prediction. docs/json.md. */
 #include "model/guard.h"
-#include "model/labels.h"
 #include "report/report.h"
 
 #include <math.h>

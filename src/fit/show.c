@@ -7,7 +7,7 @@
 #include "core/options.h"
 #include "fit/document.h"
 #include "fit/label.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Members by name, the rows of a split that were asked for, and their logarithms. See the header.
  */
-#include "fit/adapt/adapt_rows.h"
 #include "data/pool/pool.h"
 #include "data/pool/weighted_rows.h"
+#include "fit/adapt/adapt.h"
 #include "model/kernels.h"
 
 #include <string.h>

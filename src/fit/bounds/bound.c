@@ -7,7 +7,7 @@
 #include "core/la.h"
 #include "data/checks/checks.h"
 #include "data/pool/pool.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "model/stack.h"
 
 #include <string.h>
@@ -68,10 +68,6 @@ static cst_status say(cst_context *context, const cst_bound_work *work, const cs
     return CST_OK;
 }
 
-static void release_known(cst_context *context, void *known) {
-    cst_known_rows_free(context, known);
-}
-
 static cst_status check_fit(cst_context *context, const cst_bound_work *work, const char *key) {
     cst_fit_rows fit;
     if (!cst_fit_rows_under(work->model, key, work->labels, work->rows, &fit) &&
@@ -82,10 +78,11 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
     cst_view view;
     cst_seen seen = CST_SEEN_NONE;
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release_known, &known));
     CST_TRY(cst_bound_view(context, scope, work, &view));
-    CST_TRY(cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
-                          &match, &seen));
+    cst_status status = cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view,
+                                      &known, &match, &seen);
+    cst_scope_free(&known.scope);
+    CST_TRY(status);
     return say(context, work, &fit, &match, seen);
 }
 

@@ -6,7 +6,7 @@
 #include "data/readers/npy.h"
 #include "data/readers/npy_write.h"
 #include "fit/bounds/bound.h"
-#include "model/labels.h"
+#include "model/guard.h"
 #include "stats/conformal.h"
 #include "stats/ranks.h"
 

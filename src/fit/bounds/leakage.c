@@ -6,7 +6,7 @@
 
 #include "core/options.h"
 #include "fit/family.h"
-#include "model/row_sketch.h"
+#include "model/fit_rows.h"
 #include "report/report.h"
 #include "stats/statistics.h"
 
@@ -92,18 +92,14 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     int64_t n = first->rows;
     int64_t m = second->rows;
     deal d = {.rows = n + m, .second = m};
-    uint64_t *hashes[2] = {NULL, NULL};
+    uint64_t *hashes[2];
     CST_SCOPE(scope);
     CST_TAKE(context, scope, d.size, DEALT_ROWS / 2);
-    cst_status status = cst_row_hashes(context, first, &hashes[0]);
-    CST_THEN(cst_row_hashes(context, second, &hashes[1]));
-    if (status == CST_OK) {
-        gather_contents(hashes[0], n, hashes[1], m, &d, out);
-        out->p = deal_p(&d, seed);
-    }
-    cst_free(context, hashes[0]);
-    cst_free(context, hashes[1]);
-    return status;
+    CST_TRY(cst_row_hashes(context, scope, first, &hashes[0]));
+    CST_TRY(cst_row_hashes(context, scope, second, &hashes[1]));
+    gather_contents(hashes[0], n, hashes[1], m, &d, out);
+    out->p = deal_p(&d, seed);
+    return CST_OK;
 }
 
 /* ---- members ---- */

@@ -7,7 +7,7 @@
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "stats/statistics.h"
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
@@ -366,7 +366,7 @@ static cst_status say_seen(cst_context *context, const cst_evaluation *e, const 
                        (long long)match.looked_at, split, (long long)match.found);
         *any = *any || seen == CST_SEEN_ALL;
     }
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 

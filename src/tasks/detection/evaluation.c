@@ -1,7 +1,7 @@
 /* The table of detection. Chosen by src/tasks. docs/detection.md. */
 #include "fit/harness.h"
 #include "fit/profile.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
 #include "tasks/detection/splits.h"

@@ -4,7 +4,7 @@
 #include "data/pool/divide.h"
 #include "data/pool/parts.h"
 #include "data/pool/state.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/ap.h"
 
 #include <corestack/folds.h>

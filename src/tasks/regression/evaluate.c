@@ -1,7 +1,7 @@
 /* Scores of predicted values on a split, of a model or of a file. docs/regression.md. */
 #include "core/la.h"
 #include "data/checks/checks.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 #include "stats/weighted.h"
 #include "tasks/regression/methods.h"
 #include "tasks/regression/regression.h"

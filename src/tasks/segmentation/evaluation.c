@@ -2,7 +2,7 @@
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
@@ -368,14 +368,14 @@ static cst_status run(cst_context *context, const cst_evaluation *e, const cst_m
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;
-    uint64_t *hashes = NULL;
-    CST_TRY(cst_row_hashes(context, view, &hashes));
+    uint64_t *hashes;
+    CST_SCOPE(scope);
+    CST_TRY(cst_row_hashes(context, scope, view, &hashes));
     int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
     const cst_row_match match = {
         .contents = sketch->count, .contents_found = found, .single = sketch->count};
     *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
                                                      sketch->repeated == 0}) == CST_SEEN_ALL;
-    cst_free(context, hashes);
     return CST_OK;
 }
 

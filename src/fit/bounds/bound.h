@@ -34,9 +34,9 @@ typedef struct cst_bound_work {
     double mu; /* similarity across clusters, of cst_bound_spectrum */
 } cst_bound_work;
 
-/* The members of the model on the split. */
+/* The members of the model on a split. */
 cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
-                          cst_view *out);
+                          const char *split, cst_view *out);
 
 /* Each computes its part and puts it at the end of the report. */
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report);

@@ -188,12 +188,11 @@ cli_outfile *cli_new_outfile(cli_call *call) {
 int cli_write_array(cli_call *call, const cli_outfile *outfile, const float *values,
                     int32_t conditions, int64_t rows, int32_t classes) {
     cst_context *context = call->context;
-    const char *path = outfile->write_to;
-    cli_narrow_permissions(outfile);
-    return cli_check_written(
-        call, conditions > 0 ? cst_write_predictions_conditions(context, path, values, conditions,
-                                                                rows / conditions, classes)
-                             : cst_write_predictions(context, path, values, rows, classes));
+    const char *path = outfile->final;
+    return cli_check(call, conditions > 0
+                               ? cst_write_predictions_conditions(context, path, values, conditions,
+                                                                  rows / conditions, classes)
+                               : cst_write_predictions(context, path, values, rows, classes));
 }
 
 int cli_table_names(cli_call *call, const char *split, int64_t rows, const char ***ids,

@@ -67,6 +67,20 @@ CST_API cst_status cst_write_predictions_like(cst_context *context, const char *
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                                    int64_t rows);
 
+/* Holds what will be written to `path` next: when it is finished, the file, or folder of files,
+ * keeps a temporary name beside it (PATH.tmp.<process>.<attempt>) until cst_release_files. For
+ * programs that write several files, all or none. *prefix (may be NULL): what temporary names begin
+ * with; it belongs to the caller (cst_free). */
+CST_API cst_status cst_hold_file(cst_context *context, const char *path, char **prefix);
+
+/* Gives the held files their names, in the order of cst_hold_file; nothing is held any more. If one
+ * cannot get its name, it and those after it are removed, and those before it that replaced
+ * nothing. */
+CST_API cst_status cst_release_files(cst_context *context);
+
+/* Removes what is held, as freeing the context does. */
+CST_API void cst_drop_files(cst_context *context);
+
 /* What keeps other programs away from a file between reading and replacing it. */
 typedef struct cst_lock cst_lock;
 

@@ -2,9 +2,9 @@
  * A fit of any method that comparisons know: the model that predicts as the method's row in a
  * comparison does, and a report. Above the methods of every task. docs/baselines.md.
  */
-#include "core/la.h"
 #include "fit/harness.h"
 
+#include "core/la.h"
 #include "core/measured.h"
 #include "core/options.h"
 #include "fit/document.h"

@@ -1,6 +1,7 @@
 /* Methods by name, one run of one, intervals, rows of a document. See the header. */
 #include "fit/harness.h"
-#include "fit/balance.h"
+#include "fit/document.h"
+#include "fit/family.h"
 
 #include "core/calling.h"
 #include "core/la.h"
@@ -32,7 +33,7 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
     return cst_method_settings(context, "default", e->options->seed, e->options->settings,
-                               e->options->setting_count, out);
+                               e->options->setting_count, NULL, out);
 }
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {

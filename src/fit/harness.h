@@ -7,7 +7,7 @@
 
 #include "fit/task.h"
 
-#include "stats/percentile.h"
+#include "stats/resample.h"
 #include "stats/statistics.h"
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after

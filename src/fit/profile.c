@@ -4,6 +4,7 @@
  * Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #include "fit/profile.h"
+#include "fit/document.h"
 
 #include "core/machine.h"
 #include "core/measured.h"

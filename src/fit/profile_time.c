@@ -4,7 +4,7 @@
  */
 #include "core/measured.h"
 #include "fit/profile.h"
-#include "stats/percentile.h"
+#include "stats/resample.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include "model/patterns.h"
 
 #include "data/pool/weighted_rows.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>

@@ -166,6 +166,10 @@ static void files(void **state) {
     REFUSED(cst_lock_file(f->context, NULL, "a.state"));
     REFUSED(cst_lock_file(f->context, &lock, NULL));
     cst_unlock_file(f->context, NULL);
+    REFUSED_ALONE(cst_hold_file(NULL, "a.npy", NULL));
+    REFUSED(cst_hold_file(f->context, NULL, NULL));
+    REFUSED_ALONE(cst_release_files(NULL));
+    cst_drop_files(NULL);
     cst_unlock_file(NULL, NULL);
     cst_context_set_formulas(NULL, 1);
     REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));

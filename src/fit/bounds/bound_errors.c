@@ -5,7 +5,7 @@
  */
 #include "fit/bounds/bound.h"
 #include "fit/bounds/posterior.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 #include "stats/calibration_bound.h"
 #include "stats/conformal.h"
 #include "stats/pac_bayes.h"
@@ -14,16 +14,11 @@
 #include <corestack/metrics.h>
 #include <string.h>
 
-static void release_samples(cst_context *context, void *samples) {
-    cst_samples_free(context, samples);
-}
-
 /* What the stack gets right. */
 static cst_status samples_of_stack(cst_context *context, cst_scope *scope,
                                    const cst_bound_work *work, cst_samples *out) {
-    *out = (cst_samples){0};
-    CST_TRY(cst_scope_own(context, scope, release_samples, out));
-    return cst_samples_make(context, work->stack, work->rows, work->classes, work->labels, out);
+    return cst_samples_make(context, scope, work->stack, work->rows, work->classes, work->labels,
+                            out);
 }
 
 cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, cst_report *report) {
@@ -55,13 +50,12 @@ typedef struct votes {
 /* Errors of one member; a tie of two classes goes to the first, as in every score. */
 static cst_status count_member(cst_context *context, const cst_bound_work *work, int32_t k,
                                votes *v) {
-    cst_samples samples = {0};
+    cst_samples samples;
     int32_t position = cst_pool_member_index(work->pool, cst_model_member_name(work->model, k));
     unsigned char *wrong = v->wrong + (size_t)k * (size_t)work->rows;
     double errors[2] = {0, 0};
     CST_SCOPE(scope);
-    CST_TRY(cst_scope_own(context, scope, release_samples, &samples));
-    CST_TRY(cst_samples_of(context, &work->view, position, &samples));
+    CST_TRY(cst_samples_of(context, scope, &work->view, position, false, &samples));
     for (int64_t i = 0; i < work->rows; i++) {
         wrong[i] = samples.correct[work->order[i]] == 0;
         errors[i >= work->half] += wrong[i];

@@ -20,13 +20,13 @@ enum { PERMUTED_ROWS = 4096 };
 /* Rows of a view that a member gets wrong. */
 static cst_status errors_of(cst_context *context, const cst_view *view, int32_t member,
                             int64_t *errors) {
-    cst_samples samples = {0};
-    cst_status status = cst_samples_of(context, view, member, &samples);
+    cst_samples samples;
+    CST_SCOPE(scope);
+    CST_TRY(cst_samples_of(context, scope, view, member, false, &samples));
     *errors = 0;
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+    for (int64_t i = 0; i < view->rows; i++)
         *errors += samples.correct[i] == 0;
-    cst_samples_free(context, &samples);
-    return status;
+    return CST_OK;
 }
 
 /* Each member's errors on both splits. *least: the smallest p times the members. */

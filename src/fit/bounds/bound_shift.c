@@ -8,7 +8,6 @@
 #include "fit/bounds/bound.h"
 #include "model/labels.h"
 #include "stats/conformal.h"
-#include "stats/conformal_shift.h"
 #include "stats/ranks.h"
 
 #include <math.h>
@@ -135,23 +134,19 @@ static void put_sets(shift_job *job, batch *b, int64_t i, double plain, const do
     b->full += size == classes;
 }
 
-static void release_scores(cst_context *context, void *scores) {
-    cst_weighted_scores_free(context, scores);
-}
-
 static cst_status fill_sets(cst_context *context, shift_job *job, batch *b) {
     const cst_bound_work *work = job->work;
-    cst_weighted_scores plain = {0};
-    cst_weighted_scores scores = {0};
     CST_SCOPE(scope);
-    CST_NEW(context, scope, double, ones, work->rows);
-    CST_NEW(context, scope, double, threshold, work->classes);
-    CST_TRY(cst_scope_own(context, scope, release_scores, &plain));
-    CST_TRY(cst_scope_own(context, scope, release_scores, &scores));
+    cst_weighted_scores plain;
+    cst_weighted_scores scores;
+    double *ones;
+    double *threshold;
+    CST_TAKE(context, scope, ones, work->rows);
+    CST_TAKE(context, scope, threshold, work->classes);
     for (int64_t i = 0; i < work->rows; i++)
         ones[i] = 1;
-    CST_TRY(cst_weighted_scores_make(context, job->score, ones, work->rows, &plain));
-    CST_TRY(cst_weighted_scores_make(context, job->score, job->weight, work->rows, &scores));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, ones, work->rows, &plain));
+    CST_TRY(cst_weighted_scores_make(context, scope, job->score, job->weight, work->rows, &scores));
     b->effective = scores.effective;
     cst_conformal_tell(context, work->rows, work->alpha);
     bool by_class = b->weighted && work->shift == CST_BOUND_LABEL;

@@ -5,10 +5,10 @@
 #include "fit/bounds/leakage.h"
 
 #include "core/options.h"
-#include "fit/pipeline.h"
+#include "fit/family.h"
 #include "model/row_sketch.h"
 #include "report/report.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <math.h>
 #include <string.h>

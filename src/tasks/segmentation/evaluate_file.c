@@ -1,11 +1,8 @@
-/*
- * Scores of maps against masks, without a model: of a file or folder, label maps as they are and
- * probability maps as a pool of one member; of label maps in memory. docs/segmentation.md#scores.
- */
+/* Scores of files and of label maps against masks, without a model. docs/segmentation.md. */
 #include "data/readers/cases.h"
-#include "tasks/segmentation/boundary.h"
-#include "tasks/segmentation/score.h"
+#include "tasks/segmentation/document.h"
 #include "tasks/segmentation/segmentation.h"
+#include "tasks/segmentation/tally.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,4 @@
-/*
- * The table of segmentation: methods are fitted on the same sampled pixels and scored on all of
- * them, as are models, members and label maps, with intervals, differences and tests over cases.
- * Paper: sections "Dense Prediction" and "Experimental Setup"; docs/segmentation.md.
- */
+/* The table of segmentation. Paper: section "Dense Prediction"; docs/segmentation.md. */
 #include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
@@ -10,7 +6,7 @@
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
-#include "tasks/segmentation/orders.h"
+#include "tasks/segmentation/sample.h"
 #include "tasks/segmentation/segmentation.h"
 
 #include <string.h>
@@ -485,8 +481,8 @@ static void put_size(cst_report *report, const cst_evaluation *e) {
     if (e->brief)
         return;
     json_t *sample = cst_report_object(report, cst_report_root(report), "sample");
-    cst_report_integer(report, sample, "pixels", s->plain.sample.rows);
-    cst_report_number(report, sample, "balance", s->settings.balance);
+    CST_PUT(report, sample, CST_I("pixels", s->plain.sample.rows),
+            CST_N("balance", s->settings.balance));
 }
 
 static void put_row(const cst_description *d) {
@@ -495,8 +491,8 @@ static void put_row(const cst_description *d) {
     cst_map_put_present(d->report, d->object, scores);
     if (d->e->brief)
         return;
-    cst_report_string(d->report, d->object, "decision", method->decide ? "miou" : "argmax");
-    cst_report_number(d->report, d->object, "seconds_scored", scores->seconds);
+    CST_PUT(d->report, d->object, CST_S("decision", method->decide ? "miou" : "argmax"),
+            CST_N("seconds_scored", scores->seconds));
 }
 
 static void put_own(const cst_description *d) {

@@ -137,16 +137,6 @@ static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
 
 /* ---- the parts ---- */
 
-cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
-                          const char *split, cst_view *out) {
-    const float **pointers = NULL;
-    cst_status status = cst_model_view(context, work->model, work->pool, split, &pointers, out);
-    if (status == CST_OK)
-        return cst_scope_own(context, scope, cst_free, (void *)pointers);
-    cst_free(context, (void *)pointers);
-    return status;
-}
-
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_scope *scope, cst_bound_work *work) {
     cst_rng rng;

@@ -7,7 +7,6 @@
 #include "data/checks/checks.h"
 #include "data/pool/costs.h"
 #include "data/pool/weighted_rows.h"
-#include "report/report.h"
 
 #include <corestack/pool.h>
 
@@ -68,11 +67,6 @@ cst_status cst_training_find(cst_context *context, const cst_pool *pool, const c
 cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_training_hints *hints,
                               cst_findings *findings);
-
-/* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
- * `problems` the sentences alone under that key. */
-void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
-                      bool problems);
 
 void cst_training_close(cst_context *context, cst_training *source);
 

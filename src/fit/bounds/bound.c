@@ -78,7 +78,7 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work, co
     cst_view view;
     cst_seen seen = CST_SEEN_NONE;
     CST_SCOPE(scope);
-    CST_TRY(cst_bound_view(context, scope, work, &view));
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &view));
     cst_status status = cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view,
                                       &known, &match, &seen);
     cst_scope_free(&known.scope);
@@ -133,13 +133,6 @@ static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
 }
 
 /* ---- the parts ---- */
-
-cst_status cst_bound_view(cst_context *context, cst_scope *scope, const cst_bound_work *work,
-                          cst_view *out) {
-    const float **pointers = NULL;
-    CST_TRY(cst_model_view(context, work->model, work->pool, work->split, &pointers, out));
-    return cst_scope_own(context, scope, cst_free, (void *)pointers);
-}
 
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_scope *scope, cst_bound_work *work) {

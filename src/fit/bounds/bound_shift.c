@@ -55,9 +55,7 @@ static cst_status load_rows(cst_context *context, cst_scope *scope, const cst_bo
     int64_t rows = 0;
     CST_TRY(cst_stack_predict_pool(context, work->model, work->pool, split, true, &out->p, &rows));
     CST_TRY(cst_scope_own(context, scope, cst_free, out->p));
-    const float **pointers = NULL;
-    CST_TRY(cst_model_view(context, work->model, work->pool, split, &pointers, &out->view));
-    CST_TRY(cst_scope_own(context, scope, cst_free, pointers));
+    CST_TRY(cst_bound_view(context, scope, work, split, &out->view));
     if (!work->model->reference.novelty)
         return CST_OK;
     cst_view kept = out->view; /* members that came back are not in the reference */

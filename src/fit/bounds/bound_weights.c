@@ -97,7 +97,7 @@ cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work,
                               cst_report *report) {
     blending b;
     CST_SCOPE(scope);
-    CST_TRY(cst_bound_view(context, scope, work, &b.view));
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &b.view));
     size_t members = (size_t)b.view.members;
     CST_TAKE(context, scope, b.covariance, members * members);
     CST_TAKE(context, scope, b.optimum, members);
@@ -233,7 +233,7 @@ cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
     cst_view view;
     design d = {0};
     CST_SCOPE(scope);
-    CST_TRY(cst_bound_view(context, scope, work, &view));
+    CST_TRY(cst_bound_view(context, scope, work, work->split, &view));
     CST_TRY(design_take(context, scope, &view, &d));
     CST_TRY(design_read(context, &view, &d));
     json_t *object = cst_report_object(report, cst_report_root(report), "stability");

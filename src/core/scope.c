@@ -42,7 +42,7 @@ void *cst_take(cst_context *context, cst_scope *scope, size_t count, size_t size
         return entry ? (char *)entry + ALIGNMENT : NULL;
     }
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (bytes > scope->left) {
+    if (bytes > scope->left || !scope->room) {
         cst_scope_entry *entry = add_entry(context, scope, CHUNK);
         if (!entry)
             return NULL;

@@ -6,7 +6,7 @@
 #ifndef CST_BASELINES_H
 #define CST_BASELINES_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/pool.h"
 #include "data/pool/view.h"
 #include "model/stack.h"

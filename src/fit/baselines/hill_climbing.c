@@ -179,15 +179,13 @@ static cst_status move_block(cst_context *context, void *user, int64_t block) {
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     double *mixture = state->mixture + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
     const float *rows = NULL;
-    cst_status status = cst_view_rows(context, view, state->member, first, count, scratch, &rows);
-    for (size_t j = 0; status == CST_OK && j < cells; j++)
+    CST_TRY(cst_view_rows(context, view, state->member, first, count, scratch, &rows));
+    for (size_t j = 0; j < cells; j++)
         mixture[j] += state->step * ((double)rows[j] - mixture[j]);
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* ---- climbing ---- */
@@ -266,17 +264,14 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     size_t classes = (size_t)view->classes;
     size_t cells = (size_t)count * classes;
     float *to = job->out + (size_t)first * classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
-    if (status == CST_OK)
-        cst_probability_rows(CST_PROBABILITY_FINE, count, view->classes, mixture);
-    for (size_t i = 0; status == CST_OK && i < cells; i++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, double, mixture, cells);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
+    cst_probability_rows(CST_PROBABILITY_FINE, count, view->classes, mixture);
+    for (size_t i = 0; i < cells; i++)
         to[i] = (float)mixture[i];
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
+    return CST_OK;
 }
 
 static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,

@@ -81,20 +81,16 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     float *to = job->out + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *scores = cst_alloc(context, cells, sizeof *scores);
-    cst_status status = scratch && scores ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, scores));
-    if (status == CST_OK) {
-        for (size_t j = 0; j < cells; j++)
-            scores[j] += intercept;
-        cst_probability_rows(CST_PROBABILITY_CLIP, count, view->classes, scores);
-        for (size_t j = 0; j < cells; j++)
-            to[j] = (float)scores[j];
-    }
-    cst_free(context, scratch);
-    cst_free(context, scores);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, double, scores, cells);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, scores));
+    for (size_t j = 0; j < cells; j++)
+        scores[j] += intercept;
+    cst_probability_rows(CST_PROBABILITY_CLIP, count, view->classes, scores);
+    for (size_t j = 0; j < cells; j++)
+        to[j] = (float)scores[j];
+    return CST_OK;
 }
 
 static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,

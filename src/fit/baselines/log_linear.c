@@ -77,26 +77,23 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     size_t classes = (size_t)view->classes;
     size_t members = (size_t)view->members;
     size_t cells = (size_t)count * classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    float *logs = cst_alloc(context, cells, members * sizeof *logs);
-    double *row = cst_alloc(context, classes, sizeof *row);
-    cst_status status = scratch && logs && row ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, float, logs, (cells * members));
+    CST_NEW(context, scope, double, row, classes);
+    for (int32_t k = 0; k < view->members; k++) {
         const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (size_t j = 0; status == CST_OK && j < cells; j++)
+        CST_TRY(cst_view_rows(context, view, k, first, count, scratch, &rows));
+        for (size_t j = 0; j < cells; j++)
             logs[j * members + (size_t)k] = cst_mixed_log(rows[j], s->mix[k], view->classes);
     }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         cst_loglinear_row(logs + (size_t)i * classes * members, view->classes, view->members,
                           s->active, view->members, job->fit->weights, s->bias, row);
         for (size_t c = 0; c < classes; c++)
             job->out[(size_t)(first + i) * classes + c] = (float)row[c];
     }
-    cst_free(context, scratch);
-    cst_free(context, logs);
-    cst_free(context, row);
-    return status;
+    return CST_OK;
 }
 
 static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,

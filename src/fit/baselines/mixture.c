@@ -35,15 +35,13 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     float *to = job->out + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
-    for (size_t j = 0; status == CST_OK && j < cells; j++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, double, mixture, cells);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
+    for (size_t j = 0; j < cells; j++)
         to[j] = (float)mixture[j];
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,

@@ -26,16 +26,14 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
     size_t inputs = (size_t)view->members * classes;
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
-    float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, ((size_t)count * classes));
+    for (int32_t k = 0; k < view->members; k++) {
         const float *rows = NULL;
-        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+        CST_TRY(cst_view_rows(worker, view, k, first, count, scratch, &rows));
         double *own = sum + (size_t)k * classes;
         const double *centre = job->centre ? job->centre + (size_t)k * classes : NULL;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        for (int64_t i = 0; i < count; i++) {
             for (size_t c = 0; c < classes; c++) {
                 double x = log(fmax((double)rows[(size_t)i * classes + c], CST_MLP_FLOOR));
                 x -= centre ? centre[c] : 0;
@@ -44,22 +42,21 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
             }
         }
     }
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* Mean and standard deviation of every input over all rows; constant inputs keep scale 1. */
 static cst_status standardise(cst_context *context, const cst_view *view, cst_mlp_net *net) {
     size_t inputs = (size_t)view->members * (size_t)view->classes;
     double rows = (double)view->rows;
-    double *sum = cst_alloc(context, 2 * inputs, sizeof *sum);
-    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, 2 * inputs);
     spread_job job = {.view = view};
-    for (int pass = 0; status == CST_OK && pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         job.centre = pass == 1 ? net->mean : NULL;
-        status = cst_reduce_blocks(context, cst_block_count(view->rows), 2 * inputs, spread_block,
-                                   &job, sum);
-        for (size_t j = 0; status == CST_OK && j < inputs; j++) {
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2 * inputs, spread_block,
+                                  &job, sum));
+        for (size_t j = 0; j < inputs; j++) {
             double deviation = sqrt(sum[inputs + j] / rows);
             if (pass == 0)
                 net->mean[j] = sum[j] / rows;
@@ -67,8 +64,7 @@ static cst_status standardise(cst_context *context, const cst_view *view, cst_ml
                 net->scale[j] = deviation > 1e-9 ? deviation : 1;
         }
     }
-    cst_free(context, sum);
-    return status;
+    return CST_OK;
 }
 
 /* ---- fit ---- */

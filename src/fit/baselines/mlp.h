@@ -6,7 +6,7 @@
 #ifndef CST_MLP_H
 #define CST_MLP_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 #include "model/network.h"
 

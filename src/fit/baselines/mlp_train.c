@@ -20,12 +20,11 @@ static const size_t TABLE_CELLS = (size_t)1 << 24;
  * on a machine that is busy. `operations`: multiplications of all tasks together. */
 static cst_status spread(cst_context *context, double operations, int64_t count, cst_task_fn task,
                          void *user) {
-    cst_status status = CST_OK;
     if (operations >= 2e7)
         return cst_parallel_for(context, count, task, user);
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        status = task(context, user, i);
-    return status;
+    for (int64_t i = 0; i < count; i++)
+        CST_TRY(task(context, user, i));
+    return CST_OK;
 }
 
 /* Where the parts of the parameter vector begin. */
@@ -160,17 +159,16 @@ static cst_status load_row(cst_context *context, const cst_mlp_net *net, const c
 
 static cst_status load(cst_context *context, const pass *p, const slot *s, int64_t first,
                        int64_t count) {
-    cst_status status = CST_OK;
     size_t inputs = (size_t)p->net->members * (size_t)p->net->classes;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         int64_t row = row_of(p, first + i);
         double *x = s->x + (size_t)i * inputs;
         if (p->table)
             memcpy(x, p->table + (size_t)row * inputs, inputs * sizeof *x);
         else
-            status = load_row(context, p->net, p->view, row, s->row, x);
+            CST_TRY(load_row(context, p->net, p->view, row, s->row, x));
     }
-    return status;
+    return CST_OK;
 }
 
 /* ReLU. */
@@ -250,11 +248,11 @@ static cst_status through(cst_context *worker, const pass *p, int64_t rows, int6
                           const double *d, const double *weights, const double *h, double *back) {
     int64_t width = p->net->hidden;
     double keep = 1 / (1 - p->dropout);
-    cst_status status = cst_gemm_f64(worker, false, false, rows, width, units, 1, d, units, weights,
-                                     width, 0, back, width);
+    CST_TRY(cst_gemm_f64(worker, false, false, rows, width, units, 1, d, units, weights, width, 0,
+                         back, width));
     for (int64_t j = 0; j < rows * width; j++)
         back[j] = h[j] > 0 ? back[j] * keep : 0;
-    return status;
+    return CST_OK;
 }
 
 /* s->gradient from s->z, which holds d loss / d score. */
@@ -264,12 +262,11 @@ static cst_status backward(cst_context *worker, const pass *p, const slot *s, in
     double *g = s->gradient;
     int64_t h = p->net->hidden;
     int64_t classes = p->net->classes;
-    cst_status status = outer(worker, rows, classes, h, s->z, s->h2, g + at->w3, g + at->b3);
-    CST_THEN(through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2));
-    CST_THEN(outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2));
-    CST_THEN(through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1));
-    CST_THEN(outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1));
-    return status;
+    CST_TRY(outer(worker, rows, classes, h, s->z, s->h2, g + at->w3, g + at->b3));
+    CST_TRY(through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2));
+    CST_TRY(outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2));
+    CST_TRY(through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1));
+    return outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1);
 }
 
 static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
@@ -295,20 +292,19 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
 /* Runs all chunks, SLOTS at a time; adds up loss and, unless NULL, gradient in their order. */
 static cst_status run_pass(cst_context *context, pass *p, double *gradient, double *loss) {
     int64_t chunks = p->count / p->chunk_rows + (p->count % p->chunk_rows != 0);
-    cst_status status = CST_OK;
     *loss = 0;
-    for (int64_t first = 0; status == CST_OK && first < chunks; first += SLOTS) {
+    for (int64_t first = 0; first < chunks; first += SLOTS) {
         int64_t wave = chunks - first < SLOTS ? chunks - first : SLOTS;
         p->first_chunk = first;
         double rows = (double)(wave * p->chunk_rows);
-        status = spread(context, rows * (double)p->at.count, wave, run_chunk, p);
-        for (int64_t s = 0; status == CST_OK && s < wave; s++) {
+        CST_TRY(spread(context, rows * (double)p->at.count, wave, run_chunk, p));
+        for (int64_t s = 0; s < wave; s++) {
             *loss += p->slots[s].loss;
             for (size_t j = 0; gradient && j < p->at.count; j++)
                 gradient[j] += p->slots[s].gradient[j];
         }
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const cst_view *view,
@@ -388,18 +384,17 @@ static cst_status run_epoch(cst_context *context, pass *p, adam *a, const cst_ml
     cst_rng rng;
     cst_rng_init(&rng, options->seed, CST_STREAM_GATE_SHUFFLE, CST_MLP_SUBSTREAM | (uint32_t)epoch);
     cst_rng_shuffle(&rng, rows->train, rows->train_count);
-    cst_status status = CST_OK;
     p->dropout = options->dropout;
     p->loss_only = false;
-    for (int64_t i = 0; status == CST_OK && i < visits; i += options->batch_rows) {
+    for (int64_t i = 0; i < visits; i += options->batch_rows) {
         double loss = 0;
         p->rows = rows->train + i;
         p->count = visits - i < options->batch_rows ? visits - i : options->batch_rows;
-        status = run_pass(context, p, NULL, &loss);
+        CST_TRY(run_pass(context, p, NULL, &loss));
         p->step++;
-        CST_THEN(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
+        CST_TRY(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status held_loss_of(cst_context *context, pass *p, const cst_mlp_rows *rows,
@@ -417,15 +412,15 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
     size_t bytes = p->at.count * sizeof *best;
     double visits = fmax(options->work / (double)p->at.count, (double)options->batch_rows);
     int64_t most = visits < (double)rows->train_count ? (int64_t)visits : rows->train_count;
-    cst_status status = held_loss_of(context, p, rows, held_loss);
+    CST_TRY(held_loss_of(context, p, rows, held_loss));
     *best_epoch = 0;
     memcpy(best, a->theta, bytes);
-    for (int32_t e = 0; status == CST_OK && e < options->epochs; e++) {
+    for (int32_t e = 0; e < options->epochs; e++) {
         double loss = 0;
-        status = run_epoch(context, p, a, rows, options, e, most);
-        CST_THEN(held_loss_of(context, p, rows, &loss));
-        CST_THEN(cst_progress(context, "mlp", e + 1, options->epochs));
-        if (status == CST_OK && loss < *held_loss) {
+        CST_TRY(run_epoch(context, p, a, rows, options, e, most));
+        CST_TRY(held_loss_of(context, p, rows, &loss));
+        CST_TRY(cst_progress(context, "mlp", e + 1, options->epochs));
+        if (loss < *held_loss) {
             *held_loss = loss;
             *best_epoch = e + 1;
             memcpy(best, a->theta, bytes);
@@ -434,7 +429,7 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
             break;
     }
     memcpy(a->theta, best, bytes);
-    return status;
+    return CST_OK;
 }
 
 typedef struct table_job {
@@ -448,12 +443,11 @@ static cst_status table_block(cst_context *worker, void *user, int64_t block) {
     size_t inputs = (size_t)job->net->members * (size_t)job->net->classes;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
-    float *scratch = cst_alloc(worker, (size_t)job->net->classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = first; status == CST_OK && i < end; i++)
-        status = load_row(worker, job->net, job->view, i, scratch, job->table + (size_t)i * inputs);
-    cst_free(worker, scratch);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, job->net->classes);
+    for (int64_t i = first; i < end; i++)
+        CST_TRY(load_row(worker, job->net, job->view, i, scratch, job->table + (size_t)i * inputs));
+    return CST_OK;
 }
 
 /* *out stays NULL where the table would be too large. */

@@ -8,13 +8,13 @@
 #include "stats/risk.h"
 
 static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
-    cst_status status = cst_risk_top1_all(context, data->view, out->weights);
+    CST_TRY(cst_risk_top1_all(context, data->view, out->weights));
     double total = 0;
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+    for (int32_t k = 0; k < out->members; k++)
         total += out->weights[k];
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+    for (int32_t k = 0; k < out->members; k++)
         out->weights[k] = total > 0 ? out->weights[k] / total : 1.0 / (double)out->members;
-    return status;
+    return CST_OK;
 }
 
 const cst_baseline cst_baseline_performance_weighted = {

@@ -90,35 +90,33 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     int64_t count = cst_block_size(view->rows, block);
     size_t classes = (size_t)view->classes;
     size_t cells = (size_t)count * classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture));
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, double, mixture, cells);
+    CST_TRY(cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture));
+    for (int64_t i = 0; i < count; i++) {
         double p = mixture[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
         *sum -= cst_view_weight(view, first + i) * log(fmax(p, CST_NLL_FLOOR));
     }
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
+    return CST_OK;
 }
 
 static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
                       const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_member_ensemble *tags = data->ensembles;
     size_t bytes = (size_t)out->members * sizeof *out->weights;
-    double *weights = cst_alloc(context, (size_t)out->members, sizeof *weights);
-    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, weights, out->members);
     double least = INFINITY;
     cst_tagged_choice best = {0};
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++) {
+    for (int32_t k = 0; k < out->members; k++) {
         int32_t size = cst_tagged_group(rule, tags, out->members, k, weights);
         if (size == 0)
             continue;
         loss_job job = {data->view, weights};
         double loss = 0;
-        status = cst_reduce_blocks(context, cst_block_count(data->view->rows), 1, loss_block, &job,
-                                   &loss);
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(data->view->rows), 1, loss_block, &job,
+                                  &loss));
         if (best.groups++ > 0 && !(loss < least))
             continue;
         least = loss;
@@ -126,10 +124,8 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
         best.size = size;
         memcpy(out->weights, weights, bytes);
     }
-    if (status == CST_OK)
-        cst_tagged_describe(tags, &best, out->detail, sizeof out->detail);
-    cst_free(context, weights);
-    return status;
+    cst_tagged_describe(tags, &best, out->detail, sizeof out->detail);
+    return CST_OK;
 }
 
 /* One baseline for each kind: its two functions hand the rule on. */

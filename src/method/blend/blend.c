@@ -101,16 +101,16 @@ cst_status cst_residual_moments(cst_context *context, const cst_view *oof, doubl
     size_t members = (size_t)oof->members;
     if (oof->rows < 1 || !oof->labels)
         return cst_fail(context, CST_ERROR_INPUT, "blend weights need labelled rows");
-    cst_status status = cst_reduce_blocks(context, cst_block_count(oof->rows), members * members,
-                                          moment_block, (void *)oof, moments);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(oof->rows), members * members, moment_block,
+                              (void *)oof, moments));
     double n = cst_view_weight_sum(oof) * (double)oof->classes;
-    for (size_t a = 0; status == CST_OK && a < members; a++) {
+    for (size_t a = 0; a < members; a++) {
         for (size_t b = a; b < members; b++) {
             moments[a * members + b] /= n;
             moments[b * members + a] = moments[a * members + b];
         }
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- inverse RMSE ---- */
@@ -215,11 +215,10 @@ static cst_status from_moments(cst_context *context, int32_t members, const doub
 static cst_status from_residuals(cst_context *context, const cst_view *oof,
                                  const cst_blend_options *options, double *weights) {
     size_t members = (size_t)oof->members;
-    double *moments = cst_alloc(context, members * members, sizeof *moments);
-    cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
-    CST_THEN(from_moments(context, oof->members, moments, options, weights));
-    cst_free(context, moments);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, moments, (members * members));
+    CST_TRY(cst_residual_moments(context, oof, moments));
+    return from_moments(context, oof->members, moments, options, weights);
 }
 
 cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights) {
@@ -261,18 +260,18 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     if (!cst_size_mul(rows, 2 * members, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
                         members);
-    float *pairs = cst_alloc(context, cells, sizeof *pairs);
-    int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
-    const float **data = cst_alloc(context, members, sizeof *data);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, pairs, cells);
+    CST_NEW(context, scope, int32_t, labels, rows); /* all 0: the first of two */
+    CST_NEW(context, scope, const float *, data, members);
     const cst_view *weighted = evidence->weighted;
     bool weighs = prior || (weighted && weighted->weights);
-    double *weights = cst_alloc(context, weighs ? rows : 0, sizeof *weights);
-    cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && weighs && i < given; i++)
+    CST_NEW(context, scope, double, weights, weighs ? rows : 0);
+    for (size_t i = 0; weighs && i < given; i++)
         weights[i] = weighted ? cst_view_weight(weighted, (int64_t)i) : 1;
-    for (size_t i = given; status == CST_OK && i < rows; i++)
+    for (size_t i = given; i < rows; i++)
         weights[i] = options->prior;
-    for (size_t m = 0; status == CST_OK && m < members; m++) {
+    for (size_t m = 0; m < members; m++) {
         data[m] = pairs + m * rows * 2;
         for (size_t i = 0; i < rows; i++) {
             float p = i < given                  ? evidence->truth[m * given + i]
@@ -289,12 +288,7 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
                      .labels = labels,
                      .weights = weighs ? weights : NULL,
                      .weight_scale = 1};
-    CST_THEN(from_view(context, &view, options, out));
-    cst_free(context, weights);
-    cst_free(context, pairs);
-    cst_free(context, labels);
-    cst_free(context, data);
-    return status;
+    return from_view(context, &view, options, out);
 }
 
 /* From the evidence, or where there is a view, from the view. */

@@ -333,10 +333,10 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     s->rounding = rounding;
     if (size > 0)
         s->joined[size - 1] = last;
-    cst_status status = cst_reduce_blocks(context, blocks, members, fast_block, s, loss);
+    CST_TRY(cst_reduce_blocks(context, blocks, members, fast_block, s, loss));
     add_row_sums(s, loss);
-    if (status == CST_OK && mark_doubtful(s, loss, slack_of(s))) {
-        status = cst_reduce_blocks(context, blocks, members, exact_block, s, s->again);
+    if (mark_doubtful(s, loss, slack_of(s))) {
+        CST_TRY(cst_reduce_blocks(context, blocks, members, exact_block, s, s->again));
         s->summed = size;
         for (size_t k = 0; k < members; k++)
             if (s->doubtful[k])
@@ -344,7 +344,7 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     }
     for (size_t k = 0; k < members; k++)
         loss[k] = cst_greedy_rounded(loss[k], rounding);
-    return status;
+    return CST_OK;
 }
 
 /* Cells read in a round: the true-class columns, and now and then all columns of a few members. */

@@ -6,7 +6,7 @@
 #ifndef CST_BLEND_GREEDY_H
 #define CST_BLEND_GREEDY_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 /* AutoGluon's number of rounds. */

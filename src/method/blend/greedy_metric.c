@@ -24,20 +24,18 @@ static cst_status fold_block(cst_context *context, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
     const float *rows = NULL;
-    cst_status status = cst_view_rows(context, view, s->last, first, count, scratch, &rows);
+    CST_TRY(cst_view_rows(context, view, s->last, first, count, scratch, &rows));
     double *mean = s->mean + (size_t)first * (size_t)view->classes;
     double keep = (double)(s->size - 1) / (double)s->size;
     float size = (float)s->size;
-    for (size_t j = 0; status == CST_OK && j < cells; j++) {
+    for (size_t j = 0; j < cells; j++) {
         float quotient = rows[j] / size;
         mean[j] = mean[j] * keep + (double)quotient;
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* 1 where the largest probability, the lowest class of equal ones, is not the label's. */
@@ -122,15 +120,14 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
                          bool rounding, double *loss) {
     metric_state *s = user;
     int64_t blocks = cst_block_count(s->view->rows);
-    cst_status status = CST_OK;
     s->size = size;
     s->last = last;
     if (size > 0)
-        status = cst_parallel_own(context, blocks, 1, fold_block, s);
-    CST_THEN(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
+        CST_TRY(cst_parallel_own(context, blocks, 1, fold_block, s));
+    CST_TRY(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
     for (int32_t k = 0; k < s->view->members; k++)
         loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,

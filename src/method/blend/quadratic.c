@@ -50,10 +50,9 @@ static cst_status solve_passive(cst_context *context, solver *s, int32_t *count)
         s->trial[i] = s->b[s->columns[i]];
     }
     *count = used;
-    cst_status status = cst_cholesky(context, used, s->factor);
-    if (status == CST_OK)
-        cst_cholesky_solve(used, s->factor, s->trial);
-    return status;
+    CST_TRY(cst_cholesky(context, used, s->factor));
+    cst_cholesky_solve(used, s->factor, s->trial);
+    return CST_OK;
 }
 
 /* Goes from u towards the trial point as far as all stay non-negative; variables that reach 0 leave

@@ -46,22 +46,19 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block) 
     size_t width = (size_t)oof->classes;
     size_t members = (size_t)oof->members;
     size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
-    float *scratch = cst_alloc(context, copied, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (size_t m = 0; status == CST_OK && m < members; m++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, copied);
+    for (size_t m = 0; m < members; m++) {
         const float *rows = NULL;
-        status = cst_view_rows(context, oof, (int32_t)m, first, count, scratch, &rows);
+        CST_TRY(cst_view_rows(context, oof, (int32_t)m, first, count, scratch, &rows));
         float *to = s->likelihood + (size_t)first * members + m;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        for (int64_t i = 0; i < count; i++) {
             int32_t truth = cst_view_label(oof, first + i);
             to[(size_t)i * members] =
                 fmaxf(rows[(size_t)i * width + (size_t)truth], (float)CST_NLL_FLOOR);
         }
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* sum: [0] -log mixture; [1 + m] p_m / mixture; then the products of those ratios. */
@@ -166,20 +163,20 @@ static cst_status minimise(cst_context *context, stacking *s, double *weights, d
     size_t n = (size_t)s->oof->members;
     for (size_t m = 0; m < n; m++)
         weights[m] = 1.0 / (double)n;
-    cst_status status = evaluate(context, s, weights);
+    CST_TRY(evaluate(context, s, weights));
     bool moved = true;
     *gap = optimality_gap(s);
-    for (int it = 0; status == CST_OK && moved && *gap > GAP && it < ITERATIONS; it++) {
-        status = newton_target(context, s, weights);
-        CST_THEN(line_search(context, s, weights, &moved));
-        if (status == CST_OK && moved)
+    for (int it = 0; moved && *gap > GAP && it < ITERATIONS; it++) {
+        CST_TRY(newton_target(context, s, weights));
+        CST_TRY(line_search(context, s, weights, &moved));
+        if (moved)
             *gap = optimality_gap(s);
     }
-    if (status == CST_OK && *gap > 1e3 * GAP)
+    if (*gap > 1e3 * GAP)
         cst_notice(context,
                    "the stacking weights are within %.1e nats of the optimum, not within %.0e",
                    *gap, GAP);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double *weights,

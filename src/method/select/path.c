@@ -64,21 +64,19 @@ void cst_path_free(cst_context *context, cst_path *path) {
 /* The inverse of a positive definite matrix, full. */
 static cst_status inverse(cst_context *context, int32_t n, const double *matrix, double *out) {
     size_t d = (size_t)n;
-    double *factor = cst_alloc(context, d * d + d, sizeof *factor);
-    if (!factor)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, factor, (d * d + d));
     memcpy(factor, matrix, d * d * sizeof *factor);
     double *unit = factor + d * d;
-    cst_status status = cst_cholesky(context, n, factor);
-    for (size_t j = 0; status == CST_OK && j < d; j++) {
+    CST_TRY(cst_cholesky(context, n, factor));
+    for (size_t j = 0; j < d; j++) {
         memset(unit, 0, d * sizeof *unit);
         unit[j] = 1;
         cst_cholesky_solve(n, factor, unit);
         for (size_t i = 0; i < d; i++)
             out[i * d + j] = unit[i];
     }
-    cst_free(context, factor);
-    return status;
+    return CST_OK;
 }
 
 /* How far the backward path goes between two fits where it is not followed closely. Members leave

@@ -78,15 +78,15 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
                            double *moments) {
     size_t members = (size_t)path->members;
     size_t rows = (size_t)table->rows;
-    double *losses = cst_alloc(context, members * rows, sizeof *losses);
-    cst_status status = losses ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t s = 0; status == CST_OK && s < members; s++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, losses, (members * rows));
+    for (size_t s = 0; s < members; s++) {
         double mean = 0;
-        status = cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
-                                    NULL, &mean, losses + s * rows);
+        CST_TRY(cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
+                                   NULL, &mean, losses + s * rows));
         moments[s] = mean * (double)rows;
     }
-    for (size_t s = 0; status == CST_OK && s < members; s++)
+    for (size_t s = 0; s < members; s++)
         for (size_t t = 0; t <= s; t++) {
             double sum = 0;
             for (size_t i = 0; i < rows; i++)
@@ -94,8 +94,7 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
             moments[members + s * members + t] = sum;
             moments[members + t * members + s] = sum;
         }
-    cst_free(context, losses);
-    return status;
+    return CST_OK;
 }
 
 static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {

@@ -111,12 +111,11 @@ typedef struct searching {
 static cst_status add_path(cst_context *context, const cst_select_options *options,
                            int32_t *const *path, int32_t members, bool all,
                            cst_set_search *search) {
-    cst_status status = CST_OK;
-    for (int32_t s = 0; status == CST_OK && s < members; s++)
+    for (int32_t s = 0; s < members; s++)
         if (all || s + 1 == members ||
             cst_costs_within(&options->costs, &options->limits, path[s], s + 1))
-            status = cst_set_search_add(context, search, path[s], s + 1, NULL);
-    return status;
+            CST_TRY(cst_set_search_add(context, search, path[s], s + 1, NULL));
+    return CST_OK;
 }
 
 static cst_status search_task(cst_context *context, void *user, int64_t task) {
@@ -125,26 +124,24 @@ static cst_status search_task(cst_context *context, void *user, int64_t task) {
     const cst_select_options *o = job->options;
     cst_set_search *search = &job->search[task];
     int32_t *best = job->best + task * (job->most + 1) * CST_SEARCH_BEAM;
-    cst_status status = cst_set_search_begin(context, sets, &o->costs, &o->limits, search);
-    CST_THEN(add_path(context, o, job->path[task], sets->members, false, search));
-    CST_THEN(cst_set_search_run(context, search, &o->limits, job->most, true, best));
-    return status;
+    CST_TRY(cst_set_search_begin(context, sets, &o->costs, &o->limits, search));
+    CST_TRY(add_path(context, o, job->path[task], sets->members, false, search));
+    return cst_set_search_run(context, search, &o->limits, job->most, true, best);
 }
 
 /* Of every size: the best of each fold's search, and all that the search on all rows comes back
  * with. */
 static cst_status gather(cst_context *context, const searching *job, int32_t fold_count,
                          cst_judged_sets *out) {
-    cst_status status = CST_OK;
-    for (int32_t size = 1; status == CST_OK && size <= job->most; size++)
-        for (int32_t f = fold_count; status == CST_OK && f >= 0; f--)
-            for (int32_t rank = 0; status == CST_OK && rank < CST_SEARCH_BEAM; rank++) {
+    for (int32_t size = 1; size <= job->most; size++)
+        for (int32_t f = fold_count; f >= 0; f--)
+            for (int32_t rank = 0; rank < CST_SEARCH_BEAM; rank++) {
                 int32_t at =
                     job->best[((ptrdiff_t)f * (job->most + 1) + size) * CST_SEARCH_BEAM + rank];
                 if (at >= 0 && (rank == 0 || f == fold_count))
-                    status = add_found(context, out, &job->search[f], at);
+                    CST_TRY(add_found(context, out, &job->search[f], at));
             }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
@@ -185,11 +182,11 @@ enum { RUNGS = 8, FRONT_SETS = 16 };
 static cst_status add_front(cst_context *context, const cst_set_search *search, cst_cost cost,
                             cst_judged_sets *out) {
     size_t count = (size_t)search->found_count;
-    double *value = cst_alloc(context, count, sizeof *value);
-    int32_t *order = cst_alloc(context, count, sizeof *order);
-    cst_status status = value && order ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, value, count);
+    CST_NEW(context, scope, int32_t, order, count);
     int32_t on = 0;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         int32_t members[CST_SEARCH_MEMBERS];
         int32_t size = cst_set_search_members(search, search->found[i].mask, members);
         value[i] = cst_cost_of(search->costs, search->parallel, cost, members, size);
@@ -203,18 +200,16 @@ static cst_status add_front(cst_context *context, const cst_set_search *search, 
         order[at] = (int32_t)i;
     }
     double least = INFINITY;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (search->found[order[i]].loss < least) {
             least = search->found[order[i]].loss;
             order[on++] = order[i];
         }
     int32_t taken = on < FRONT_SETS ? on : FRONT_SETS;
-    for (int32_t j = 0; status == CST_OK && j < taken; j++)
-        status = add_found(context, out, search,
-                           order[taken > 1 ? (int64_t)j * (on - 1) / (taken - 1) : 0]);
-    cst_free(context, value);
-    cst_free(context, order);
-    return status;
+    for (int32_t j = 0; j < taken; j++)
+        CST_TRY(add_found(context, out, search,
+                          order[taken > 1 ? (int64_t)j * (on - 1) / (taken - 1) : 0]));
+    return CST_OK;
 }
 
 /* Searches with a limit on one cost, from the cheapest member's to that of all members. */
@@ -226,13 +221,12 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     for (int32_t p = 0; p < search->n; p++)
         if (of[search->candidates[p]] > 0)
             least = fmin(least, of[search->candidates[p]]);
-    cst_status status = CST_OK;
-    for (int j = 0; status == CST_OK && least < all && j < RUNGS; j++) {
+    for (int j = 0; least < all && j < RUNGS; j++) {
         cst_limits limits = {.parallel = search->parallel};
         limits.most[cost] = least * pow(all / least, (j + 0.5) / RUNGS);
-        status = cst_set_search_run(context, search, &limits, most, false, best);
+        CST_TRY(cst_set_search_run(context, search, &limits, most, false, best));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,

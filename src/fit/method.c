@@ -179,10 +179,8 @@ static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
 }
 
 bool cst_method_applies(const cst_method *method, const cst_training *source) {
-    if (!method->baseline || !method->baseline->applies)
-        return true;
     cst_baseline_data data = data_of(source, 0);
-    return method->baseline->applies(&data);
+    return !method->baseline || cst_baseline_applies(method->baseline, &data);
 }
 
 cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,

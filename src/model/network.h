@@ -34,6 +34,9 @@ size_t cst_network_scratch(const cst_network *network);
 void cst_network_row(const cst_network *network, const float *const *members, int64_t row,
                      double *scratch, double *out);
 
+/* All zero, of a shape whose size does not overflow. *out is to be freed also after a failure. */
+cst_status cst_network_create(cst_context *context, int32_t members, int32_t classes,
+                              int32_t hidden, cst_network **out);
 void cst_network_free(cst_context *context, cst_network *network);
 
 #endif

@@ -157,7 +157,7 @@ static void tagged_baselines_need_a_group(void **state) {
     cst_member_ensemble tags[POOL_MEMBERS] = {[1] = {CST_ENSEMBLE_DEEP, "net", 1}};
     double weights[POOL_MEMBERS];
     double b = 1;
-    cst_tagged_choice choice = {1, 1, 1};
+    cst_ensemble_choice choice = {1, 1, 1};
     assert_non_null(deep);
     assert_null(cst_value_baseline_find("log-linear"));
     assert_false(cst_value_baseline_applies(deep, NULL, POOL_MEMBERS));

@@ -37,7 +37,7 @@ typedef struct layout {
     size_t count;
 } layout;
 
-static layout layout_of(const cst_mlp_net *net) {
+static layout layout_of(const cst_network *net) {
     size_t h = (size_t)net->hidden;
     layout at;
     at.b1 = h * (size_t)net->members * (size_t)net->classes;
@@ -47,17 +47,6 @@ static layout layout_of(const cst_mlp_net *net) {
     at.b3 = at.w3 + h * (size_t)net->classes;
     at.count = at.b3 + (size_t)net->classes;
     return at;
-}
-
-size_t cst_mlp_size(int32_t members, int32_t classes, int32_t hidden) {
-    size_t inputs = 0;
-    size_t weights = 0;
-    if (!cst_size_mul((size_t)members, (size_t)classes, &inputs) ||
-        !cst_size_mul(inputs + (size_t)classes + (size_t)hidden, (size_t)hidden, &weights) ||
-        weights > SIZE_MAX / 64)
-        return 0;
-    cst_mlp_net shape = {.members = members, .classes = classes, .hidden = hidden};
-    return layout_of(&shape).count;
 }
 
 cst_mlp_options cst_mlp_defaults(int64_t rows) {
@@ -87,7 +76,7 @@ typedef struct slot {
 } slot;
 
 typedef struct pass {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     const int64_t *rows; /* [count]; NULL: row i is i */
     int64_t count;
@@ -102,33 +91,18 @@ typedef struct pass {
     bool loss_only;
 } pass;
 
-/* `doubles` and `floats` are for cst_free. */
-static cst_status make_slots(cst_context *context, const cst_mlp_net *net, int64_t chunk_rows,
-                             int count, bool gradients, slot *slots, double **doubles,
-                             float **floats) {
-    size_t rows = (size_t)chunk_rows;
-    size_t h = (size_t)net->hidden;
-    size_t classes = (size_t)net->classes;
-    size_t inputs = (size_t)net->members * classes;
-    size_t parameters = gradients ? layout_of(net).count : 0;
-    size_t chunk = 0;
-    size_t all = 0;
-    if (!cst_size_mul(rows, inputs + 4 * h + classes, &chunk) ||
-        !cst_size_add(chunk, parameters, &chunk) || !cst_size_mul(chunk, (size_t)count, &all))
-        return cst_fail(context, CST_ERROR_LIMIT, "mlp: %zu inputs are too many", inputs);
-    *doubles = cst_alloc(context, all, sizeof **doubles);
-    *floats = cst_alloc(context, (size_t)count * classes, sizeof **floats);
-    if (!*doubles || !*floats)
-        return CST_ERROR_MEMORY;
+static cst_status make_slots(cst_context *context, cst_scope *scope, const cst_network *net,
+                             int64_t rows, int count, bool gradients, slot *slots) {
+    int64_t inputs = (int64_t)net->members * net->classes;
     for (int s = 0; s < count; s++) {
-        double *from = *doubles + (size_t)s * chunk;
-        slots[s] = (slot){.x = from, .row = *floats + (size_t)s * classes};
-        slots[s].h1 = slots[s].x + rows * inputs;
-        slots[s].h2 = slots[s].h1 + rows * h;
-        slots[s].d1 = slots[s].h2 + rows * h;
-        slots[s].d2 = slots[s].d1 + rows * h;
-        slots[s].z = slots[s].d2 + rows * h;
-        slots[s].gradient = slots[s].z + rows * classes;
+        CST_TAKE(context, scope, slots[s].x, (rows * inputs));
+        CST_TAKE(context, scope, slots[s].h1, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].h2, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].d1, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].d2, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].z, (rows * net->classes));
+        CST_TAKE(context, scope, slots[s].gradient, gradients ? layout_of(net).count : 0);
+        CST_TAKE(context, scope, slots[s].row, net->classes);
     }
     return CST_OK;
 }
@@ -138,7 +112,7 @@ static int64_t row_of(const pass *p, int64_t i) {
 }
 
 /* The standardised inputs of one row of a view; scratch: [classes]. */
-static cst_status load_row(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+static cst_status load_row(cst_context *context, const cst_network *net, const cst_view *view,
                            int64_t row, float *scratch, double *x) {
     size_t classes = (size_t)net->classes;
     const double *mean = net->mean;
@@ -149,7 +123,7 @@ static cst_status load_row(cst_context *context, const cst_mlp_net *net, const c
         if (status != CST_OK)
             return status;
         for (size_t c = 0; c < classes; c++)
-            x[c] = (log(fmax((double)q[c], CST_MLP_FLOOR)) - mean[c]) / scale[c];
+            x[c] = (log(fmax((double)q[c], CST_NETWORK_FLOOR)) - mean[c]) / scale[c];
         x += classes;
         mean += classes;
         scale += classes;
@@ -307,11 +281,9 @@ static cst_status run_pass(cst_context *context, pass *p, double *gradient, doub
     return CST_OK;
 }
 
-cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_gradient(cst_context *context, const cst_network *net, const cst_view *view,
                             const int64_t *rows, int64_t count, double *gradient, double *loss) {
     slot slots[SLOTS];
-    double *doubles = NULL;
-    float *floats = NULL;
     pass p = {.net = net,
               .view = view,
               .rows = rows,
@@ -320,14 +292,11 @@ cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const 
               .at = layout_of(net),
               .slots = slots,
               .loss_only = gradient == NULL};
-    cst_status status =
-        make_slots(context, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots, &doubles, &floats);
+    CST_SCOPE(scope);
+    CST_TRY(make_slots(context, scope, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots));
     if (gradient)
         memset(gradient, 0, p.at.count * sizeof *gradient);
-    CST_THEN(run_pass(context, &p, gradient, loss));
-    cst_free(context, doubles);
-    cst_free(context, floats);
-    return status;
+    return run_pass(context, &p, gradient, loss);
 }
 
 /* ---- Adam ---- */
@@ -433,7 +402,7 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
 }
 
 typedef struct table_job {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     double *table;
 } table_job;
@@ -450,25 +419,10 @@ static cst_status table_block(cst_context *worker, void *user, int64_t block) {
     return CST_OK;
 }
 
-/* *out stays NULL where the table would be too large. */
-static cst_status make_table(cst_context *context, const cst_mlp_net *net, const cst_view *view,
-                             double **out) {
-    size_t inputs = (size_t)net->members * (size_t)net->classes;
-    if ((size_t)view->rows > TABLE_CELLS / inputs)
-        return CST_OK;
-    *out = cst_alloc(context, (size_t)view->rows * inputs, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    table_job job = {net, view, *out};
-    return cst_parallel_for(context, cst_block_count(view->rows), table_block, &job);
-}
-
-cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss) {
     slot slots[SLOTS];
-    double *doubles = NULL;
-    float *floats = NULL;
     pass p = {.net = net,
               .view = view,
               .chunk_rows = (options->batch_rows + SLOTS - 1) / SLOTS,
@@ -482,28 +436,25 @@ cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view 
               .decay = options->decay,
               .decay1 = 1,
               .decay2 = 1};
-    double *best = cst_alloc(context, p.at.count, sizeof *best);
-    a.first = cst_alloc(context, p.at.count, sizeof *a.first);
-    a.second = cst_alloc(context, p.at.count, sizeof *a.second);
-    cst_status status = best && a.first && a.second ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(make_slots(context, net, p.chunk_rows, SLOTS, true, slots, &doubles, &floats));
-    double *table = NULL;
-    CST_THEN(make_table(context, net, view, &table));
-    p.table = table;
-    CST_THEN(run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss));
-    cst_free(context, table);
-    cst_free(context, best);
-    cst_free(context, a.first);
-    cst_free(context, a.second);
-    cst_free(context, doubles);
-    cst_free(context, floats);
-    return status;
+    size_t inputs = (size_t)net->members * (size_t)net->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, best, p.at.count);
+    CST_TAKE(context, scope, a.first, p.at.count);
+    CST_TAKE(context, scope, a.second, p.at.count);
+    CST_TRY(make_slots(context, scope, net, p.chunk_rows, SLOTS, true, slots));
+    if ((size_t)view->rows <= TABLE_CELLS / inputs) {
+        table_job job = {.net = net, .view = view};
+        CST_TAKE(context, scope, job.table, (size_t)view->rows * inputs);
+        CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), table_block, &job));
+        p.table = job.table;
+    }
+    return run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss);
 }
 
 /* ---- prediction ---- */
 
 typedef struct predict_job {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     float *out;
 } predict_job;
@@ -511,24 +462,21 @@ typedef struct predict_job {
 static cst_status predict_chunk(cst_context *worker, void *user, int64_t task) {
     const predict_job *job = user;
     slot s;
-    double *doubles = NULL;
-    float *floats = NULL;
     int64_t first = task * CHUNK_ROWS;
     int64_t left = job->view->rows - first;
     int64_t rows = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    size_t classes = (size_t)job->net->classes;
+    int64_t classes = job->net->classes;
     pass p = {.net = job->net, .view = job->view, .at = layout_of(job->net)};
-    cst_status status = make_slots(worker, job->net, rows, 1, false, &s, &doubles, &floats);
-    CST_THEN(load(worker, &p, &s, first, rows));
-    CST_THEN(forward(worker, &p, &s, 0, rows));
-    for (size_t j = 0; status == CST_OK && j < (size_t)rows * classes; j++)
-        job->out[(size_t)first * classes + j] = (float)s.z[j];
-    cst_free(worker, doubles);
-    cst_free(worker, floats);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(make_slots(worker, scope, job->net, rows, 1, false, &s));
+    CST_TRY(load(worker, &p, &s, first, rows));
+    CST_TRY(forward(worker, &p, &s, 0, rows));
+    for (int64_t j = 0; j < rows * classes; j++)
+        job->out[first * classes + j] = (float)s.z[j];
+    return CST_OK;
 }
 
-cst_status cst_mlp_predict(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_predict(cst_context *context, const cst_network *net, const cst_view *view,
                            float *out) {
     predict_job job = {net, view, out};
     int64_t chunks = view->rows / CHUNK_ROWS + (view->rows % CHUNK_ROWS != 0);

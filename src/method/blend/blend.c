@@ -74,27 +74,20 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
     int64_t count = cst_block_size(oof->rows, block);
     size_t members = (size_t)oof->members;
     size_t width = (size_t)oof->classes;
-    cst_status status = CST_OK;
     size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
-    float *scratch = cst_alloc(context, copied * members, sizeof *scratch);
-    const float **rows = cst_alloc(context, members, sizeof *rows);
-    if (!scratch || !rows) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    for (size_t m = 0; status == CST_OK && m < members; m++)
-        status =
-            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, copied *members);
+    CST_NEW(context, scope, const float *, rows, members);
+    for (size_t m = 0; m < members; m++)
+        CST_TRY(
+            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]));
+    for (int64_t i = 0; i < count; i++) {
         cst_residual_products(rows, oof->members, oof->classes, cst_view_label(oof, first + i),
                               cst_view_weight(oof, first + i), sum);
         for (size_t m = 0; m < members; m++)
             rows[m] += width;
     }
-cleanup:
-    cst_free(context, scratch);
-    cst_free(context, rows);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_residual_moments(cst_context *context, const cst_view *oof, double *moments) {
@@ -166,39 +159,27 @@ static cst_status regularise(cst_context *context, int32_t count, double *moment
 cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const double *moments,
                                       bool allow_negative, double *weights) {
     size_t n = (size_t)count;
-    cst_status status = CST_OK;
-    double *s = cst_alloc(context, n * n, sizeof *s);
-    double *factor = cst_alloc(context, n * n, sizeof *factor);
-    double *ones = cst_alloc(context, n, sizeof *ones);
-    if (!s || !factor || !ones) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    memcpy(s, moments, n * n * sizeof *s);
-    status = regularise(context, count, s, factor);
-    if (status != CST_OK)
-        goto cleanup;
-    for (size_t j = 0; j < n; j++) {
-        ones[j] = 1;
-        weights[j] = 1;
-    }
-    cst_cholesky_solve(count, factor, weights);
     bool negative = false;
+    double sum = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, s, n *n);
+    CST_NEW(context, scope, double, factor, n *n);
+    CST_NEW(context, scope, double, ones, n);
+    memcpy(s, moments, n * n * sizeof *s);
+    CST_TRY(regularise(context, count, s, factor));
+    for (size_t j = 0; j < n; j++)
+        ones[j] = weights[j] = 1;
+    cst_cholesky_solve(count, factor, weights);
     for (size_t j = 0; j < n; j++)
         negative = negative || weights[j] < 0;
     /* min w'Sw on the simplex is min v'Sv/2 - 1'v over v >= 0, scaled to sum 1. */
     if (negative && !allow_negative)
-        status = cst_nonnegative_quadratic(context, count, s, ones, weights);
-    double sum = 0;
+        CST_TRY(cst_nonnegative_quadratic(context, count, s, ones, weights));
     for (size_t j = 0; j < n; j++)
         sum += weights[j];
     for (size_t j = 0; j < n; j++)
         weights[j] /= sum;
-cleanup:
-    cst_free(context, s);
-    cst_free(context, factor);
-    cst_free(context, ones);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all rules ---- */
@@ -227,12 +208,11 @@ cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, dou
 }
 
 static cst_status greedy(cst_context *context, const cst_view *oof, double *weights) {
-    cst_greedy found = {0};
-    cst_status status = cst_greedy_select(context, oof, CST_GREEDY_ROUNDS, 0, &found);
-    if (status == CST_OK)
-        memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
-    cst_greedy_free(context, &found);
-    return status;
+    cst_greedy found;
+    CST_TRY(cst_greedy_select(context, oof, CST_GREEDY_LOG_LOSS, CST_GREEDY_ROUNDS, 0, &found));
+    memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
+    cst_scope_free(&found.scope);
+    return CST_OK;
 }
 
 /* Rules that read probabilities beyond the loss. */

@@ -5,8 +5,6 @@
  */
 #include "method/select/search.h"
 
-#include "core/scope.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -121,41 +119,26 @@ static void model_weights(const cst_set_search *s, uint64_t mask, double *weight
 
 /* ---- sets ---- */
 
-static cst_status append(cst_context *context, cst_set_search *s, uint64_t mask, double *weights,
-                         double loss) {
-    if (s->found_count == s->capacity) {
-        int32_t capacity = s->capacity ? 2 * s->capacity : 64;
-        cst_found_set *grown =
-            cst_grow(context, s->found, (size_t)s->capacity, (size_t)capacity, sizeof *grown);
-        if (!grown) {
-            cst_free(context, weights);
-            return CST_ERROR_MEMORY;
-        }
-        s->found = grown;
-        s->capacity = capacity;
-    }
-    s->found[s->found_count++] =
-        (cst_found_set){.mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
-    return CST_OK;
-}
-
 /* Fits a set from given weights [blocks][count]; NULL: equal ones. */
 static cst_status fit(cst_context *context, cst_set_search *s, uint64_t mask, const double *start) {
     int32_t members[CST_SEARCH_MEMBERS];
     int32_t count = cst_set_search_members(s, mask, members);
-    size_t cells = (size_t)count * (size_t)s->space->blocks;
+    int32_t cells = count * s->space->blocks;
     double loss = 0;
-    double *weights = cst_alloc(context, cells, sizeof *weights);
-    if (!weights)
-        return CST_ERROR_MEMORY;
-    for (size_t i = 0; i < cells; i++)
+    CST_NEW(context, &s->scope, double, weights, cells);
+    for (int32_t i = 0; i < cells; i++)
         weights[i] = start ? start[i] : 1.0 / count;
-    cst_status status = s->space->fit(context, s->space->user, members, count, weights, &loss);
-    if (status != CST_OK) {
-        cst_free(context, weights);
-        return status;
+    CST_TRY(s->space->fit(context, s->space->user, members, count, weights, &loss));
+    if (s->found_count == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 64;
+        CST_NEW(context, &s->scope, cst_found_set, grown, s->capacity);
+        if (s->found_count > 0)
+            memcpy(grown, s->found, (size_t)s->found_count * sizeof *grown);
+        s->found = grown;
     }
-    return append(context, s, mask, weights, loss);
+    s->found[s->found_count++] =
+        (cst_found_set){.mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
+    return CST_OK;
 }
 
 cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
@@ -205,7 +188,7 @@ static cst_status choose_candidates(cst_context *context, const cst_limits *limi
     CST_NEW(context, scope, double, value, 2 * (size_t)all);
     CST_NEW(context, scope, bool, taken, all);
     CST_NEW(context, scope, int32_t, part, CST_SEARCH_MEMBERS);
-    double *gain = value ? value + all : NULL;
+    double *gain = value + all;
     for (int32_t first = 0; first < all; first += CST_SEARCH_MEMBERS) {
         double loss = 0;
         int32_t n = all - first < CST_SEARCH_MEMBERS ? all - first : CST_SEARCH_MEMBERS;
@@ -239,26 +222,13 @@ cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space
                                 const cst_costs *costs, const cst_limits *limits,
                                 cst_set_search *out) {
     bool many = space->members > CST_SEARCH_MEMBERS;
-    size_t blocks = (size_t)space->blocks;
     *out = (cst_set_search){
         .space = space, .costs = costs, .n = many ? CST_SEARCH_MEMBERS : space->members};
-    size_t n = (size_t)out->n;
-    out->slope = cst_alloc(context, blocks * n, sizeof *out->slope);
-    out->curvature = cst_alloc(context, blocks * n * n, sizeof *out->curvature);
-    if (!out->slope || !out->curvature)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->slope, (space->blocks * out->n));
+    CST_TAKE(context, &out->scope, out->curvature, (space->blocks * out->n * out->n));
     for (int32_t p = 0; p < out->n; p++)
         out->candidates[p] = p;
     return many ? choose_candidates(context, limits, out) : CST_OK;
-}
-
-void cst_set_search_free(cst_context *context, cst_set_search *search) {
-    for (int32_t i = 0; i < search->found_count; i++)
-        cst_free(context, search->found[i].weights);
-    cst_free(context, search->found);
-    cst_free(context, search->slope);
-    cst_free(context, search->curvature);
-    *search = (cst_set_search){0};
 }
 
 /* ---- one search ---- */
@@ -424,23 +394,18 @@ static double promised(const promising *p, int rank) {
 /* Fits what was promising and keeps the better. */
 static cst_status fit_promising(cst_context *context, run *r) {
     cst_set_search *s = r->s;
-    cst_status status = CST_OK;
-    double *start =
-        cst_alloc(context, (size_t)CST_SEARCH_MEMBERS * (size_t)s->space->blocks, sizeof *start);
-    if (!start)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, start, (CST_SEARCH_MEMBERS * s->space->blocks));
     double worst = r->every_size ? INFINITY : promised(&r->next, ANY_SIZE);
-    for (int32_t size = 1; status == CST_OK && size <= r->most; size++)
-        for (int32_t i = 0; status == CST_OK && i < r->next.count[size]; i++) {
+    for (int32_t size = 1; size <= r->most; size++)
+        for (int32_t i = 0; i < r->next.count[size]; i++) {
             if (r->next.loss[size][i] > worst)
                 break;
             model_weights(s, r->next.mask[size][i], start);
-            status = fit(context, s, r->next.mask[size][i], start);
-            if (status == CST_OK)
-                rank_set(r, s->found_count - 1);
+            CST_TRY(fit(context, s, r->next.mask[size][i], start));
+            rank_set(r, s->found_count - 1);
         }
-    cst_free(context, start);
-    return status;
+    return CST_OK;
 }
 
 /* The model at a set, what it promises, and that fitted. at < 0: the empty set. */

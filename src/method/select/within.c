@@ -7,15 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-void cst_judged_sets_free(cst_context *context, cst_judged_sets *sets) {
-    for (int32_t i = 0; i < sets->count; i++) {
-        cst_free(context, sets->set[i].members);
-        cst_free(context, sets->set[i].weights);
-    }
-    cst_free(context, sets->set);
-    *sets = (cst_judged_sets){0};
-}
-
 static bool has(const cst_judged_sets *sets, const int32_t *members, int32_t count) {
     for (int32_t i = 0; i < sets->count; i++)
         if (sets->set[i].count == count &&
@@ -30,22 +21,20 @@ static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t
                       int32_t count, const double *weights) {
     if (has(sets, members, count))
         return CST_OK;
-    cst_judged_set *grown =
-        cst_grow(context, sets->set, (size_t)sets->count, (size_t)sets->count + 1, sizeof *grown);
-    if (!grown)
-        return CST_ERROR_MEMORY;
-    sets->set = grown;
-    cst_judged_set *set = &grown[sets->count++];
-    size_t cells = (size_t)sets->blocks * (size_t)count;
-    *set = (cst_judged_set){
-        .count = count,
-        .members = cst_alloc(context, (size_t)count, sizeof *set->members),
-        .weights = cst_alloc(context, (size_t)sets->fold_count * cells, sizeof *set->weights)};
-    if (!set->members || !set->weights)
-        return CST_ERROR_MEMORY;
-    memcpy(set->members, members, (size_t)count * sizeof *members);
-    for (size_t i = 0; i < (size_t)sets->fold_count * cells; i++)
-        set->weights[i] = weights ? weights[i % cells] : 1.0 / count;
+    if ((sets->count & (sets->count - 1)) == 0) { /* doubled at powers of two */
+        CST_NEW(context, &sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
+        if (sets->count > 0)
+            memcpy(grown, sets->set, (size_t)sets->count * sizeof *grown);
+        sets->set = grown;
+    }
+    cst_judged_set set = {.count = count};
+    int32_t cells = sets->blocks * count;
+    CST_TAKE(context, &sets->scope, set.members, count);
+    CST_TAKE(context, &sets->scope, set.weights, (sets->fold_count * cells));
+    memcpy(set.members, members, (size_t)count * sizeof *members);
+    for (int32_t i = 0; i < sets->fold_count * cells; i++)
+        set.weights[i] = weights ? weights[i % cells] : 1.0 / count;
+    sets->set[sets->count++] = set;
     return CST_OK;
 }
 
@@ -68,33 +57,31 @@ typedef struct judging {
 static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     const judging *job = user;
     const cst_fold_space *space = &job->spaces[fold];
-    cst_status status = CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < job->sets->count; i++) {
+    for (int32_t i = 0; i < job->sets->count; i++) {
         const cst_judged_set *set = &job->sets->set[i];
         double *weights = set->weights + fold * job->sets->blocks * set->count;
         double fitted = 0;
-        status =
-            space->sets.fit(context, space->sets.user, set->members, set->count, weights, &fitted);
-        CST_THEN(space->judge(context, space->sets.user, set->members, set->count, weights,
-                              &job->loss[fold * job->sets->count + i]));
-        CST_THEN(cst_poll(context));
+        CST_TRY(
+            space->sets.fit(context, space->sets.user, set->members, set->count, weights, &fitted));
+        CST_TRY(space->judge(context, space->sets.user, set->members, set->count, weights,
+                             &job->loss[fold * job->sets->count + i]));
+        CST_TRY(cst_poll(context));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status judge(cst_context *context, const cst_fold_space *spaces, cst_judged_sets *sets) {
-    size_t count = (size_t)sets->count;
+    int32_t count = sets->count;
     judging job = {.spaces = spaces, .sets = sets};
-    job.loss = cst_alloc(context, (size_t)sets->fold_count * count, sizeof *job.loss);
-    cst_status status = job.loss ? cst_parallel_turns(context, sets->fold_count, judge_fold, &job)
-                                 : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.loss, (sets->fold_count * count));
+    CST_TRY(cst_parallel_turns(context, sets->fold_count, judge_fold, &job));
+    for (int32_t i = 0; i < count; i++) {
         sets->set[i].loss = 0;
-        for (size_t f = 0; f < (size_t)sets->fold_count; f++)
+        for (int32_t f = 0; f < sets->fold_count; f++)
             sets->set[i].loss += job.loss[f * count + i];
     }
-    cst_free(context, job.loss);
-    return status;
+    return CST_OK;
 }
 
 /* ---- within limits ---- */
@@ -144,34 +131,36 @@ static cst_status gather(cst_context *context, const searching *job, int32_t fol
     return CST_OK;
 }
 
+static cst_status search_all(cst_context *context, searching *job, int32_t fold_count,
+                             cst_judged_sets *out) {
+    CST_TRY(cst_parallel_turns(context, (int64_t)fold_count + 1, search_task, job));
+    CST_TRY(gather(context, job, fold_count, out));
+    return judge(context, job->spaces, out);
+}
+
 cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                              const cst_select_options *options, int32_t **const *path,
                              int32_t *chosen, cst_judged_sets *out) {
     int32_t members = spaces[0].sets.members;
-    size_t tasks = (size_t)fold_count + 1;
     searching job = {.spaces = spaces, .options = options, .path = path};
     job.most =
         options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
-    job.search = cst_alloc(context, tasks, sizeof *job.search);
-    job.best =
-        cst_alloc(context, tasks * ((size_t)job.most + 1) * CST_SEARCH_BEAM, sizeof *job.best);
     *out = (cst_judged_sets){.fold_count = fold_count, .blocks = spaces[0].sets.blocks};
-    cst_status status = job.search && job.best ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_parallel_turns(context, (int64_t)tasks, search_task, &job));
-    CST_THEN(gather(context, &job, fold_count, out));
-    CST_THEN(judge(context, spaces, out));
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.search, fold_count + 1);
+    CST_TAKE(context, scope, job.best, ((fold_count + 1) * (job.most + 1) * CST_SEARCH_BEAM));
+    cst_status status = search_all(context, &job, fold_count, out);
+    for (int32_t f = 0; f <= fold_count; f++)
+        cst_scope_free(&job.search[f].scope);
+    CST_TRY(status);
     for (int32_t s = 0; s < members; s++)
         chosen[s] = -1;
-    for (int32_t i = 0; status == CST_OK && i < out->count; i++) {
+    for (int32_t i = 0; i < out->count; i++) {
         int32_t *mine = &chosen[out->set[i].count - 1];
         if (*mine < 0 || out->set[i].loss < out->set[*mine].loss)
             *mine = i;
     }
-    for (size_t f = 0; job.search && f < tasks; f++)
-        cst_set_search_free(context, &job.search[f]);
-    cst_free(context, job.search);
-    cst_free(context, job.best);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the front ---- */
@@ -229,30 +218,37 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     return CST_OK;
 }
 
+/* The sets on the front of every cost, and those of the path. */
+static cst_status search_costs(cst_context *context, const cst_set_space *all,
+                               const cst_select_options *options, int32_t *const *path,
+                               cst_set_search *search, cst_judged_sets *out) {
+    int32_t members = all->members;
+    int32_t most =
+        options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, best, ((most + 1) * CST_SEARCH_BEAM));
+    CST_TRY(cst_set_search_begin(context, all, &options->costs, &options->limits, search));
+    search->parallel = options->limits.parallel;
+    CST_TRY(add_path(context, options, path, members, true, search));
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        if (cst_cost_known(&options->costs, (cst_cost)c, members))
+            CST_TRY(climb(context, search, (cst_cost)c, most, best));
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        if (cst_cost_known(&options->costs, (cst_cost)c, members))
+            CST_TRY(add_front(context, search, (cst_cost)c, out));
+    return CST_OK;
+}
+
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                             const cst_select_options *options, int32_t *const *path, int32_t chosen,
                             cst_judged_sets *out) {
     const cst_set_space *all = &spaces[fold_count].sets;
-    int32_t members = all->members;
-    int32_t most =
-        options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
     cst_set_search search = {0};
-    int32_t *best = cst_alloc(context, ((size_t)most + 1) * CST_SEARCH_BEAM, sizeof *best);
     *out = (cst_judged_sets){.fold_count = fold_count, .blocks = all->blocks};
-    cst_status status = best ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_set_search_begin(context, all, &options->costs, &options->limits, &search));
-    search.parallel = options->limits.parallel;
-    CST_THEN(add_path(context, options, path, members, true, &search));
-    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
-        if (cst_cost_known(&options->costs, (cst_cost)c, members))
-            status = climb(context, &search, (cst_cost)c, most, best);
-    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
-        if (cst_cost_known(&options->costs, (cst_cost)c, members))
-            status = add_front(context, &search, (cst_cost)c, out);
+    cst_status status = search_costs(context, all, options, path, &search, out);
     if (status == CST_OK && chosen >= 0)
         status = add(context, out, path[chosen], chosen + 1, NULL);
     CST_THEN(judge(context, spaces, out));
-    cst_set_search_free(context, &search);
-    cst_free(context, best);
+    cst_scope_free(&search.scope);
     return status;
 }

@@ -181,9 +181,9 @@ static cst_status fit_hill_climbing(cst_context *context, const cst_moments *mom
 }
 
 /* The mean of the tagged group that has the least squared error on these rows. */
-static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
+static cst_status fit_tagged(cst_context *context, const cst_ensemble_rule *rule,
                              const cst_member_ensemble *tags, const cst_moments *moments,
-                             double *weights, double *intercept, cst_tagged_choice *best) {
+                             double *weights, double *intercept, cst_ensemble_choice *best) {
     double *products = NULL;
     size_t k = (size_t)moments->columns;
     double *group = cst_alloc(context, k, sizeof *group);
@@ -191,7 +191,7 @@ static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
     double least = INFINITY;
     for (int32_t first = 0; status == CST_OK && tags && first < moments->columns; first++) {
         double loss = 0;
-        int32_t size = cst_tagged_group(rule, tags, moments->columns, first, group);
+        int32_t size = cst_ensemble_group(rule, tags, moments->columns, first, group);
         if (size == 0)
             continue;
         for (size_t i = 0; i < k; i++)
@@ -257,15 +257,15 @@ const cst_value_baseline *cst_value_baseline_find(const char *name) {
 
 bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_member_ensemble *tags,
                                 int32_t members) {
-    return baseline->fit || cst_tagged_applies(cst_tagged_rule_of(baseline->kind), tags, members);
+    return baseline->fit || cst_ensemble_applies(cst_ensemble_rule_of(baseline->kind), tags, members);
 }
 
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept, cst_tagged_choice *choice) {
-    cst_tagged_choice best = {0};
+                                  double *weights, double *intercept, cst_ensemble_choice *choice) {
+    cst_ensemble_choice best = {0};
     cst_status status = baseline->fit ? baseline->fit(context, moments, weights, intercept)
-                                      : fit_tagged(context, cst_tagged_rule_of(baseline->kind),
+                                      : fit_tagged(context, cst_ensemble_rule_of(baseline->kind),
                                                    tags, moments, weights, intercept, &best);
     if (choice)
         *choice = best;

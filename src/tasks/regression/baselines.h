@@ -6,7 +6,7 @@
 #define CST_REGRESSION_BASELINES_H
 
 #include "data/pool/pool.h"
-#include "fit/baselines/tagged.h"
+#include "fit/baselines/ensembles.h"
 #include "tasks/regression/moments.h"
 
 #include <corestack/pool.h>
@@ -35,6 +35,6 @@ bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_me
  * where it is not NULL, tells (of another baseline: none). */
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept, cst_tagged_choice *choice);
+                                  double *weights, double *intercept, cst_ensemble_choice *choice);
 
 #endif

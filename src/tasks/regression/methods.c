@@ -92,7 +92,7 @@ typedef struct linear_fit {
     double *weights;          /* [outputs][members] */
     double *intercept;        /* [outputs] */
     double *noise;            /* [outputs] */
-    cst_tagged_choice tagged; /* of the first output */
+    cst_ensemble_choice tagged; /* of the first output */
     bool differs;             /* another output has another group */
 } linear_fit;
 
@@ -143,7 +143,7 @@ static cst_status fit_linear(cst_context *context, const cst_value_place *place,
         double intercept = 0;
         double location = place->scaling->location[d];
         double scale = place->scaling->scale[d];
-        cst_tagged_choice tagged = {0};
+        cst_ensemble_choice tagged = {0};
         status = cst_value_moments_part(context, &place->moments[d], without, NULL, 0, &moments);
         CST_THEN(cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
                                         &tagged));
@@ -174,7 +174,7 @@ static void describe_group(const linear_fit *fit, const cst_member_ensemble *tag
         (void)cst_snprintf(detail, room, "groups differ between outputs; %d candidates",
                            (int)fit->tagged.groups);
     else if (fit->tagged.size > 0)
-        cst_tagged_describe(tags, &fit->tagged, detail, room);
+        cst_ensemble_describe(tags, &fit->tagged, detail, room);
 }
 
 /* What prediction does not use of a linear model, in units of the targets. */

@@ -480,7 +480,7 @@ static cst_status search_within(cst_context *context, const select_job *job) {
         for (size_t f = 0; chosen[s] >= 0 && f < count; f++)
             memcpy(job->set[f][s], sets.set[chosen[s]].members,
                    ((size_t)s + 1) * sizeof ***job->set);
-    cst_judged_sets_free(context, &sets);
+    cst_scope_free(&sets.scope);
     cst_free(context, values);
     cst_free(context, spaces);
     cst_free(context, chosen);

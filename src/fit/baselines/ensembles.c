@@ -3,7 +3,7 @@
  * MC dropout, model soups and SWAG. Baselines beside the stack, which apply where such members are
  * in the pool. Paper: section "Experimental Setup"; docs/baselines.md#definitions.
  */
-#include "fit/baselines/tagged.h"
+#include "fit/baselines/ensembles.h"
 
 #include "fit/baselines/baselines.h"
 #include "stats/risk.h"
@@ -14,20 +14,20 @@
 enum { NAME_BYTES = 63 }; /* of a group's name in the detail */
 
 /* In the order of cst_ensemble_kind, which starts at 1. */
-static const cst_tagged_rule RULES[] = {
+static const cst_ensemble_rule RULES[] = {
     {CST_ENSEMBLE_DEEP, true, false, 2},      {CST_ENSEMBLE_SNAPSHOT, true, false, 2},
     {CST_ENSEMBLE_MC_DROPOUT, true, true, 1}, {CST_ENSEMBLE_SWAG, true, true, 1},
     {CST_ENSEMBLE_SOUP, false, false, 1},
 };
 
-const cst_tagged_rule *cst_tagged_rule_of(cst_ensemble_kind kind) {
+const cst_ensemble_rule *cst_ensemble_rule_of(cst_ensemble_kind kind) {
     for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
         if (RULES[i].kind == kind)
             return &RULES[i];
     return NULL;
 }
 
-static bool together(const cst_tagged_rule *rule, const cst_member_ensemble *tags, int32_t a,
+static bool together(const cst_ensemble_rule *rule, const cst_member_ensemble *tags, int32_t a,
                      int32_t b) {
     if (tags[a].kind != rule->kind || tags[b].kind != rule->kind)
         return false;
@@ -36,8 +36,8 @@ static bool together(const cst_tagged_rule *rule, const cst_member_ensemble *tag
     return rule->group && tags[a].of && tags[b].of && strcmp(tags[a].of, tags[b].of) == 0;
 }
 
-int32_t cst_tagged_group(const cst_tagged_rule *rule, const cst_member_ensemble *tags,
-                         int32_t members, int32_t first, double *weights) {
+int32_t cst_ensemble_group(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
+                           int32_t members, int32_t first, double *weights) {
     int32_t size = 0;
     double total = 0;
     for (int32_t k = 0; k < members; k++) {
@@ -55,16 +55,16 @@ int32_t cst_tagged_group(const cst_tagged_rule *rule, const cst_member_ensemble 
     return size >= rule->least ? size : 0;
 }
 
-bool cst_tagged_applies(const cst_tagged_rule *rule, const cst_member_ensemble *tags,
-                        int32_t members) {
+bool cst_ensemble_applies(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
+                          int32_t members) {
     for (int32_t k = 0; tags && k < members; k++)
-        if (cst_tagged_group(rule, tags, members, k, NULL) > 0)
+        if (cst_ensemble_group(rule, tags, members, k, NULL) > 0)
             return true;
     return false;
 }
 
-void cst_tagged_describe(const cst_member_ensemble *tags, const cst_tagged_choice *choice,
-                         char *detail, size_t room) {
+void cst_ensemble_describe(const cst_member_ensemble *tags, const cst_ensemble_choice *choice,
+                           char *detail, size_t room) {
     const char *of = tags[choice->first].of;
     const char *name = of ? of : "";
     size_t length = strlen(name);
@@ -101,16 +101,16 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     return CST_OK;
 }
 
-static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
-                      const cst_baseline_data *data, cst_baseline_fit *out) {
+cst_status cst_fit_ensemble(cst_context *context, const cst_baseline_data *data,
+                            cst_baseline_fit *out) {
+    const cst_ensemble_rule *rule = cst_ensemble_rule_of(out->baseline->ensemble);
     const cst_member_ensemble *tags = data->ensembles;
-    size_t bytes = (size_t)out->members * sizeof *out->weights;
+    double least = INFINITY;
+    cst_ensemble_choice best = {0};
     CST_SCOPE(scope);
     CST_NEW(context, scope, double, weights, out->members);
-    double least = INFINITY;
-    cst_tagged_choice best = {0};
     for (int32_t k = 0; k < out->members; k++) {
-        int32_t size = cst_tagged_group(rule, tags, out->members, k, weights);
+        int32_t size = cst_ensemble_group(rule, tags, out->members, k, weights);
         if (size == 0)
             continue;
         loss_job job = {data->view, weights};
@@ -122,40 +122,8 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
         least = loss;
         best.first = k;
         best.size = size;
-        memcpy(out->weights, weights, bytes);
+        memcpy(out->weights, weights, (size_t)out->members * sizeof *weights);
     }
-    cst_tagged_describe(tags, &best, out->detail, sizeof out->detail);
+    cst_ensemble_describe(tags, &best, out->detail, sizeof out->detail);
     return CST_OK;
 }
-
-/* One baseline for each kind: its two functions hand the rule on. */
-#define TAGGED(identifier, kind, title, text)                                                      \
-    static bool identifier##_applies(const cst_baseline_data *data) {                              \
-        return cst_tagged_applies(cst_tagged_rule_of(kind), data->ensembles, data->view->members); \
-    }                                                                                              \
-    static cst_status identifier##_fit(cst_context *context, const cst_baseline_data *data,        \
-                                       cst_baseline_fit *out) {                                    \
-        return fit(context, cst_tagged_rule_of(kind), data, out);                                  \
-    }                                                                                              \
-    const cst_baseline cst_baseline_##identifier = {                                               \
-        .name = (title),                                                                           \
-        .definition = (text),                                                                      \
-        .applies = identifier##_applies,                                                           \
-        .fit = identifier##_fit,                                                                   \
-    }
-
-TAGGED(deep_ensemble, CST_ENSEMBLE_DEEP, "deep-ensemble",
-       "the mean of the members tagged as one deep ensemble (at least two); with several, the "
-       "one with the lowest NLL on the out-of-fold rows");
-TAGGED(snapshot, CST_ENSEMBLE_SNAPSHOT, "snapshot",
-       "the mean of the members tagged as snapshots of one run (at least two); with several "
-       "runs, the one with the lowest NLL on the out-of-fold rows");
-TAGGED(mc_dropout, CST_ENSEMBLE_MC_DROPOUT, "mc-dropout",
-       "the mean over the dropout passes of one network, members weighted by their passes; "
-       "with several networks, the one with the lowest NLL on the out-of-fold rows");
-TAGGED(soup, CST_ENSEMBLE_SOUP, "soup",
-       "the member tagged as a soup (averaged weights); with several, the one with the lowest "
-       "NLL on the out-of-fold rows");
-TAGGED(swag, CST_ENSEMBLE_SWAG, "swag",
-       "the mean over the SWAG samples of one network, members weighted by their passes; with "
-       "several networks, the one with the lowest NLL on the out-of-fold rows");

@@ -110,12 +110,14 @@ static void bench_auto(cst_context *context, const input *in) {
 static void bench_greedy(cst_context *context, const input *in) {
     cst_greedy greedy;
     double start = cst_seconds();
-    need(cst_greedy_select(context, &in->view, CST_GREEDY_ROUNDS, 0, &greedy) == CST_OK, "greedy");
+    need(cst_greedy_select(context, &in->view, CST_GREEDY_LOG_LOSS, CST_GREEDY_ROUNDS, 0,
+                           &greedy) == CST_OK,
+         "greedy");
     printf("\"greedy\": %.6f, \"weights\": [", cst_seconds() - start);
     for (int32_t k = 0; k < in->members; k++)
         printf("%s%.12g", k ? ", " : "", greedy.weights[k]);
     printf("]");
-    cst_greedy_free(context, &greedy);
+    cst_scope_free(&greedy.scope);
 }
 
 static void bench_bootstrap(cst_context *context, const input *in) {

@@ -192,7 +192,7 @@ void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
 }
 
 bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry) {
-    return !entry->tags || cst_tagged_applies(entry->tags, e->source->ensembles, e->members);
+    return !entry->tags || cst_ensemble_applies(entry->tags, e->source->ensembles, e->members);
 }
 
 cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
@@ -317,7 +317,7 @@ void cst_entry_take_method(const cst_method *method, cst_entry *entry) {
     entry->preset = method->preset;
     entry->definition = cst_method_definition(method);
     entry->settings = &method->settings;
-    entry->tags = method->baseline ? cst_tagged_rule_of(method->baseline->needs) : NULL;
+    entry->tags = method->baseline ? cst_ensemble_rule_of(method->baseline->ensemble) : NULL;
 }
 
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,

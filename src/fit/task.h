@@ -7,7 +7,7 @@
 #define CST_EVALUATION_TASK_H
 
 #include "core/scope.h"
-#include "fit/baselines/tagged.h"
+#include "fit/baselines/ensembles.h"
 #include "fit/method.h"
 #include "report/report.h"
 #include "report/task_scores.h"
@@ -56,7 +56,7 @@ typedef struct cst_entry {
     bool asked;                   /* by name, and not as one of all */
     void *method;                 /* the task's own */
     const cst_settings *settings; /* of a preset, in `method` */
-    const cst_tagged_rule *tags;  /* it needs members with these; NULL: any will do */
+    const cst_ensemble_rule *tags;  /* it needs members with these; NULL: any will do */
     bool keep;                    /* the fit on all rows is wanted as a model */
     /* Set by the task's `run`. */
     double scores[CST_TASK_SCORES_MAX]; /* in the order of the task's table; NaN: not defined */

@@ -66,6 +66,19 @@ void cst_network_row(const cst_network *network, const float *const *members, in
     cst_softmax(network->classes, out);
 }
 
+cst_status cst_network_create(cst_context *context, int32_t members, int32_t classes,
+                              int32_t hidden, cst_network **out) {
+    size_t inputs = (size_t)members * (size_t)classes;
+    cst_network *net = *out = cst_alloc(context, 1, sizeof *net);
+    if (!net)
+        return CST_ERROR_MEMORY;
+    *net = (cst_network){.members = members, .classes = classes, .hidden = hidden};
+    net->mean = cst_alloc(context, inputs, sizeof *net->mean);
+    net->scale = cst_alloc(context, inputs, sizeof *net->scale);
+    net->theta = cst_alloc(context, cst_network_size(members, classes, hidden), sizeof *net->theta);
+    return net->mean && net->scale && net->theta ? CST_OK : CST_ERROR_MEMORY;
+}
+
 void cst_network_free(cst_context *context, cst_network *network) {
     if (!network)
         return;

@@ -83,6 +83,9 @@ typedef struct cst_network {
 
 /* Number of parameters; 0 if it overflows. */
 size_t cst_network_size(int32_t members, int32_t classes, int32_t hidden);
+/* All zero, of a shape whose size does not overflow. *out is to be freed also after a failure. */
+cst_status cst_network_create(cst_context *context, int32_t members, int32_t classes,
+                              int32_t hidden, cst_network **out);
 
 /* Doubles of scratch that a sample takes. */
 size_t cst_network_scratch(const cst_network *network);

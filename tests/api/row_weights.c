@@ -288,7 +288,8 @@ static void fits_match_repeated_rows(void **state) {
         assert_int_equal(cst_risk_top1_all(context, &views[v], top1[v]), CST_OK);
         assert_int_equal(cst_blend_stacking(context, &views[v], stacking[v], NULL), CST_OK);
         assert_int_equal(cst_blend_inverse_rmse(context, &views[v], inverse[v]), CST_OK);
-        assert_int_equal(cst_greedy_select(context, &views[v], 25, 0, &greedy[v]), CST_OK);
+        assert_int_equal(
+            cst_greedy_select(context, &views[v], CST_GREEDY_LOG_LOSS, 25, 0, &greedy[v]), CST_OK);
     }
     close_to(fit[0].nll, fit[1].nll, 1e-9);
     close_to(logdet[0], logdet[1], 1e-8);
@@ -303,7 +304,7 @@ static void fits_match_repeated_rows(void **state) {
     }
     for (int v = 0; v < 2; v++) {
         cst_loglinear_free(context, &fit[v]);
-        cst_greedy_free(context, &greedy[v]);
+        cst_scope_free(&greedy[v].scope);
     }
 }
 

@@ -51,7 +51,8 @@ static void best_single(void **state) {
     cst_baseline_data data = data_of(&view);
     cst_baseline_fit b;
     float out[CELLS];
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_best_single, &data, &b), CST_OK);
+    assert_int_equal(
+        cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_BEST_SINGLE], &data, &b), CST_OK);
     for (int k = 0; k < POOL_MEMBERS; k++) {
         assert_true(b.uses[k] == (k == POOL_MIN_NLL));
         assert_true(b.weights[k] == (k == POOL_MIN_NLL ? 1 : 0));
@@ -69,7 +70,8 @@ static void average(void **state) {
     cst_baseline_data data = data_of(&view);
     cst_baseline_fit b;
     float out[CELLS];
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_average, &data, &b), CST_OK);
+    assert_int_equal(cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_AVERAGE], &data, &b),
+                     CST_OK);
     assert_int_equal(cst_baseline_fit_predict(context, &b, &view, out), CST_OK);
     for (int j = 0; j < CELLS; j++) {
         double mean = 0;
@@ -86,13 +88,14 @@ static void greedy_is_greedy_selection(void **state) {
     cst_baseline_data data = data_of(&view);
     cst_baseline_fit b;
     cst_greedy g;
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_greedy, &data, &b), CST_OK);
-    assert_int_equal(cst_greedy_select(context, &view, 25, 0, &g), CST_OK);
+    assert_int_equal(cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_GREEDY], &data, &b),
+                     CST_OK);
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &g), CST_OK);
     assert_memory_equal(b.weights, g.weights, POOL_MEMBERS * sizeof *b.weights);
     assert_true(g.rounds > 1);
     for (int k = 0; k < POOL_MEMBERS; k++)
         assert_true(b.uses[k] == (g.weights[k] > 0));
-    cst_greedy_free(context, &g);
+    cst_scope_free(&g.scope);
     cst_baseline_fit_free(context, &b);
 }
 
@@ -133,6 +136,7 @@ static void every_method_predicts_distributions(void **state) {
         for (int threads = 1; threads <= 4; threads += short_tests() ? 3 : 1) {
             cst_baseline_fit b;
             data.ensembles = tags_for(baseline);
+            assert_true(cst_baseline_applies(baseline, &data));
             assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
             assert_int_equal(cst_baseline_fit_run(context, baseline, &data, &b), CST_OK);
             assert_int_equal(cst_baseline_fit_predict(context, &b, &all, out), CST_OK);

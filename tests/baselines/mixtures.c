@@ -62,8 +62,8 @@ static cst_baseline_fit check(cst_context *context, const cst_baseline *baseline
 
 static void weighted_by_accuracy(void **state) {
     cst_context *context = *state;
-    cst_baseline_fit b = check(context, &cst_baseline_performance_weighted, CST_MIX_LINEAR,
-                               mix_performance_weighted, NULL, 1e-15);
+    cst_baseline_fit b = check(context, &cst_baselines[CST_BASELINE_PERFORMANCE_WEIGHTED],
+                               CST_MIX_LINEAR, mix_performance_weighted, NULL, 1e-15);
     cst_baseline_fit_free(context, &b);
     /* nobody is ever right: equal weights */
     int32_t wrong[MIX_ROWS];
@@ -84,16 +84,17 @@ static void weighted_by_accuracy(void **state) {
     view.labels = wrong;
     view.members = 2;
     cst_baseline_data data = data_of(&view);
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_performance_weighted, &data, &b),
-                     CST_OK);
+    assert_int_equal(
+        cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_PERFORMANCE_WEIGHTED], &data, &b),
+        CST_OK);
     assert_true(b.weights[0] == 0.5 && b.weights[1] == 0.5);
     cst_baseline_fit_free(context, &b);
 }
 
 static void minimum_variance(void **state) {
     cst_context *context = *state;
-    cst_baseline_fit b = check(context, &cst_baseline_minimum_variance, CST_MIX_LINEAR,
-                               mix_minimum_variance, NULL, 1e-6);
+    cst_baseline_fit b = check(context, &cst_baselines[CST_BASELINE_MINIMUM_VARIANCE],
+                               CST_MIX_LINEAR, mix_minimum_variance, NULL, 1e-6);
     /* optimality: every member in use has the same covariance with the mixture's residual, every
      * other at least as much */
     cst_view view = pool();
@@ -123,15 +124,15 @@ static void linear_stacking(void **state) {
         const double *rows;
         double intercept;
     } cases[] = {
-        {&cst_baseline_ridge, mix_ridge, mix_ridge_rows, mix_ridge_intercept},
-        {&cst_baseline_lasso, mix_lasso, mix_lasso_rows, mix_lasso_intercept},
-        {&cst_baseline_elastic_net, mix_elastic_net, mix_elastic_net_rows,
+        {&cst_baselines[CST_BASELINE_RIDGE], mix_ridge, mix_ridge_rows, mix_ridge_intercept},
+        {&cst_baselines[CST_BASELINE_LASSO], mix_lasso, mix_lasso_rows, mix_lasso_intercept},
+        {&cst_baselines[CST_BASELINE_ELASTIC_NET], mix_elastic_net, mix_elastic_net_rows,
          mix_elastic_net_intercept},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cst_baseline_fit b = check(context, cases[i].baseline, CST_MIX_LINEAR, cases[i].weights,
                                    cases[i].rows, 1e-6);
-        assert_close(*(const double *)b.state, cases[i].intercept, 1e-6);
+        assert_close(b.intercept, cases[i].intercept, 1e-6);
         assert_non_null(strstr(b.detail, "lambda"));
         cst_baseline_fit_free(context, &b);
     }
@@ -139,22 +140,23 @@ static void linear_stacking(void **state) {
 
 static void log_linear(void **state) {
     cst_context *context = *state;
-    cst_baseline_fit b = check(context, &cst_baseline_log_linear, CST_MIX_LOGLINEAR, mix_log_linear,
-                               mix_log_linear_rows, 1e-6);
+    cst_baseline_fit b = check(context, &cst_baselines[CST_BASELINE_LOG_LINEAR], CST_MIX_LOGLINEAR,
+                               mix_log_linear, mix_log_linear_rows, 1e-6);
     assert_string_equal(b.detail, "prior precision 10 of weights");
     cst_baseline_fit_free(context, &b);
     /* one member: no prior to choose */
     cst_view view = pool();
     view.members = 1;
     cst_baseline_data data = data_of(&view);
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_log_linear, &data, &b), CST_OK);
+    assert_int_equal(
+        cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_LOG_LINEAR], &data, &b), CST_OK);
     assert_true(b.weights[0] > 0.5 && b.weights[0] < 2);
     cst_baseline_fit_free(context, &b);
 }
 
 static void hill_climbing(void **state) {
     cst_context *context = *state;
-    cst_baseline_fit b = check(context, &cst_baseline_hill_climbing, CST_MIX_LINEAR,
+    cst_baseline_fit b = check(context, &cst_baselines[CST_BASELINE_HILL_CLIMBING], CST_MIX_LINEAR,
                                mix_hill_climbing, mix_hill_climbing_rows, 1e-12);
     char expected[64];
     (void)snprintf(expected, sizeof expected, "%d rounds, log loss %.6f", MIX_HILL_CLIMBING_STEPS,
@@ -210,8 +212,9 @@ static void hill_climbing_among_sure_members(void **state) {
         .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = data, .labels = labels};
     cst_baseline_data given = {.view = &view};
     cst_baseline_fit b;
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_hill_climbing, &given, &b),
-                     CST_OK);
+    assert_int_equal(
+        cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_HILL_CLIMBING], &given, &b),
+        CST_OK);
     double single[MEMBERS];
     int start = 0;
     for (int k = 0; k < MEMBERS; k++) {
@@ -269,7 +272,8 @@ static void assert_weights(const cst_baseline_fit *b, const double *expected) {
 
 static void groups_of_tagged_members(void **state) {
     cst_context *context = *state;
-    const cst_baseline *grouped[] = {&cst_baseline_deep_ensemble, &cst_baseline_snapshot};
+    const cst_baseline *grouped[] = {&cst_baselines[CST_BASELINE_DEEP_ENSEMBLE],
+                                     &cst_baselines[CST_BASELINE_SNAPSHOT]};
     const cst_ensemble_kind kinds[] = {CST_ENSEMBLE_DEEP, CST_ENSEMBLE_SNAPSHOT};
     assert_true(mix_pair_nll[0] < mix_pair_nll[1]);
     for (int i = 0; i < 2; i++) {
@@ -298,17 +302,18 @@ static void single_tagged_members(void **state) {
     cst_member_ensemble soups[MIX_MEMBERS] = {
         [2] = {CST_ENSEMBLE_SOUP, "net", 1}, [4] = {CST_ENSEMBLE_SOUP, "net", 1}};
     assert_true(mix_member_nll[4] < mix_member_nll[2]);
-    assert_int_equal(fit_tagged(context, &cst_baseline_soup, soups, &b), CST_OK);
+    assert_int_equal(fit_tagged(context, &cst_baselines[CST_BASELINE_SOUP], soups, &b), CST_OK);
     assert_weights(&b, (const double[]){0, 0, 0, 0, 1, 0});
     assert_string_equal(b.detail, "of 'net', 1 member; 2 candidates");
     cst_baseline_fit_free(context, &b);
-    assert_int_equal(fit_tagged(context, &cst_baseline_swag, soups, &b), CST_ERROR_INPUT);
+    assert_int_equal(fit_tagged(context, &cst_baselines[CST_BASELINE_SWAG], soups, &b),
+                     CST_ERROR_INPUT);
     /* a long name is cut between characters: 62 letters, then one of two bytes */
     char name[80];
     memset(name, 'a', 62);
     memcpy(name + 62, "\xc3\xa9\xc3\xa9", 5);
     cst_member_ensemble own[MIX_MEMBERS] = {[1] = {CST_ENSEMBLE_SWAG, name, 30}};
-    assert_int_equal(fit_tagged(context, &cst_baseline_swag, own, &b), CST_OK);
+    assert_int_equal(fit_tagged(context, &cst_baselines[CST_BASELINE_SWAG], own, &b), CST_OK);
     name[62] = '\0';
     assert_non_null(strstr(b.detail, name));
     assert_null(strchr(b.detail, '\xc3'));
@@ -318,7 +323,8 @@ static void single_tagged_members(void **state) {
 /* Dropout passes or SWAG samples of one network, saved as one member or as several. */
 static void passes_of_tagged_members(void **state) {
     cst_context *context = *state;
-    const cst_baseline *sampled[] = {&cst_baseline_mc_dropout, &cst_baseline_swag};
+    const cst_baseline *sampled[] = {&cst_baselines[CST_BASELINE_MC_DROPOUT],
+                                     &cst_baselines[CST_BASELINE_SWAG]};
     const cst_ensemble_kind kinds[] = {CST_ENSEMBLE_MC_DROPOUT, CST_ENSEMBLE_SWAG};
     assert_true(mix_passes_nll < mix_member_nll[5]);
     for (int i = 0; i < 2; i++) {
@@ -336,7 +342,8 @@ static void passes_of_tagged_members(void **state) {
         assert_weights(&b, (const double[]){0, 0, 0.25, 0.75, 0, 0});
         assert_string_equal(b.detail, "of 'net', 2 members; 2 candidates");
         cst_baseline_fit_free(context, &b);
-        assert_int_equal(fit_tagged(context, &cst_baseline_soup, tags, &b), CST_ERROR_INPUT);
+        assert_int_equal(fit_tagged(context, &cst_baselines[CST_BASELINE_SOUP], tags, &b),
+                         CST_ERROR_INPUT);
     }
 }
 

@@ -34,12 +34,12 @@ static cst_view fixture(void) {
 }
 
 /* The fixture's network at its start; the arrays are the caller's. */
-static cst_mlp_net fixture_net(double *mean, double *scale, double *theta) {
+static cst_network fixture_net(double *mean, double *scale, double *theta) {
     memcpy(mean, mlp_mean, sizeof mlp_mean);
     memcpy(scale, mlp_scale, sizeof mlp_scale);
     memcpy(theta, mlp_start, sizeof mlp_start);
-    assert_int_equal(cst_mlp_size(MLP_MEMBERS, MLP_CLASSES, MLP_HIDDEN), MLP_SIZE);
-    return (cst_mlp_net){MLP_MEMBERS, MLP_CLASSES, MLP_HIDDEN, mean, scale, theta};
+    assert_int_equal(cst_network_size(MLP_MEMBERS, MLP_CLASSES, MLP_HIDDEN), MLP_SIZE);
+    return (cst_network){MLP_MEMBERS, MLP_CLASSES, MLP_HIDDEN, mean, scale, theta};
 }
 
 static void gradient_is_that_of_pytorch(void **state) {
@@ -51,7 +51,7 @@ static void gradient_is_that_of_pytorch(void **state) {
     double loss = 0;
     double norm = 0;
     cst_view view = fixture();
-    cst_mlp_net net = fixture_net(mean, scale, theta);
+    cst_network net = fixture_net(mean, scale, theta);
     assert_int_equal(cst_mlp_gradient(context, &net, &view, NULL, MLP_ROWS, gradient, &loss),
                      CST_OK);
     assert_close(loss, mlp_loss, 1e-12);
@@ -86,7 +86,7 @@ static void training_is_that_of_pytorch(void **state) {
     int32_t best = 0;
     double loss = 0;
     cst_view view = fixture();
-    cst_mlp_net net = fixture_net(mean, scale, theta);
+    cst_network net = fixture_net(mean, scale, theta);
     for (int i = 0; i < MLP_ROWS; i++)
         train[i] = held[i] = i;
     cst_mlp_rows rows = {train, MLP_ROWS, held, MLP_ROWS};
@@ -128,7 +128,7 @@ static void training_keeps_the_best_epoch(void **state) {
     int32_t best = -1;
     double loss = 0;
     cst_view view = fixture();
-    cst_mlp_net net = fixture_net(mean, scale, theta);
+    cst_network net = fixture_net(mean, scale, theta);
     for (int i = 0; i < MLP_ROWS; i++)
         train[i] = i;
     cst_mlp_rows rows = {train, MLP_ROWS, held, 1};
@@ -189,7 +189,8 @@ static void fit_is_reproducible(void **state) {
     cst_baseline_fit fit;
     for (int threads = 1; threads <= 4; threads++) {
         assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
-        assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_mlp, &data, &fit), CST_OK);
+        assert_int_equal(
+            cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_MLP], &data, &fit), CST_OK);
         assert_int_equal(fit.mix, CST_MIX_OTHER);
         assert_non_null(strstr(fit.detail, "held-out"));
         for (int k = 0; k < POOL_MEMBERS; k++)
@@ -208,7 +209,8 @@ static void fit_is_reproducible(void **state) {
     }
     assert_true(mean_nll(&view, first) < 1.1); /* chance is log 4 = 1.386 */
     data.seed = 10;
-    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_mlp, &data, &fit), CST_OK);
+    assert_int_equal(cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_MLP], &data, &fit),
+                     CST_OK);
     assert_int_equal(cst_baseline_fit_predict(context, &fit, &view, out), CST_OK);
     assert_memory_not_equal(first, out, sizeof first);
     cst_baseline_fit_free(context, &fit);
@@ -221,7 +223,7 @@ static void wide_training_is_reproducible(void **state) {
     static float p[2][ROWS * WIDE];
     static const float *data[MANY];
     int32_t labels[ROWS];
-    size_t size = cst_mlp_size(MANY, WIDE, HIDDEN);
+    size_t size = cst_network_size(MANY, WIDE, HIDDEN);
     size_t inputs = (size_t)MANY * WIDE;
     double *mean = calloc(inputs, sizeof *mean);
     double *scale = malloc(inputs * sizeof *scale);
@@ -242,7 +244,7 @@ static void wide_training_is_reproducible(void **state) {
     }
     cst_view view = {
         .rows = ROWS, .classes = WIDE, .members = MANY, .data = data, .labels = labels};
-    cst_mlp_net net = {MANY, WIDE, HIDDEN, mean, scale, theta};
+    cst_network net = {MANY, WIDE, HIDDEN, mean, scale, theta};
     cst_mlp_options options = cst_mlp_defaults(ROWS);
     options.epochs = 3;
     assert_true(options.batch_rows * (int64_t)size >= 20000000);
@@ -283,7 +285,8 @@ static void few_rows(void **state) {
     for (; view.rows <= 11; view.rows++) {
         cst_baseline_fit fit;
         labels[10] = 2;
-        assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_mlp, &data, &fit), CST_OK);
+        assert_int_equal(
+            cst_baseline_fit_run(context, &cst_baselines[CST_BASELINE_MLP], &data, &fit), CST_OK);
         assert_int_equal(cst_baseline_fit_predict(context, &fit, &view, out), CST_OK);
         for (int64_t j = 0; j < view.rows * 3; j++)
             assert_true(out[j] > 0 && out[j] < 1);
@@ -294,8 +297,8 @@ static void few_rows(void **state) {
 
 static void sizes_are_checked(void **state) {
     (void)state;
-    assert_int_equal(cst_mlp_size(16, 10, 64), 160 * 64 + 64 + 64 * 64 + 64 + 640 + 10);
-    assert_int_equal(cst_mlp_size(INT32_MAX, INT32_MAX, INT32_MAX), 0);
+    assert_int_equal(cst_network_size(16, 10, 64), 160 * 64 + 64 + 64 * 64 + 64 + 640 + 10);
+    assert_int_equal(cst_network_size(INT32_MAX, INT32_MAX, INT32_MAX), 0);
 }
 
 int suite_mlp(void) {

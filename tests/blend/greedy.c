@@ -79,7 +79,8 @@ static void check_case(cst_context *context, const expected *e) {
                      .data = data,
                      .labels = e->labels};
     cst_greedy got;
-    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
+    assert_int_equal(
+        cst_greedy_select(context, &view, CST_GREEDY_LOG_LOSS, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
     assert_int_equal(got.rounds, e->rounds);
     assert_memory_equal(got.order, e->order, (size_t)e->rounds * sizeof *e->order);
     assert_true(fabs(got.loss[got.rounds - 1] - e->loss) <= 2e-12);
@@ -89,7 +90,7 @@ static void check_case(cst_context *context, const expected *e) {
             times += e->order[i] == k;
         assert_true(fabs(got.weights[k] - (double)times / e->rounds) < 1e-15);
     }
-    cst_greedy_free(context, &got);
+    cst_scope_free(&got.scope);
     free(data);
 }
 
@@ -142,9 +143,9 @@ static void check_metric(cst_context *context, const expected *e, size_t i) {
         cst_greedy got;
         view.index = threads % 2 ? NULL : index;
         assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
-        assert_int_equal(cst_greedy_select_by(context, &view, greedy_metric[i].metric,
-                                              CST_GREEDY_ROUNDS, 0, &got),
-                         CST_OK);
+        assert_int_equal(
+            cst_greedy_select(context, &view, greedy_metric[i].metric, CST_GREEDY_ROUNDS, 0, &got),
+            CST_OK);
         assert_int_equal(got.rounds, greedy_metric[i].rounds);
         assert_memory_equal(got.order, greedy_metric[i].order,
                             (size_t)got.rounds * sizeof *got.order);
@@ -153,7 +154,7 @@ static void check_metric(cst_context *context, const expected *e, size_t i) {
         for (int32_t k = 0; k < e->members; k++)
             total += got.weights[k];
         assert_true(fabs(total - 1) < 1e-14);
-        cst_greedy_free(context, &got);
+        cst_scope_free(&got.scope);
     }
     free(index);
     free(data);
@@ -178,20 +179,20 @@ static void other_losses_agree(void **state) {
         .rows = e.rows, .classes = e.classes, .members = 6, .data = data, .labels = e.labels};
     cst_greedy a;
     cst_greedy b;
-    assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &a), CST_OK);
-    assert_int_equal(cst_greedy_select(context, &view, 25, 0, &b), CST_OK);
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &a), CST_OK);
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &b), CST_OK);
     assert_int_equal(a.rounds, b.rounds);
     assert_memory_equal(a.weights, b.weights, 6 * sizeof *a.weights);
-    cst_greedy_free(context, &a);
-    cst_greedy_free(context, &b);
+    cst_scope_free(&a.scope);
+    cst_scope_free(&b.scope);
     e.predictions[3] = NAN;
-    assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_BRIER, 25, 0, &a),
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_BRIER, 25, 0, &a),
                      CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "row 1"));
     view.labels = NULL;
-    assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_BRIER, 25, 0, &a),
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_BRIER, 25, 0, &a),
                      CST_ERROR_INPUT);
-    assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_TOP1, 0, 0, &a),
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_TOP1, 0, 0, &a),
                      CST_ERROR_ARGUMENT);
     free_case(&e);
     cst_context_free(context);
@@ -234,20 +235,23 @@ static void rows_are_those_of_the_view(void **state) {
         .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = b, .labels = even_labels};
     cst_greedy x;
     cst_greedy y;
-    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_OK);
-    assert_int_equal(cst_greedy_select(context, &copy, 25, 0, &y), CST_OK);
+    assert_int_equal(cst_greedy_select(context, &part, CST_GREEDY_LOG_LOSS, 25, 0, &x), CST_OK);
+    assert_int_equal(cst_greedy_select(context, &copy, CST_GREEDY_LOG_LOSS, 25, 0, &y), CST_OK);
     assert_true(x.rounds > 1);
     assert_int_equal(x.rounds, y.rounds);
     assert_memory_equal(x.order, y.order, (size_t)x.rounds * sizeof *x.order);
     assert_memory_equal(x.loss, y.loss, (size_t)x.rounds * sizeof *x.loss);
-    cst_greedy_free(context, &x);
-    cst_greedy_free(context, &y);
+    cst_scope_free(&x.scope);
+    cst_scope_free(&y.scope);
     part.labels = NULL;
-    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_ERROR_INPUT);
-    assert_int_equal(cst_greedy_select(context, &copy, 0, 0, &x), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_greedy_select(context, &part, CST_GREEDY_LOG_LOSS, 25, 0, &x),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_greedy_select(context, &copy, CST_GREEDY_LOG_LOSS, 0, 0, &x),
+                     CST_ERROR_ARGUMENT);
     all[1][4][0] = NAN;
     part.labels = labels;
-    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_ERROR_INPUT);
+    assert_int_equal(cst_greedy_select(context, &part, CST_GREEDY_LOG_LOSS, 25, 0, &x),
+                     CST_ERROR_INPUT);
     assert_non_null(strstr(cst_last_error(context), "row 2"));
     cst_context_free(context);
 }
@@ -277,7 +281,8 @@ static void threads_do_not_change_a_byte(void **state) {
     for (int threads = 1; threads <= 4; threads++) {
         cst_greedy got;
         assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
-        assert_int_equal(cst_greedy_select(context, &view, ROUNDS, 0, &got), CST_OK);
+        assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_LOG_LOSS, ROUNDS, 0, &got),
+                         CST_OK);
         assert_int_equal(cst_context_threads(context), threads);
         if (threads == 1) {
             memcpy(order, got.order, (size_t)got.rounds * sizeof *order);
@@ -286,7 +291,7 @@ static void threads_do_not_change_a_byte(void **state) {
         }
         assert_memory_equal(order, got.order, (size_t)got.rounds * sizeof *order);
         assert_memory_equal(loss, got.loss, (size_t)got.rounds * sizeof *loss);
-        cst_greedy_free(context, &got);
+        cst_scope_free(&got.scope);
     }
     free(index);
     free_case(&e);
@@ -348,14 +353,15 @@ static void check_plain(cst_context *context, const cst_view *view) {
     double loss[CST_GREEDY_ROUNDS];
     cst_greedy got;
     plain_select(view, CST_GREEDY_ROUNDS, order, loss);
-    assert_int_equal(cst_greedy_select(context, view, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
+    assert_int_equal(
+        cst_greedy_select(context, view, CST_GREEDY_LOG_LOSS, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
     assert_true(got.rounds > 2);
     assert_memory_equal(got.order, order, (size_t)got.rounds * sizeof *order);
     for (int32_t i = 0; i < got.rounds; i++)
         assert_true(fabs(got.loss[i] - loss[i]) <= 1e-12);
     for (int32_t i = 0; i < CST_GREEDY_ROUNDS; i++)
         assert_true(loss[i] >= got.loss[got.rounds - 1]);
-    cst_greedy_free(context, &got);
+    cst_scope_free(&got.scope);
 }
 
 /* Rows that sum to 1, nearly, and not at all; true classes of probability 0 and nearly so. */

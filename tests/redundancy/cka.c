@@ -157,10 +157,11 @@ static void few_rows_equal_numpy(void **state) {
 static void aligned(fixture *f, const cst_view *view, const int64_t *landmarks, int64_t count,
                     cst_cka_statistic statistic, double *out, double *residual) {
     cst_kernels kernels;
+    cst_scope scope = {0};
     cst_features features[8] = {0};
     size_t k = (size_t)view->members;
     double hsic[64];
-    assert_int_equal(cst_kernels_create(f->context, view, 0, &kernels), CST_OK);
+    assert_int_equal(cst_kernels_create(f->context, &scope, view, 0, &kernels), CST_OK);
     for (size_t a = 0; a < k; a++) {
         assert_int_equal(
             cst_features_fit(f->context, &kernels, (int32_t)a, landmarks, count, 0, &features[a]),
@@ -172,8 +173,8 @@ static void aligned(fixture *f, const cst_view *view, const int64_t *landmarks, 
         for (size_t b = 0; b < k; b++)
             out[a * k + b] = hsic[a * k + b] / sqrt(hsic[a * k + a] * hsic[b * k + b]);
     for (size_t a = 0; a < k; a++)
-        cst_features_free(f->context, &features[a]);
-    cst_kernels_free(f->context, &kernels);
+        cst_scope_free(&features[a].scope);
+    cst_scope_free(&scope);
 }
 
 static void nystrom_equals_numpy(void **state) {
@@ -219,8 +220,9 @@ static void features_are_centred_and_orthogonal(void **state) {
     fixture *f = *state;
     cst_view view = reference_view(f, REF_ROWS);
     cst_kernels kernels;
+    cst_scope scope = {0};
     cst_features features;
-    assert_int_equal(cst_kernels_create(f->context, &view, 0, &kernels), CST_OK);
+    assert_int_equal(cst_kernels_create(f->context, &scope, &view, 0, &kernels), CST_OK);
     assert_int_equal(
         cst_features_fit(f->context, &kernels, 3, ref_landmarks, REF_LANDMARKS, 1e-3, &features),
         CST_OK);
@@ -244,8 +246,8 @@ static void features_are_centred_and_orthogonal(void **state) {
         assert_true(a == 0 || features.spectrum[a] <= features.spectrum[a - 1]);
     }
     free(z);
-    cst_features_free(f->context, &features);
-    cst_kernels_free(f->context, &kernels);
+    cst_scope_free(&features.scope);
+    cst_scope_free(&scope);
 }
 
 static void residual_landmarks_are_close_to_exact(void **state) {
@@ -302,10 +304,11 @@ static void residual_landmarks_find_rare_rows(void **state) {
     cst_cka_result_free(f->context, &uniform);
 
     cst_kernels kernels;
+    cst_scope scope = {0};
     int64_t landmarks[WANTED];
     int64_t count = 0;
     bool converged = false;
-    assert_int_equal(cst_kernels_create(f->context, &view, 0, &kernels), CST_OK);
+    assert_int_equal(cst_kernels_create(f->context, &scope, &view, 0, &kernels), CST_OK);
     const cst_landmark_options chosen = {
         .floor = WANTED, .cap = WANTED, .tolerance = 1e-3, .seed = 3};
     assert_int_equal(
@@ -319,7 +322,7 @@ static void residual_landmarks_find_rare_rows(void **state) {
             assert_true(landmarks[i] != landmarks[j]);
     }
     assert_int_equal(rare, 10);
-    cst_kernels_free(f->context, &kernels);
+    cst_scope_free(&scope);
     free(rows);
 }
 
@@ -459,21 +462,22 @@ static void bandwidths_of_degenerate_members(void **state) {
     const float *data[] = {few};
     view.data = data;
     cst_kernels kernels;
-    assert_int_equal(cst_kernels_create(f->context, &view, 0, &kernels), CST_OK);
+    cst_scope scope = {0};
+    assert_int_equal(cst_kernels_create(f->context, &scope, &view, 0, &kernels), CST_OK);
     /* 500 rows, all sampled: 25 ones and 475 zeros; the mean of 500*499/2 distances. */
     assert_true(fabs(kernels.sigma[0] - 25.0 * 475 / (500 * 499 / 2)) < 1e-12);
-    cst_kernels_free(f->context, &kernels);
+    cst_scope_free(&scope);
     /* One row differs and the sample of 1,000 misses it, for some seed. */
     view.rows = ROWS;
     data[0] = one;
     one[777] = 1;
     bool missed = false;
     for (uint64_t seed = 0; seed < 20 && !missed; seed++) {
-        assert_int_equal(cst_kernels_create(f->context, &view, seed, &kernels), CST_OK);
+        assert_int_equal(cst_kernels_create(f->context, &scope, &view, seed, &kernels), CST_OK);
         assert_false(kernels.constant[0]);
         double expected = sqrt(2.0 / ROWS); /* root mean square distance of all pairs */
         missed = fabs(kernels.sigma[0] - expected) < 1e-12;
-        cst_kernels_free(f->context, &kernels);
+        cst_scope_free(&scope);
     }
     assert_true(missed);
     one[777] = NAN;

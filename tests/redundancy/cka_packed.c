@@ -96,12 +96,13 @@ static double largest_error(const cst_cka_result *a, const cst_cka_result *b) {
 static void compare(fixture *f, const cst_view *view, const cst_packing *packing, double margin) {
     cst_kernels kernels;
     cst_packed packed;
-    assert_int_equal(cst_kernels_create(f->context, view, 0, &kernels), CST_OK);
+    cst_scope scope = {0};
+    assert_int_equal(cst_kernels_create(f->context, &scope, view, 0, &kernels), CST_OK);
     assert_int_equal(cst_packed_plan(f->context, &kernels, &packed), CST_OK);
     for (int32_t k = 0; k < view->members; k++)
         assert_int_equal(packed.member[k].packing, packing[k]);
     cst_packed_free(f->context, &packed);
-    cst_kernels_free(f->context, &kernels);
+    cst_scope_free(&scope);
     for (int statistic = CST_CKA_BIASED; statistic <= CST_CKA_UNBIASED; statistic++) {
         cst_cka_options options = {.estimator = CST_CKA_EXACT,
                                    .precision = CST_CKA_DOUBLE,
@@ -217,7 +218,7 @@ static void samples_are_about_unbiased(void **state) {
 }
 
 /* Features from kernels in single precision against the same projection of kernels in double, for
- * sharp members, which are taken by their entries, and for flat ones; what single precision does
+ * sharp members and for flat ones; what single precision does
  * not suit is left in double. */
 static void landmarks_in_single_precision(void **state) {
     fixture *f = *state;
@@ -233,15 +234,15 @@ static void landmarks_in_single_precision(void **state) {
         cst_view view = view_of(f, ROWS, CLASSES, 1);
         cst_kernels kernels;
         cst_features features;
-        assert_int_equal(cst_kernels_create(f->context, &view, 0, &kernels), CST_OK);
+        cst_scope scope = {0};
+        assert_int_equal(cst_kernels_create(f->context, &scope, &view, 0, &kernels), CST_OK);
         assert_int_equal(
             cst_features_fit(f->context, &kernels, 0, landmarks, LANDMARKS, 0, &features), CST_OK);
         if (variant == 2) {
             assert_null(features.single);
-            assert_null(features.narrow.columns);
+            assert_null(features.columns);
         } else {
             assert_non_null(features.single);
-            assert_int_equal(features.narrow.sparse, variant == 0);
             size_t entries = (size_t)(COUNT * features.rank);
             double *narrow = calloc(entries, sizeof *narrow);
             double *wide = calloc(entries, sizeof *wide);
@@ -263,8 +264,8 @@ static void landmarks_in_single_precision(void **state) {
             free(narrow);
             free(wide);
         }
-        cst_features_free(f->context, &features);
-        cst_kernels_free(f->context, &kernels);
+        cst_scope_free(&features.scope);
+        cst_scope_free(&scope);
     }
 }
 
@@ -322,9 +323,11 @@ static int64_t next_check_after_four(fixture *f, double strip, double tile) {
     cst_view view = {.rows = 200000, .members = 2, .classes = 3};
     cst_kernels kernels = {.view = &view, .constant = (bool *)constant};
     cst_pairs pairs = {0};
+    cst_scope scope = {0};
     double sums[CST_PAIRS_SUMS * CELLS] = {0};
     double hsic[CELLS];
-    assert_int_equal(cst_pairs_create(f->context, &kernels, STRIPS * 128, 1e-4, 0, &pairs), CST_OK);
+    assert_int_equal(cst_pairs_create(f->context, &scope, &kernels, STRIPS * 128, 1e-4, 0, &pairs),
+                     CST_OK);
     for (int64_t d = 1; d <= DONE; d++) {
         for (int64_t i = 0; i < STRIPS; i++) {
             double one[CST_PAIRS_SUMS * CELLS] = {0};
@@ -343,7 +346,7 @@ static int64_t next_check_after_four(fixture *f, double strip, double tile) {
         hsic[x] = sums[x] * grown * grown * (STRIPS * 128 - 1) / (double)pairs.partners;
     assert_true(cst_pairs_error(&pairs, sums, hsic) > 1e-4);
     int64_t next = cst_pairs_next_check(&pairs, sums, hsic, DONE, ROUNDS);
-    cst_pairs_free(f->context, &pairs);
+    cst_scope_free(&scope);
     return next;
 }
 

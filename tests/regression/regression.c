@@ -158,11 +158,11 @@ static void tagged_baselines_need_a_group(void **state) {
     cst_member_ensemble tags[POOL_MEMBERS] = {[1] = {CST_ENSEMBLE_DEEP, "net", 1}};
     double weights[POOL_MEMBERS];
     double b = 1;
-    cst_tagged_choice choice = {1, 1, 1};
+    cst_ensemble_choice choice = {1, 1, 1};
     assert_non_null(deep);
     assert_null(cst_value_baseline_find("log-linear"));
-    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), NULL, POOL_MEMBERS));
-    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
+    assert_false(cst_ensemble_applies(cst_ensemble_rule_of(deep->kind), NULL, POOL_MEMBERS));
+    assert_false(cst_ensemble_applies(cst_ensemble_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_ERROR_INPUT);
@@ -172,7 +172,7 @@ static void tagged_baselines_need_a_group(void **state) {
         CST_ERROR_INPUT);
     assert_int_equal(choice.size, 0);
     tags[POOL_MEMBERS - 1] = tags[1];
-    assert_true(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
+    assert_true(cst_ensemble_applies(cst_ensemble_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_OK);

@@ -6,16 +6,16 @@
 #ifndef CST_BASELINES_H
 #define CST_BASELINES_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/pool.h"
 #include "data/pool/view.h"
+#include "method/gate/probability.h"
 #include "model/stack.h"
 
 #include <corestack/pool.h>
 
 typedef struct cst_baseline cst_baseline;
 
-/* What a baseline is fitted on. */
 typedef struct cst_baseline_data {
     const cst_view *view; /* labelled rows, every member */
     const int32_t *folds; /* [view->rows], 0..fold_count-1: for penalties by cross-validation */
@@ -38,53 +38,92 @@ typedef struct cst_baseline_fit {
     int32_t classes;
     cst_mix_kind mix;
     double *weights;  /* [members]; all 0 for CST_MIX_OTHER */
+    double intercept; /* of linear mixtures */
     bool *uses;       /* [members]: prediction reads this member */
     void *state;      /* the method's own */
     bool own_rows;    /* a rank predicts its own rows only, for who reads no others */
     char detail[128]; /* what the fit chose, for a reader; may be empty */
 } cst_baseline_fit;
 
+/* A block of rows to predict, for predict_block. */
+typedef struct cst_baseline_job {
+    const cst_baseline_fit *fit;
+    const cst_view *view;
+    float *out; /* [rows][classes] */
+} cst_baseline_job;
+
 struct cst_baseline {
-    const char *name;        /* as on the command line */
-    const char *definition;  /* one sentence */
-    bool rows_alike;         /* all rows count alike: refuses a view with weights */
-    cst_ensemble_kind needs; /* it is of members with this tag; none: of any */
+    const char *name;       /* as on the command line */
+    const char *definition; /* one sentence */
     /* Fills mix, weights, state and detail of `out`, whose arrays are allocated and zero; `uses`
      * only where it is not simply weights != 0. */
     cst_status (*fit)(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
-    /* Probabilities of a view's rows, out [rows][classes]. NULL: the linear mixture itself. */
+    int variant; /* for fit, of methods that share one: a metric, a cst_linear_kind, ... */
+    cst_ensemble_kind ensemble; /* members tagged as this are averaged; NONE: of all members */
+    bool rows_alike;            /* all rows count alike: refuses a view with weights */
+    cst_probability_map map;    /* of a linear mixture */
+    cst_learner_kind learner;   /* of its model */
+    /* Of methods that are not linear mixtures; else NULL. A task of a block of a cst_baseline_job,
+     * or all rows. */
+    cst_task_fn predict_block;
     cst_status (*predict)(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
                           float *out);
-    void (*release)(cst_context *context, void *state); /* may be NULL where state is NULL */
-    /* Gives a model of the members `kept`, with room for `mix`, its learner and map. NULL: the
-     * linear mixture itself. */
+    void (*release)(cst_context *context, void *state);
+    /* Gives a model of the members `kept`, with room for `mix`, its learner and map. */
     cst_status (*model)(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
                         cst_model *out);
 };
 
-/* The methods, one file each; the table in baselines.c has them in the order of the report. */
-extern const cst_baseline cst_baseline_best_single;
-extern const cst_baseline cst_baseline_average;
-extern const cst_baseline cst_baseline_performance_weighted;
-extern const cst_baseline cst_baseline_ridge;
-extern const cst_baseline cst_baseline_lasso;
-extern const cst_baseline cst_baseline_elastic_net;
-extern const cst_baseline cst_baseline_greedy;
-extern const cst_baseline cst_baseline_greedy_top1;
-extern const cst_baseline cst_baseline_greedy_brier;
-extern const cst_baseline cst_baseline_minimum_variance;
-extern const cst_baseline cst_baseline_log_linear;
-extern const cst_baseline cst_baseline_hill_climbing;
-extern const cst_baseline cst_baseline_deep_ensemble;
-extern const cst_baseline cst_baseline_snapshot;
-extern const cst_baseline cst_baseline_mc_dropout;
-extern const cst_baseline cst_baseline_soup;
-extern const cst_baseline cst_baseline_swag;
-extern const cst_baseline cst_baseline_mlp;
+/* In the order of the report. */
+enum {
+    CST_BASELINE_BEST_SINGLE,
+    CST_BASELINE_AVERAGE,
+    CST_BASELINE_PERFORMANCE_WEIGHTED,
+    CST_BASELINE_RIDGE,
+    CST_BASELINE_LASSO,
+    CST_BASELINE_ELASTIC_NET,
+    CST_BASELINE_GREEDY,
+    CST_BASELINE_GREEDY_TOP1,
+    CST_BASELINE_GREEDY_BRIER,
+    CST_BASELINE_MINIMUM_VARIANCE,
+    CST_BASELINE_LOG_LINEAR,
+    CST_BASELINE_MLP,
+    CST_BASELINE_HILL_CLIMBING,
+    CST_BASELINE_DEEP_ENSEMBLE,
+    CST_BASELINE_SNAPSHOT,
+    CST_BASELINE_MC_DROPOUT,
+    CST_BASELINE_SOUP,
+    CST_BASELINE_SWAG,
+    CST_BASELINES
+};
+extern const cst_baseline cst_baselines[CST_BASELINES];
+
+/* For the table: fits, and what methods that are not linear mixtures add. */
+cst_status cst_fit_hill_climbing(cst_context *context, const cst_baseline_data *data,
+                                 cst_baseline_fit *out);
+cst_status cst_fit_linear(cst_context *context, const cst_baseline_data *data,
+                          cst_baseline_fit *out);
+cst_status cst_fit_ensemble(cst_context *context, const cst_baseline_data *data,
+                            cst_baseline_fit *out);
+cst_status cst_fit_log_linear(cst_context *context, const cst_baseline_data *data,
+                              cst_baseline_fit *out);
+cst_status cst_predict_log_linear(cst_context *context, void *job, int64_t block);
+void cst_release_log_linear(cst_context *context, void *state);
+cst_status cst_model_log_linear(cst_context *context, const cst_baseline_fit *fit,
+                                const int32_t *kept, cst_model *out);
+cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
+cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
+                           float *out);
+void cst_release_mlp(cst_context *context, void *state);
+cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                         cst_model *out);
 
 size_t cst_baseline_count(void);
 const cst_baseline *cst_baseline_at(size_t index);
 const cst_baseline *cst_baseline_find(const char *name); /* NULL where there is none */
+
+/* Whether the method can be fitted on this data: some need tagged members. */
+bool cst_baseline_applies(const cst_baseline *baseline, const cst_baseline_data *data);
 
 /* Fits on labelled rows. *out is zeroed first and empty after an error. */
 cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
@@ -107,12 +146,8 @@ cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fi
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 
 /* sum_k weights[k] p_k of `count` rows from `first`, out [count][classes]; scratch [count *
- * classes] floats where the view has an index. What predictions of linear mixtures start from. */
+ * classes] floats where the view has an index. */
 cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
                             int64_t first, int64_t count, float *scratch, double *out);
-
-/* Probabilities [view->rows][classes] of the linear mixture by a fit's weights. */
-cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,
-                               const cst_view *view, float *out);
 
 #endif

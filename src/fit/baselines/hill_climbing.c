@@ -135,59 +135,45 @@ static void take_logs(double *numerator, double *denominator, double *loss) {
 
 static cst_status loss_block(cst_context *context, void *user, int64_t block, double *total) {
     const climb *state = user;
-    const cst_view *view = state->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
+    int32_t classes = state->view->classes;
     double step[STEPS];
     double sum[STEPS];
     double numerator[STEPS];
     double denominator[STEPS];
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * classes : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
     for (int32_t j = 0; j < STEPS; j++) {
         step[j] = step_at(j);
         numerator[j] = denominator[j] = 1;
     }
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        double *loss = total + (size_t)k * STEPS;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            const float *row = rows + (size_t)i * classes;
-            const double *mixture = state->mixture + (size_t)(first + i) * classes;
-            int32_t label = cst_view_label(view, first + i);
-            row_sums(step, mixture, row, view->classes, sum);
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, state->view, block, &rows));
+    for (int32_t k = 0; k < state->view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++) {
+            const float *row = cst_rows_at(&rows, i);
+            const double *mixture = state->mixture + (rows.first + i) * classes;
+            int32_t label = cst_view_label(state->view, rows.first + i);
+            row_sums(step, mixture, row, classes, sum);
             multiply(step, sum, mixture[label], (double)row[label] - mixture[label], numerator,
                      denominator);
-            if (i % CHAIN == CHAIN - 1 || i == count - 1)
-                take_logs(numerator, denominator, loss);
+            if (i % CHAIN == CHAIN - 1 || i == rows.count - 1)
+                take_logs(numerator, denominator, total + (int64_t)k * STEPS);
         }
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* mixture += step (p_member - mixture). */
 static cst_status move_block(cst_context *context, void *user, int64_t block) {
     const climb *state = user;
-    const cst_view *view = state->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t cells = (size_t)count * (size_t)view->classes;
-    double *mixture = state->mixture + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    const float *rows = NULL;
-    cst_status status = cst_view_rows(context, view, state->member, first, count, scratch, &rows);
-    for (size_t j = 0; status == CST_OK && j < cells; j++)
-        mixture[j] += state->step * ((double)rows[j] - mixture[j]);
-    cst_free(context, scratch);
-    return status;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, state->view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, state->member));
+    double *mixture = state->mixture + rows.first * state->view->classes;
+    for (int64_t j = 0; j < rows.count * state->view->classes; j++)
+        mixture[j] += state->step * ((double)rows.data[j] - mixture[j]);
+    return CST_OK;
 }
 
 /* ---- climbing ---- */
@@ -228,79 +214,22 @@ static cst_status rounds(cst_context *context, climb *state, double *loss, cst_b
     }
 }
 
-static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+cst_status cst_fit_hill_climbing(cst_context *context, const cst_baseline_data *data,
+                                 cst_baseline_fit *out) {
     const cst_view *view = data->view;
     size_t cells = 0;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the mixture of %lld rows overflows",
                         (long long)view->rows);
     climb state = {.view = view};
-    state.mixture = cst_alloc(context, cells, sizeof *state.mixture);
-    double *loss = cst_alloc(context, (size_t)view->members, STEPS * sizeof *loss);
-    cst_status status = state.mixture && loss ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_risk_all(context, view, loss));
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, state.mixture, cells);
+    CST_NEW(context, scope, double, loss, (view->members * STEPS));
+    CST_TRY(cst_risk_all(context, view, loss));
     int32_t best = 0;
-    for (int32_t k = 1; status == CST_OK && k < view->members; k++)
+    for (int32_t k = 1; k < view->members; k++)
         if (loss[k] < loss[best])
             best = k;
-    CST_THEN(move(context, &state, best, 1, out->weights));
-    CST_THEN(rounds(context, &state, loss, out));
-    cst_free(context, state.mixture);
-    cst_free(context, loss);
-    return status;
+    CST_TRY(move(context, &state, best, 1, out->weights));
+    return rounds(context, &state, loss, out);
 }
-
-/* ---- prediction ---- */
-
-typedef struct predict_job {
-    const cst_baseline_fit *fit;
-    const cst_view *view;
-    float *out;
-} predict_job;
-
-static cst_status predict_block(cst_context *context, void *user, int64_t block) {
-    const predict_job *job = user;
-    const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
-    size_t cells = (size_t)count * classes;
-    float *to = job->out + (size_t)first * classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
-    if (status == CST_OK)
-        cst_probability_rows(CST_PROBABILITY_FINE, count, view->classes, mixture);
-    for (size_t i = 0; status == CST_OK && i < cells; i++)
-        to[i] = (float)mixture[i];
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
-}
-
-static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
-                          float *out) {
-    predict_job job = {fit, view, out};
-    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
-    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled,
-                             fit->own_rows ? 0 : 1);
-}
-
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                             cst_model *out) {
-    out->map = CST_PROBABILITY_FINE;
-    return cst_baseline_learner(context, fit, CST_LEARNER_LINEAR, kept, NULL, 1, out);
-}
-
-const cst_baseline cst_baseline_hill_climbing = {
-    .name = "hill-climbing",
-    .definition = "hill climbing from the best single member: p <- (1 - w) p + w p_k with the "
-                  "member k and the w in -0.50, -0.49, ..., 0.50 that minimise the log loss, "
-                  "while each step lowers it by more than 1e-5; p is clipped to [1e-15, 1 - "
-                  "1e-15] and normalised",
-    .rows_alike = true,
-    .fit = fit,
-    .predict = predict,
-    .model = make_model,
-};

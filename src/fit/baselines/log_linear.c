@@ -9,45 +9,33 @@
 #include <string.h>
 
 typedef struct log_linear {
+    cst_scope scope;
     double *mix;     /* [members]: share of the uniform distribution */
     double *bias;    /* [classes] */
     int32_t *active; /* [members]: 0, 1, ... */
 } log_linear;
 
-static void release(cst_context *context, void *state) {
+void cst_release_log_linear(cst_context *context, void *state) {
     log_linear *s = state;
-    if (!s)
-        return;
-    cst_free(context, s->mix);
-    cst_free(context, s->bias);
-    cst_free(context, s->active);
+    if (s)
+        cst_scope_free(&s->scope);
     cst_free(context, s);
 }
 
-static log_linear *make_state(cst_context *context, int32_t members, int32_t classes) {
-    log_linear *s = cst_alloc(context, 1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->mix = cst_alloc(context, (size_t)members, sizeof *s->mix);
-    s->bias = cst_alloc(context, (size_t)classes, sizeof *s->bias);
-    s->active = cst_alloc(context, (size_t)members, sizeof *s->active);
-    if (!s->mix || !s->bias || !s->active) {
-        release(context, s);
-        return NULL;
-    }
-    for (int32_t k = 0; k < members; k++)
-        s->active[k] = k;
-    return s;
-}
-
-static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+cst_status cst_fit_log_linear(cst_context *context, const cst_baseline_data *data,
+                              cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_loglinear_options options = cst_loglinear_defaults();
     cst_loglinear pool = {0};
-    log_linear *s = make_state(context, view->members, view->classes);
+    log_linear *s = cst_alloc(context, 1, sizeof *s);
     if (!s)
         return CST_ERROR_MEMORY;
     out->state = s;
+    CST_TAKE(context, &s->scope, s->mix, view->members);
+    CST_TAKE(context, &s->scope, s->bias, view->classes);
+    CST_TAKE(context, &s->scope, s->active, view->members);
+    for (int32_t k = 0; k < view->members; k++)
+        s->active[k] = k;
     out->mix = CST_MIX_LOGLINEAR;
     cst_loglinear_cv cv = {.prior = true};
     cst_status status = cst_loglinear_pool(context, view, data->folds, data->fold_count, &cv,
@@ -62,14 +50,8 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
     return status;
 }
 
-typedef struct predict_job {
-    const cst_baseline_fit *fit;
-    const cst_view *view;
-    float *out;
-} predict_job;
-
-static cst_status predict_block(cst_context *context, void *user, int64_t block) {
-    const predict_job *job = user;
+cst_status cst_predict_log_linear(cst_context *context, void *user, int64_t block) {
+    const cst_baseline_job *job = user;
     const cst_view *view = job->view;
     const log_linear *s = job->fit->state;
     int64_t first = cst_block_first(block);
@@ -77,52 +59,30 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     size_t classes = (size_t)view->classes;
     size_t members = (size_t)view->members;
     size_t cells = (size_t)count * classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    float *logs = cst_alloc(context, cells, members * sizeof *logs);
-    double *row = cst_alloc(context, classes, sizeof *row);
-    cst_status status = scratch && logs && row ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, cst_view_copies(view) ? cells : 0);
+    CST_NEW(context, scope, float, logs, (cells * members));
+    CST_NEW(context, scope, double, row, classes);
+    for (int32_t k = 0; k < view->members; k++) {
         const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (size_t j = 0; status == CST_OK && j < cells; j++)
+        CST_TRY(cst_view_rows(context, view, k, first, count, scratch, &rows));
+        for (size_t j = 0; j < cells; j++)
             logs[j * members + (size_t)k] = cst_mixed_log(rows[j], s->mix[k], view->classes);
     }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         cst_loglinear_row(logs + (size_t)i * classes * members, view->classes, view->members,
                           s->active, view->members, job->fit->weights, s->bias, row);
         for (size_t c = 0; c < classes; c++)
             job->out[(size_t)(first + i) * classes + c] = (float)row[c];
     }
-    cst_free(context, scratch);
-    cst_free(context, logs);
-    cst_free(context, row);
-    return status;
+    return CST_OK;
 }
 
-static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
-                          float *out) {
-    predict_job job = {fit, view, out};
-    const cst_share filled = cst_share_rows(out, view->rows, (size_t)view->classes * sizeof *out);
-    return cst_parallel_fill(context, cst_block_count(view->rows), predict_block, &job, &filled,
-                             fit->own_rows ? 0 : 1);
-}
-
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                             cst_model *out) {
+cst_status cst_model_log_linear(cst_context *context, const cst_baseline_fit *fit,
+                                const int32_t *kept, cst_model *out) {
     const log_linear *s = fit->state;
     for (int32_t j = 0; j < out->members; j++)
         out->mix[j] = s->mix[kept[j]];
     return cst_baseline_learner(context, fit, CST_LEARNER_LOGLINEAR, kept, s->bias, fit->classes,
                                 out);
 }
-
-const cst_baseline cst_baseline_log_linear = {
-    .name = "log-linear",
-    .definition =
-        "log-linear pool of all members, softmax(sum_k w_k log p_k + b), with each p_k first "
-        "mixed with the uniform distribution; Gaussian priors chosen by cross-validation",
-    .fit = fit,
-    .predict = predict,
-    .release = release,
-    .model = make_model,
-};

@@ -21,45 +21,38 @@ typedef struct spread_job {
 
 static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
     const spread_job *job = user;
-    const cst_view *view = job->view;
-    size_t classes = (size_t)view->classes;
-    size_t inputs = (size_t)view->members * classes;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+    size_t classes = (size_t)job->view->classes;
+    size_t inputs = (size_t)job->view->members * classes;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(worker, scope, job->view, block, &rows));
+    for (int32_t k = 0; k < job->view->members; k++) {
+        CST_TRY(cst_rows_read(worker, &rows, k));
         double *own = sum + (size_t)k * classes;
         const double *centre = job->centre ? job->centre + (size_t)k * classes : NULL;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        for (int64_t i = 0; i < rows.count; i++)
             for (size_t c = 0; c < classes; c++) {
-                double x = log(fmax((double)rows[(size_t)i * classes + c], CST_MLP_FLOOR));
+                double x = log(fmax((double)cst_rows_at(&rows, i)[c], CST_NETWORK_FLOOR));
                 x -= centre ? centre[c] : 0;
                 own[c] += x;
                 own[inputs + c] += x * x;
             }
-        }
     }
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* Mean and standard deviation of every input over all rows; constant inputs keep scale 1. */
-static cst_status standardise(cst_context *context, const cst_view *view, cst_mlp_net *net) {
+static cst_status standardise(cst_context *context, const cst_view *view, cst_network *net) {
     size_t inputs = (size_t)view->members * (size_t)view->classes;
     double rows = (double)view->rows;
-    double *sum = cst_alloc(context, 2 * inputs, sizeof *sum);
-    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sum, 2 * inputs);
     spread_job job = {.view = view};
-    for (int pass = 0; status == CST_OK && pass < 2; pass++) {
+    for (int pass = 0; pass < 2; pass++) {
         job.centre = pass == 1 ? net->mean : NULL;
-        status = cst_reduce_blocks(context, cst_block_count(view->rows), 2 * inputs, spread_block,
-                                   &job, sum);
-        for (size_t j = 0; status == CST_OK && j < inputs; j++) {
+        CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), 2 * inputs, spread_block,
+                                  &job, sum));
+        for (size_t j = 0; j < inputs; j++) {
             double deviation = sqrt(sum[inputs + j] / rows);
             if (pass == 0)
                 net->mean[j] = sum[j] / rows;
@@ -67,8 +60,7 @@ static cst_status standardise(cst_context *context, const cst_view *view, cst_ml
                 net->scale[j] = deviation > 1e-9 ? deviation : 1;
         }
     }
-    cst_free(context, sum);
-    return status;
+    return CST_OK;
 }
 
 /* ---- fit ---- */
@@ -108,7 +100,7 @@ static cst_status split(cst_context *context, const cst_view *view, uint64_t see
 }
 
 /* He's start for the hidden layers, a tenth of it for the output, biases 0. */
-static void start(cst_mlp_net *net, uint64_t seed) {
+static void start(cst_network *net, uint64_t seed) {
     size_t widths[] = {(size_t)net->members * (size_t)net->classes, (size_t)net->hidden,
                        (size_t)net->hidden};
     size_t units[] = {(size_t)net->hidden, (size_t)net->hidden, (size_t)net->classes};
@@ -123,36 +115,11 @@ static void start(cst_mlp_net *net, uint64_t seed) {
     }
 }
 
-static void release(cst_context *context, void *state) {
-    cst_mlp_net *net = state;
-    if (!net)
-        return;
-    cst_free(context, net->mean);
-    cst_free(context, net->scale);
-    cst_free(context, net->theta);
-    cst_free(context, net);
+void cst_release_mlp(cst_context *context, void *state) {
+    cst_network_free(context, state);
 }
 
-static cst_status make_net(cst_context *context, const cst_view *view, int32_t hidden,
-                           cst_mlp_net **out) {
-    size_t size = cst_mlp_size(view->members, view->classes, hidden);
-    size_t inputs = (size_t)view->members * (size_t)view->classes;
-    if (size == 0)
-        return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
-                        view->members, view->classes);
-    *out = cst_alloc(context, 1, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    **out = (cst_mlp_net){.members = view->members,
-                          .classes = view->classes,
-                          .hidden = hidden,
-                          .mean = cst_alloc(context, inputs, sizeof(double)),
-                          .scale = cst_alloc(context, inputs, sizeof(double)),
-                          .theta = cst_alloc(context, size, sizeof(double))};
-    return (*out)->mean && (*out)->scale && (*out)->theta ? CST_OK : CST_ERROR_MEMORY;
-}
-
-static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+cst_status cst_fit_mlp(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_mlp_options options = cst_mlp_defaults(view->rows);
     if (cst_view_has_absent(view))
@@ -161,12 +128,18 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
             "mlp is a neural network of all members, which cannot predict without some "
             "of them, and some lack predictions; leave out the method or these members");
     options.seed = data->seed;
-    cst_mlp_net *net = NULL;
+    cst_network *net = NULL;
     cst_mlp_rows rows;
     int32_t epoch = 0;
     double loss = 0;
-    int64_t *order = cst_alloc(context, (size_t)view->rows, 2 * sizeof *order);
-    cst_status status = order ? make_net(context, view, options.hidden, &net) : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, order, (2 * view->rows));
+    size_t size = cst_network_size(view->members, view->classes, options.hidden);
+    if (size == 0)
+        return cst_fail(context, CST_ERROR_LIMIT, "mlp: %d members of %d classes are too many",
+                        view->members, view->classes);
+    cst_status status =
+        cst_network_create(context, view->members, view->classes, options.hidden, &net);
     out->state = net;
     out->mix = CST_MIX_OTHER;
     cst_la_enter();
@@ -177,61 +150,31 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
         status = cst_mlp_train(context, net, view, &rows, &options, &epoch, &loss);
     }
     cst_la_leave();
-    if (status == CST_OK) {
-        (void)cst_snprintf(out->detail, sizeof out->detail,
-                           "%zu parameters, best epoch %d, held-out NLL %.4f",
-                           cst_mlp_size(view->members, view->classes, options.hidden), epoch, loss);
-        for (int32_t k = 0; k < view->members; k++)
-            out->uses[k] = true;
-    }
-    cst_free(context, order);
-    return status;
+    CST_TRY(status);
+    (void)cst_snprintf(out->detail, sizeof out->detail,
+                       "%zu parameters, best epoch %d, held-out NLL %.4f", size, epoch, loss);
+    for (int32_t k = 0; k < view->members; k++)
+        out->uses[k] = true;
+    return CST_OK;
 }
 
-static cst_status predict(cst_context *context, const cst_baseline_fit *fitted,
-                          const cst_view *view, float *out) {
+cst_status cst_predict_mlp(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
+                           float *out) {
     cst_la_enter();
-    cst_status status = cst_mlp_predict(context, fitted->state, view, out);
+    cst_status status = cst_mlp_predict(context, fit->state, view, out);
     cst_la_leave();
     return status;
 }
 
-static double *copy(cst_context *context, const double *from, size_t count) {
-    double *to = cst_alloc(context, count, sizeof *to);
-    if (to)
-        memcpy(to, from, count * sizeof *to);
-    return to;
-}
-
 /* Of all members, which the network reads. */
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
-                             cst_model *out) {
-    const cst_mlp_net *net = fit->state;
-    size_t inputs = (size_t)net->members * (size_t)net->classes;
-    size_t size = cst_mlp_size(net->members, net->classes, net->hidden);
-    cst_network *network = cst_alloc(context, 1, sizeof *network);
-    if (!network)
-        return CST_ERROR_MEMORY;
-    out->network = network;
-    *network = (cst_network){.members = net->members,
-                             .classes = net->classes,
-                             .hidden = net->hidden,
-                             .mean = copy(context, net->mean, inputs),
-                             .scale = copy(context, net->scale, inputs),
-                             .theta = copy(context, net->theta, size)};
-    if (!network->mean || !network->scale || !network->theta)
-        return CST_ERROR_MEMORY;
+cst_status cst_model_mlp(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                         cst_model *out) {
+    const cst_network *net = fit->state;
+    size_t bytes = (size_t)net->members * (size_t)net->classes * sizeof *net->mean;
+    size_t size = cst_network_size(net->members, net->classes, net->hidden);
+    CST_TRY(cst_network_create(context, net->members, net->classes, net->hidden, &out->network));
+    memcpy(out->network->mean, net->mean, bytes);
+    memcpy(out->network->scale, net->scale, bytes);
+    memcpy(out->network->theta, net->theta, size * sizeof *net->theta);
     return cst_baseline_learner(context, fit, CST_LEARNER_NETWORK, kept, NULL, 0, out);
 }
-
-const cst_baseline cst_baseline_mlp = {
-    .name = "mlp",
-    .definition =
-        "neural network on the members' standardised log-probabilities: two hidden layers of "
-        "64 ReLU units, dropout 0.5, AdamW, early stopping on a held-out tenth",
-    .rows_alike = true,
-    .fit = fit,
-    .predict = predict,
-    .release = release,
-    .model = make_model,
-};

@@ -6,36 +6,16 @@
 #ifndef CST_MLP_H
 #define CST_MLP_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 #include "model/stack.h"
-
-/* A probability below this counts as this in the inputs. */
-#define CST_MLP_FLOOR CST_NETWORK_FLOOR
 
 /* The gate's random streams with this bit set in the substream are the network's. */
 #define CST_MLP_SUBSTREAM (UINT32_C(1) << 31)
 
-/* The network's inputs and shape. Input k * classes + c is (log(max(p_kc, 1e-6)) - mean) / scale.
- *
- * Parameters lie behind one another: weights of the first hidden layer [hidden][inputs], its biases
- * [hidden]; of the second, [hidden][hidden] and [hidden]; of the output, [classes][hidden] and
- * [classes]. */
-typedef struct cst_mlp_net {
-    int32_t members;
-    int32_t classes;
-    int32_t hidden;
-    double *mean;  /* [members * classes] */
-    double *scale; /* [members * classes], > 0 */
-    double *theta; /* [cst_mlp_size] */
-} cst_mlp_net;
-
-/* Number of parameters; 0 where it overflows. */
-size_t cst_mlp_size(int32_t members, int32_t classes, int32_t hidden);
-
 /* Mean cross-entropy, without dropout, of the rows rows[0..count-1] of a labelled view, and its
- * gradient ([cst_mlp_size]; NULL: loss only). The caller holds cst_la_enter here and below. */
-cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+ * gradient ([cst_network_size]; NULL: loss only). The caller holds cst_la_enter here and below. */
+cst_status cst_mlp_gradient(cst_context *context, const cst_network *net, const cst_view *view,
                             const int64_t *rows, int64_t count, double *gradient, double *loss);
 
 typedef struct cst_mlp_options {
@@ -63,12 +43,12 @@ typedef struct cst_mlp_rows {
 
 /* Trains net->theta by Adam on minibatches from where it is; leaves the parameters of the epoch
  * with the least held-out loss there (those it began with count as epoch 0). */
-cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss);
 
 /* Probabilities of all rows of a view, out [rows][classes]. */
-cst_status cst_mlp_predict(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_predict(cst_context *context, const cst_network *net, const cst_view *view,
                            float *out);
 
 #endif

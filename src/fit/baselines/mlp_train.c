@@ -20,12 +20,11 @@ static const size_t TABLE_CELLS = (size_t)1 << 24;
  * on a machine that is busy. `operations`: multiplications of all tasks together. */
 static cst_status spread(cst_context *context, double operations, int64_t count, cst_task_fn task,
                          void *user) {
-    cst_status status = CST_OK;
     if (operations >= 2e7)
         return cst_parallel_for(context, count, task, user);
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        status = task(context, user, i);
-    return status;
+    for (int64_t i = 0; i < count; i++)
+        CST_TRY(task(context, user, i));
+    return CST_OK;
 }
 
 /* Where the parts of the parameter vector begin. */
@@ -38,7 +37,7 @@ typedef struct layout {
     size_t count;
 } layout;
 
-static layout layout_of(const cst_mlp_net *net) {
+static layout layout_of(const cst_network *net) {
     size_t h = (size_t)net->hidden;
     layout at;
     at.b1 = h * (size_t)net->members * (size_t)net->classes;
@@ -48,17 +47,6 @@ static layout layout_of(const cst_mlp_net *net) {
     at.b3 = at.w3 + h * (size_t)net->classes;
     at.count = at.b3 + (size_t)net->classes;
     return at;
-}
-
-size_t cst_mlp_size(int32_t members, int32_t classes, int32_t hidden) {
-    size_t inputs = 0;
-    size_t weights = 0;
-    if (!cst_size_mul((size_t)members, (size_t)classes, &inputs) ||
-        !cst_size_mul(inputs + (size_t)classes + (size_t)hidden, (size_t)hidden, &weights) ||
-        weights > SIZE_MAX / 64)
-        return 0;
-    cst_mlp_net shape = {.members = members, .classes = classes, .hidden = hidden};
-    return layout_of(&shape).count;
 }
 
 cst_mlp_options cst_mlp_defaults(int64_t rows) {
@@ -88,7 +76,7 @@ typedef struct slot {
 } slot;
 
 typedef struct pass {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     const int64_t *rows; /* [count]; NULL: row i is i */
     int64_t count;
@@ -103,33 +91,18 @@ typedef struct pass {
     bool loss_only;
 } pass;
 
-/* `doubles` and `floats` are for cst_free. */
-static cst_status make_slots(cst_context *context, const cst_mlp_net *net, int64_t chunk_rows,
-                             int count, bool gradients, slot *slots, double **doubles,
-                             float **floats) {
-    size_t rows = (size_t)chunk_rows;
-    size_t h = (size_t)net->hidden;
-    size_t classes = (size_t)net->classes;
-    size_t inputs = (size_t)net->members * classes;
-    size_t parameters = gradients ? layout_of(net).count : 0;
-    size_t chunk = 0;
-    size_t all = 0;
-    if (!cst_size_mul(rows, inputs + 4 * h + classes, &chunk) ||
-        !cst_size_add(chunk, parameters, &chunk) || !cst_size_mul(chunk, (size_t)count, &all))
-        return cst_fail(context, CST_ERROR_LIMIT, "mlp: %zu inputs are too many", inputs);
-    *doubles = cst_alloc(context, all, sizeof **doubles);
-    *floats = cst_alloc(context, (size_t)count * classes, sizeof **floats);
-    if (!*doubles || !*floats)
-        return CST_ERROR_MEMORY;
+static cst_status make_slots(cst_context *context, cst_scope *scope, const cst_network *net,
+                             int64_t rows, int count, bool gradients, slot *slots) {
+    int64_t inputs = (int64_t)net->members * net->classes;
     for (int s = 0; s < count; s++) {
-        double *from = *doubles + (size_t)s * chunk;
-        slots[s] = (slot){.x = from, .row = *floats + (size_t)s * classes};
-        slots[s].h1 = slots[s].x + rows * inputs;
-        slots[s].h2 = slots[s].h1 + rows * h;
-        slots[s].d1 = slots[s].h2 + rows * h;
-        slots[s].d2 = slots[s].d1 + rows * h;
-        slots[s].z = slots[s].d2 + rows * h;
-        slots[s].gradient = slots[s].z + rows * classes;
+        CST_TAKE(context, scope, slots[s].x, (rows * inputs));
+        CST_TAKE(context, scope, slots[s].h1, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].h2, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].d1, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].d2, (rows * net->hidden));
+        CST_TAKE(context, scope, slots[s].z, (rows * net->classes));
+        CST_TAKE(context, scope, slots[s].gradient, gradients ? layout_of(net).count : 0);
+        CST_TAKE(context, scope, slots[s].row, net->classes);
     }
     return CST_OK;
 }
@@ -139,7 +112,7 @@ static int64_t row_of(const pass *p, int64_t i) {
 }
 
 /* The standardised inputs of one row of a view; scratch: [classes]. */
-static cst_status load_row(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+static cst_status load_row(cst_context *context, const cst_network *net, const cst_view *view,
                            int64_t row, float *scratch, double *x) {
     size_t classes = (size_t)net->classes;
     const double *mean = net->mean;
@@ -150,7 +123,7 @@ static cst_status load_row(cst_context *context, const cst_mlp_net *net, const c
         if (status != CST_OK)
             return status;
         for (size_t c = 0; c < classes; c++)
-            x[c] = (log(fmax((double)q[c], CST_MLP_FLOOR)) - mean[c]) / scale[c];
+            x[c] = (log(fmax((double)q[c], CST_NETWORK_FLOOR)) - mean[c]) / scale[c];
         x += classes;
         mean += classes;
         scale += classes;
@@ -160,17 +133,16 @@ static cst_status load_row(cst_context *context, const cst_mlp_net *net, const c
 
 static cst_status load(cst_context *context, const pass *p, const slot *s, int64_t first,
                        int64_t count) {
-    cst_status status = CST_OK;
     size_t inputs = (size_t)p->net->members * (size_t)p->net->classes;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         int64_t row = row_of(p, first + i);
         double *x = s->x + (size_t)i * inputs;
         if (p->table)
             memcpy(x, p->table + (size_t)row * inputs, inputs * sizeof *x);
         else
-            status = load_row(context, p->net, p->view, row, s->row, x);
+            CST_TRY(load_row(context, p->net, p->view, row, s->row, x));
     }
-    return status;
+    return CST_OK;
 }
 
 /* ReLU. */
@@ -250,11 +222,11 @@ static cst_status through(cst_context *worker, const pass *p, int64_t rows, int6
                           const double *d, const double *weights, const double *h, double *back) {
     int64_t width = p->net->hidden;
     double keep = 1 / (1 - p->dropout);
-    cst_status status = cst_gemm_f64(worker, false, false, rows, width, units, 1, d, units, weights,
-                                     width, 0, back, width);
+    CST_TRY(cst_gemm_f64(worker, false, false, rows, width, units, 1, d, units, weights, width, 0,
+                         back, width));
     for (int64_t j = 0; j < rows * width; j++)
         back[j] = h[j] > 0 ? back[j] * keep : 0;
-    return status;
+    return CST_OK;
 }
 
 /* s->gradient from s->z, which holds d loss / d score. */
@@ -264,12 +236,11 @@ static cst_status backward(cst_context *worker, const pass *p, const slot *s, in
     double *g = s->gradient;
     int64_t h = p->net->hidden;
     int64_t classes = p->net->classes;
-    cst_status status = outer(worker, rows, classes, h, s->z, s->h2, g + at->w3, g + at->b3);
-    CST_THEN(through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2));
-    CST_THEN(outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2));
-    CST_THEN(through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1));
-    CST_THEN(outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1));
-    return status;
+    CST_TRY(outer(worker, rows, classes, h, s->z, s->h2, g + at->w3, g + at->b3));
+    CST_TRY(through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2));
+    CST_TRY(outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2));
+    CST_TRY(through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1));
+    return outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1);
 }
 
 static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
@@ -295,27 +266,24 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
 /* Runs all chunks, SLOTS at a time; adds up loss and, unless NULL, gradient in their order. */
 static cst_status run_pass(cst_context *context, pass *p, double *gradient, double *loss) {
     int64_t chunks = p->count / p->chunk_rows + (p->count % p->chunk_rows != 0);
-    cst_status status = CST_OK;
     *loss = 0;
-    for (int64_t first = 0; status == CST_OK && first < chunks; first += SLOTS) {
+    for (int64_t first = 0; first < chunks; first += SLOTS) {
         int64_t wave = chunks - first < SLOTS ? chunks - first : SLOTS;
         p->first_chunk = first;
         double rows = (double)(wave * p->chunk_rows);
-        status = spread(context, rows * (double)p->at.count, wave, run_chunk, p);
-        for (int64_t s = 0; status == CST_OK && s < wave; s++) {
+        CST_TRY(spread(context, rows * (double)p->at.count, wave, run_chunk, p));
+        for (int64_t s = 0; s < wave; s++) {
             *loss += p->slots[s].loss;
             for (size_t j = 0; gradient && j < p->at.count; j++)
                 gradient[j] += p->slots[s].gradient[j];
         }
     }
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_gradient(cst_context *context, const cst_network *net, const cst_view *view,
                             const int64_t *rows, int64_t count, double *gradient, double *loss) {
     slot slots[SLOTS];
-    double *doubles = NULL;
-    float *floats = NULL;
     pass p = {.net = net,
               .view = view,
               .rows = rows,
@@ -324,14 +292,11 @@ cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const 
               .at = layout_of(net),
               .slots = slots,
               .loss_only = gradient == NULL};
-    cst_status status =
-        make_slots(context, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots, &doubles, &floats);
+    CST_SCOPE(scope);
+    CST_TRY(make_slots(context, scope, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots));
     if (gradient)
         memset(gradient, 0, p.at.count * sizeof *gradient);
-    CST_THEN(run_pass(context, &p, gradient, loss));
-    cst_free(context, doubles);
-    cst_free(context, floats);
-    return status;
+    return run_pass(context, &p, gradient, loss);
 }
 
 /* ---- Adam ---- */
@@ -388,18 +353,17 @@ static cst_status run_epoch(cst_context *context, pass *p, adam *a, const cst_ml
     cst_rng rng;
     cst_rng_init(&rng, options->seed, CST_STREAM_GATE_SHUFFLE, CST_MLP_SUBSTREAM | (uint32_t)epoch);
     cst_rng_shuffle(&rng, rows->train, rows->train_count);
-    cst_status status = CST_OK;
     p->dropout = options->dropout;
     p->loss_only = false;
-    for (int64_t i = 0; status == CST_OK && i < visits; i += options->batch_rows) {
+    for (int64_t i = 0; i < visits; i += options->batch_rows) {
         double loss = 0;
         p->rows = rows->train + i;
         p->count = visits - i < options->batch_rows ? visits - i : options->batch_rows;
-        status = run_pass(context, p, NULL, &loss);
+        CST_TRY(run_pass(context, p, NULL, &loss));
         p->step++;
-        CST_THEN(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
+        CST_TRY(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status held_loss_of(cst_context *context, pass *p, const cst_mlp_rows *rows,
@@ -417,15 +381,15 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
     size_t bytes = p->at.count * sizeof *best;
     double visits = fmax(options->work / (double)p->at.count, (double)options->batch_rows);
     int64_t most = visits < (double)rows->train_count ? (int64_t)visits : rows->train_count;
-    cst_status status = held_loss_of(context, p, rows, held_loss);
+    CST_TRY(held_loss_of(context, p, rows, held_loss));
     *best_epoch = 0;
     memcpy(best, a->theta, bytes);
-    for (int32_t e = 0; status == CST_OK && e < options->epochs; e++) {
+    for (int32_t e = 0; e < options->epochs; e++) {
         double loss = 0;
-        status = run_epoch(context, p, a, rows, options, e, most);
-        CST_THEN(held_loss_of(context, p, rows, &loss));
-        CST_THEN(cst_progress(context, "mlp", e + 1, options->epochs));
-        if (status == CST_OK && loss < *held_loss) {
+        CST_TRY(run_epoch(context, p, a, rows, options, e, most));
+        CST_TRY(held_loss_of(context, p, rows, &loss));
+        CST_TRY(cst_progress(context, "mlp", e + 1, options->epochs));
+        if (loss < *held_loss) {
             *held_loss = loss;
             *best_epoch = e + 1;
             memcpy(best, a->theta, bytes);
@@ -434,11 +398,11 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
             break;
     }
     memcpy(a->theta, best, bytes);
-    return status;
+    return CST_OK;
 }
 
 typedef struct table_job {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     double *table;
 } table_job;
@@ -448,33 +412,17 @@ static cst_status table_block(cst_context *worker, void *user, int64_t block) {
     size_t inputs = (size_t)job->net->members * (size_t)job->net->classes;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
-    float *scratch = cst_alloc(worker, (size_t)job->net->classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = first; status == CST_OK && i < end; i++)
-        status = load_row(worker, job->net, job->view, i, scratch, job->table + (size_t)i * inputs);
-    cst_free(worker, scratch);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, job->net->classes);
+    for (int64_t i = first; i < end; i++)
+        CST_TRY(load_row(worker, job->net, job->view, i, scratch, job->table + (size_t)i * inputs));
+    return CST_OK;
 }
 
-/* *out stays NULL where the table would be too large. */
-static cst_status make_table(cst_context *context, const cst_mlp_net *net, const cst_view *view,
-                             double **out) {
-    size_t inputs = (size_t)net->members * (size_t)net->classes;
-    if ((size_t)view->rows > TABLE_CELLS / inputs)
-        return CST_OK;
-    *out = cst_alloc(context, (size_t)view->rows * inputs, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    table_job job = {net, view, *out};
-    return cst_parallel_for(context, cst_block_count(view->rows), table_block, &job);
-}
-
-cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_train(cst_context *context, cst_network *net, const cst_view *view,
                          const cst_mlp_rows *rows, const cst_mlp_options *options,
                          int32_t *best_epoch, double *held_loss) {
     slot slots[SLOTS];
-    double *doubles = NULL;
-    float *floats = NULL;
     pass p = {.net = net,
               .view = view,
               .chunk_rows = (options->batch_rows + SLOTS - 1) / SLOTS,
@@ -488,28 +436,25 @@ cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view 
               .decay = options->decay,
               .decay1 = 1,
               .decay2 = 1};
-    double *best = cst_alloc(context, p.at.count, sizeof *best);
-    a.first = cst_alloc(context, p.at.count, sizeof *a.first);
-    a.second = cst_alloc(context, p.at.count, sizeof *a.second);
-    cst_status status = best && a.first && a.second ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(make_slots(context, net, p.chunk_rows, SLOTS, true, slots, &doubles, &floats));
-    double *table = NULL;
-    CST_THEN(make_table(context, net, view, &table));
-    p.table = table;
-    CST_THEN(run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss));
-    cst_free(context, table);
-    cst_free(context, best);
-    cst_free(context, a.first);
-    cst_free(context, a.second);
-    cst_free(context, doubles);
-    cst_free(context, floats);
-    return status;
+    size_t inputs = (size_t)net->members * (size_t)net->classes;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, best, p.at.count);
+    CST_TAKE(context, scope, a.first, p.at.count);
+    CST_TAKE(context, scope, a.second, p.at.count);
+    CST_TRY(make_slots(context, scope, net, p.chunk_rows, SLOTS, true, slots));
+    if ((size_t)view->rows <= TABLE_CELLS / inputs) {
+        table_job job = {.net = net, .view = view};
+        CST_TAKE(context, scope, job.table, (size_t)view->rows * inputs);
+        CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), table_block, &job));
+        p.table = job.table;
+    }
+    return run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss);
 }
 
 /* ---- prediction ---- */
 
 typedef struct predict_job {
-    const cst_mlp_net *net;
+    const cst_network *net;
     const cst_view *view;
     float *out;
 } predict_job;
@@ -517,24 +462,21 @@ typedef struct predict_job {
 static cst_status predict_chunk(cst_context *worker, void *user, int64_t task) {
     const predict_job *job = user;
     slot s;
-    double *doubles = NULL;
-    float *floats = NULL;
     int64_t first = task * CHUNK_ROWS;
     int64_t left = job->view->rows - first;
     int64_t rows = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    size_t classes = (size_t)job->net->classes;
+    int64_t classes = job->net->classes;
     pass p = {.net = job->net, .view = job->view, .at = layout_of(job->net)};
-    cst_status status = make_slots(worker, job->net, rows, 1, false, &s, &doubles, &floats);
-    CST_THEN(load(worker, &p, &s, first, rows));
-    CST_THEN(forward(worker, &p, &s, 0, rows));
-    for (size_t j = 0; status == CST_OK && j < (size_t)rows * classes; j++)
-        job->out[(size_t)first * classes + j] = (float)s.z[j];
-    cst_free(worker, doubles);
-    cst_free(worker, floats);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(make_slots(worker, scope, job->net, rows, 1, false, &s));
+    CST_TRY(load(worker, &p, &s, first, rows));
+    CST_TRY(forward(worker, &p, &s, 0, rows));
+    for (int64_t j = 0; j < rows * classes; j++)
+        job->out[first * classes + j] = (float)s.z[j];
+    return CST_OK;
 }
 
-cst_status cst_mlp_predict(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+cst_status cst_mlp_predict(cst_context *context, const cst_network *net, const cst_view *view,
                            float *out) {
     predict_job job = {net, view, out};
     int64_t chunks = view->rows / CHUNK_ROWS + (view->rows % CHUNK_ROWS != 0);

@@ -74,43 +74,36 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
     int64_t count = cst_block_size(oof->rows, block);
     size_t members = (size_t)oof->members;
     size_t width = (size_t)oof->classes;
-    cst_status status = CST_OK;
     size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
-    float *scratch = cst_alloc(context, copied * members, sizeof *scratch);
-    const float **rows = cst_alloc(context, members, sizeof *rows);
-    if (!scratch || !rows) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    for (size_t m = 0; status == CST_OK && m < members; m++)
-        status =
-            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, copied *members);
+    CST_NEW(context, scope, const float *, rows, members);
+    for (size_t m = 0; m < members; m++)
+        CST_TRY(
+            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]));
+    for (int64_t i = 0; i < count; i++) {
         cst_residual_products(rows, oof->members, oof->classes, cst_view_label(oof, first + i),
                               cst_view_weight(oof, first + i), sum);
         for (size_t m = 0; m < members; m++)
             rows[m] += width;
     }
-cleanup:
-    cst_free(context, scratch);
-    cst_free(context, rows);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_residual_moments(cst_context *context, const cst_view *oof, double *moments) {
     size_t members = (size_t)oof->members;
     if (oof->rows < 1 || !oof->labels)
         return cst_fail(context, CST_ERROR_INPUT, "blend weights need labelled rows");
-    cst_status status = cst_reduce_blocks(context, cst_block_count(oof->rows), members * members,
-                                          moment_block, (void *)oof, moments);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(oof->rows), members * members, moment_block,
+                              (void *)oof, moments));
     double n = cst_view_weight_sum(oof) * (double)oof->classes;
-    for (size_t a = 0; status == CST_OK && a < members; a++) {
+    for (size_t a = 0; a < members; a++) {
         for (size_t b = a; b < members; b++) {
             moments[a * members + b] /= n;
             moments[b * members + a] = moments[a * members + b];
         }
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- inverse RMSE ---- */
@@ -166,39 +159,27 @@ static cst_status regularise(cst_context *context, int32_t count, double *moment
 cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const double *moments,
                                       bool allow_negative, double *weights) {
     size_t n = (size_t)count;
-    cst_status status = CST_OK;
-    double *s = cst_alloc(context, n * n, sizeof *s);
-    double *factor = cst_alloc(context, n * n, sizeof *factor);
-    double *ones = cst_alloc(context, n, sizeof *ones);
-    if (!s || !factor || !ones) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    memcpy(s, moments, n * n * sizeof *s);
-    status = regularise(context, count, s, factor);
-    if (status != CST_OK)
-        goto cleanup;
-    for (size_t j = 0; j < n; j++) {
-        ones[j] = 1;
-        weights[j] = 1;
-    }
-    cst_cholesky_solve(count, factor, weights);
     bool negative = false;
+    double sum = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, s, n *n);
+    CST_NEW(context, scope, double, factor, n *n);
+    CST_NEW(context, scope, double, ones, n);
+    memcpy(s, moments, n * n * sizeof *s);
+    CST_TRY(regularise(context, count, s, factor));
+    for (size_t j = 0; j < n; j++)
+        ones[j] = weights[j] = 1;
+    cst_cholesky_solve(count, factor, weights);
     for (size_t j = 0; j < n; j++)
         negative = negative || weights[j] < 0;
     /* min w'Sw on the simplex is min v'Sv/2 - 1'v over v >= 0, scaled to sum 1. */
     if (negative && !allow_negative)
-        status = cst_nonnegative_quadratic(context, count, s, ones, weights);
-    double sum = 0;
+        CST_TRY(cst_nonnegative_quadratic(context, count, s, ones, weights));
     for (size_t j = 0; j < n; j++)
         sum += weights[j];
     for (size_t j = 0; j < n; j++)
         weights[j] /= sum;
-cleanup:
-    cst_free(context, s);
-    cst_free(context, factor);
-    cst_free(context, ones);
-    return status;
+    return CST_OK;
 }
 
 /* ---- all rules ---- */
@@ -215,11 +196,10 @@ static cst_status from_moments(cst_context *context, int32_t members, const doub
 static cst_status from_residuals(cst_context *context, const cst_view *oof,
                                  const cst_blend_options *options, double *weights) {
     size_t members = (size_t)oof->members;
-    double *moments = cst_alloc(context, members * members, sizeof *moments);
-    cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
-    CST_THEN(from_moments(context, oof->members, moments, options, weights));
-    cst_free(context, moments);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, moments, (members * members));
+    CST_TRY(cst_residual_moments(context, oof, moments));
+    return from_moments(context, oof->members, moments, options, weights);
 }
 
 cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights) {
@@ -228,12 +208,11 @@ cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, dou
 }
 
 static cst_status greedy(cst_context *context, const cst_view *oof, double *weights) {
-    cst_greedy found = {0};
-    cst_status status = cst_greedy_select(context, oof, CST_GREEDY_ROUNDS, 0, &found);
-    if (status == CST_OK)
-        memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
-    cst_greedy_free(context, &found);
-    return status;
+    cst_greedy found;
+    CST_TRY(cst_greedy_select(context, oof, CST_GREEDY_LOG_LOSS, CST_GREEDY_ROUNDS, 0, &found));
+    memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
+    cst_scope_free(&found.scope);
+    return CST_OK;
 }
 
 /* Rules that read probabilities beyond the loss. */
@@ -261,18 +240,18 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     if (!cst_size_mul(rows, 2 * members, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
                         members);
-    float *pairs = cst_alloc(context, cells, sizeof *pairs);
-    int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
-    const float **data = cst_alloc(context, members, sizeof *data);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, pairs, cells);
+    CST_NEW(context, scope, int32_t, labels, rows); /* all 0: the first of two */
+    CST_NEW(context, scope, const float *, data, members);
     const cst_view *weighted = evidence->weighted;
     bool weighs = prior || (weighted && weighted->weights);
-    double *weights = cst_alloc(context, weighs ? rows : 0, sizeof *weights);
-    cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && weighs && i < given; i++)
+    CST_NEW(context, scope, double, weights, weighs ? rows : 0);
+    for (size_t i = 0; weighs && i < given; i++)
         weights[i] = weighted ? cst_view_weight(weighted, (int64_t)i) : 1;
-    for (size_t i = given; status == CST_OK && i < rows; i++)
+    for (size_t i = given; i < rows; i++)
         weights[i] = options->prior;
-    for (size_t m = 0; status == CST_OK && m < members; m++) {
+    for (size_t m = 0; m < members; m++) {
         data[m] = pairs + m * rows * 2;
         for (size_t i = 0; i < rows; i++) {
             float p = i < given                  ? evidence->truth[m * given + i]
@@ -289,12 +268,7 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
                      .labels = labels,
                      .weights = weighs ? weights : NULL,
                      .weight_scale = 1};
-    CST_THEN(from_view(context, &view, options, out));
-    cst_free(context, weights);
-    cst_free(context, pairs);
-    cst_free(context, labels);
-    cst_free(context, data);
-    return status;
+    return from_view(context, &view, options, out);
 }
 
 /* From the evidence, or where there is a view, from the view. */

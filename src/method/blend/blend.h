@@ -6,7 +6,7 @@
 #ifndef CST_BLEND_H
 #define CST_BLEND_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 typedef enum cst_blend_rule { /* in the order of the option blend.rule */

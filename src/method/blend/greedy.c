@@ -9,7 +9,6 @@
  */
 #include "method/blend/greedy.h"
 #include "core/wide.h"
-#include "method/blend/greedy_rounds.h"
 
 #include <math.h>
 
@@ -149,48 +148,37 @@ CST_WIDE(truth_losses,
 
 /* ---- what is kept of the predictions ---- */
 
-static float *block_scratch(cst_context *context, const cst_view *view, int64_t count) {
-    size_t cells = (size_t)count * (size_t)view->classes; /* of a view: fits */
-    return cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof(float));
-}
-
 /* sum: [members] row sums less 1; then the rows where some member's true-class probability is so
  * small that an average may be clipped. */
 static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
     greedy_state *s = user;
     const cst_view *view = s->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    int64_t width = view->classes;
     double sums[CST_BLOCK_ROWS];
     unsigned char risky[CST_BLOCK_ROWS] = {0};
     float least = (float)(2 * CLIP * (double)(s->rounds + 1));
     double off = 0;
-    float *scratch = block_scratch(context, view, count);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        if (status != CST_OK)
-            break;
-        float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
-        product_sums(rows, count, width, 1, sums);
-        for (int64_t i = 0; i < count; i++) {
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        float *truth = s->truth + (size_t)k * (size_t)view->rows + rows.first;
+        product_sums(rows.data, rows.count, view->classes, 1, sums);
+        for (int64_t i = 0; i < rows.count; i++) {
             if (!(sums[i] > 0) || !isfinite(sums[i]))
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "member %d sums to %g in row %lld, so it is not a distribution",
-                                  k, sums[i], (long long)(first + i));
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "member %d sums to %g in row %lld, so it is not a distribution", k,
+                                sums[i], (long long)(rows.first + i));
             sum[k] += sums[i] - 1;
             off = fmax(off, fabs(sums[i] - 1));
-            truth[i] = rows[i * width + cst_view_label(view, first + i)];
+            truth[i] = cst_rows_at(&rows, i)[cst_view_label(view, rows.first + i)];
             risky[i] |= truth[i] < least;
         }
     }
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < rows.count; i++)
         sum[view->members] += risky[i];
     s->off[block] = off;
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status gather(cst_context *context, greedy_state *s) {
@@ -287,40 +275,33 @@ static double chained_log(const double *ratio, int64_t count) {
 static cst_status exact_block(cst_context *context, void *user, int64_t block, double *sum) {
     const greedy_state *s = user;
     const cst_view *view = s->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
     double keep = (double)s->size / (double)(s->size + 1);
     float share = (float)(1.0 / (double)(s->size + 1));
-    double *mean = s->mean_sum + first;
     double sums[CST_BLOCK_ROWS];
-    const float *rows = NULL;
-    float *scratch = block_scratch(context, view, count);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t t = s->summed; status == CST_OK && t < s->size; t++) {
-        status = cst_view_rows(context, view, s->joined[t], first, count, scratch, &rows);
-        if (status != CST_OK)
-            break;
-        quotient_sums(rows, count, view->classes, (float)(t + 1), sums);
-        for (int64_t i = 0; i < count; i++)
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    double *mean = s->mean_sum + rows.first;
+    for (int32_t t = s->summed; t < s->size; t++) {
+        CST_TRY(cst_rows_read(context, &rows, s->joined[t]));
+        quotient_sums(rows.data, rows.count, view->classes, (float)(t + 1), sums);
+        for (int64_t i = 0; i < rows.count; i++)
             mean[i] = mean[i] * ((double)t / (double)(t + 1)) + sums[i];
     }
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         if (!s->doubtful[k])
             continue;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        if (status != CST_OK)
-            break;
-        product_sums(rows, count, view->classes, share, sums);
-        const float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
-        for (int64_t i = 0; i < count; i++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        product_sums(rows.data, rows.count, view->classes, share, sums);
+        const float *truth = s->truth + (size_t)k * (size_t)view->rows + rows.first;
+        for (int64_t i = 0; i < rows.count; i++) {
             float own = share * truth[i];
-            sums[i] =
-                clip((keep * s->mean_truth[first + i] + (double)own) / (keep * mean[i] + sums[i]));
+            sums[i] = clip((keep * s->mean_truth[rows.first + i] + (double)own) /
+                           (keep * mean[i] + sums[i]));
         }
-        sum[k] = chained_log(sums, count);
+        sum[k] = chained_log(sums, rows.count);
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* A cst_greedy_losses_fn: losses of all candidates, those in doubt from all columns. */
@@ -333,10 +314,10 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     s->rounding = rounding;
     if (size > 0)
         s->joined[size - 1] = last;
-    cst_status status = cst_reduce_blocks(context, blocks, members, fast_block, s, loss);
+    CST_TRY(cst_reduce_blocks(context, blocks, members, fast_block, s, loss));
     add_row_sums(s, loss);
-    if (status == CST_OK && mark_doubtful(s, loss, slack_of(s))) {
-        status = cst_reduce_blocks(context, blocks, members, exact_block, s, s->again);
+    if (mark_doubtful(s, loss, slack_of(s))) {
+        CST_TRY(cst_reduce_blocks(context, blocks, members, exact_block, s, s->again));
         s->summed = size;
         for (size_t k = 0; k < members; k++)
             if (s->doubtful[k])
@@ -344,7 +325,7 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     }
     for (size_t k = 0; k < members; k++)
         loss[k] = cst_greedy_rounded(loss[k], rounding);
-    return status;
+    return CST_OK;
 }
 
 /* Cells read in a round: the true-class columns, and now and then all columns of a few members. */
@@ -352,12 +333,8 @@ static double round_work(const cst_view *view) {
     return (double)view->rows * (view->classes + (double)view->members);
 }
 
-cst_status cst_greedy_select_alike(cst_context *context, const cst_view *view, int32_t rounds,
-                                   uint32_t seed, cst_greedy *out) {
-    *out = (cst_greedy){0};
-    cst_status status = cst_greedy_check(context, view, rounds);
-    if (status != CST_OK)
-        return status;
+cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
+                               uint32_t seed, cst_greedy *out) {
     size_t rows = (size_t)view->rows;
     size_t members = (size_t)view->members;
     size_t cells = 0;
@@ -365,25 +342,15 @@ cst_status cst_greedy_select_alike(cst_context *context, const cst_view *view, i
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %d members are too many", rows,
                         view->members);
     greedy_state s = {.view = view, .rounds = rounds};
-    s.truth = cst_alloc(context, cells, sizeof *s.truth);
-    s.excess = cst_alloc(context, members + 1, sizeof *s.excess);
-    s.off = cst_alloc(context, (size_t)cst_block_count(view->rows), sizeof *s.off);
-    s.mean_truth = cst_alloc(context, rows, sizeof *s.mean_truth);
-    s.mean_sum = cst_alloc(context, rows, sizeof *s.mean_sum);
-    s.joined = cst_alloc(context, (size_t)rounds, sizeof *s.joined);
-    s.again = cst_alloc(context, members, sizeof *s.again);
-    s.doubtful = cst_alloc(context, members, sizeof *s.doubtful);
-    bool complete = s.truth && s.excess && s.off && s.mean_truth && s.mean_sum && s.joined &&
-                    s.again && s.doubtful;
-    status = complete ? gather(context, &s) : CST_ERROR_MEMORY;
-    CST_THEN(cst_greedy_run(context, view, rounds, seed, round_work(view), losses, &s, out));
-    cst_free(context, s.truth);
-    cst_free(context, s.excess);
-    cst_free(context, s.off);
-    cst_free(context, s.mean_truth);
-    cst_free(context, s.mean_sum);
-    cst_free(context, s.joined);
-    cst_free(context, s.again);
-    cst_free(context, s.doubtful);
-    return status;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.truth, cells);
+    CST_TAKE(context, scope, s.excess, members + 1);
+    CST_TAKE(context, scope, s.off, cst_block_count(view->rows));
+    CST_TAKE(context, scope, s.mean_truth, rows);
+    CST_TAKE(context, scope, s.mean_sum, rows);
+    CST_TAKE(context, scope, s.joined, rounds);
+    CST_TAKE(context, scope, s.again, members);
+    CST_TAKE(context, scope, s.doubtful, members);
+    CST_TRY(gather(context, &s));
+    return cst_greedy_run(context, view->members, rounds, seed, round_work(view), losses, &s, out);
 }

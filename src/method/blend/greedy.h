@@ -6,25 +6,20 @@
 #ifndef CST_BLEND_GREEDY_H
 #define CST_BLEND_GREEDY_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 /* AutoGluon's number of rounds. */
 #define CST_GREEDY_ROUNDS 25
 
+/* Free the scope at the end. */
 typedef struct cst_greedy {
+    cst_scope scope;
     int32_t rounds;  /* rounds kept: up to the first minimum of the loss */
     int32_t *order;  /* [rounds] member added in each */
     double *loss;    /* [rounds] mean loss after each, rounded to 6 decimals (unless <= 1e-4) */
     double *weights; /* [members], sum 1 */
 } cst_greedy;
-
-/* Runs `rounds` rounds on a labelled view. In each, the member joins whose addition gives the least
- * mean log loss of the renormalised average, clipped to [2^-52, 1 - 2^-52]; losses are rounded to 6
- * decimals after the first round; of losses equal to a relative 1e-12 a member used before goes
- * first, then one is drawn as NumPy's RandomState(seed) would. Free with cst_greedy_free. */
-cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t rounds,
-                             uint32_t seed, cst_greedy *out);
 
 typedef enum cst_greedy_metric {
     CST_GREEDY_LOG_LOSS = 0,
@@ -32,11 +27,34 @@ typedef enum cst_greedy_metric {
     CST_GREEDY_BRIER = 2 /* mean of sum_c (p_c - y_c)^2 */
 } cst_greedy_metric;
 
-/* The same on another loss: same rounds, rounding and ties, nothing clipped. */
-cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,
-                                cst_greedy_metric metric, int32_t rounds, uint32_t seed,
-                                cst_greedy *out);
+/* Runs `rounds` rounds on a labelled view. In each, the member joins whose addition gives the least
+ * mean loss of the renormalised average (for the log loss clipped to [2^-52, 1 - 2^-52]); losses
+ * are rounded to 6 decimals after the first round; of losses equal to a relative 1e-12 a member
+ * used before goes first, then one is drawn as NumPy's RandomState(seed) would. *out is empty after
+ * an error. */
+cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
+                             int32_t rounds, uint32_t seed, cst_greedy *out);
 
-void cst_greedy_free(cst_context *context, cst_greedy *greedy);
+/* ---- between greedy.c and greedy_rounds.c ---- */
+
+/* Losses that differ by less are equal; relative. */
+#define CST_GREEDY_TIE 1e-12
+
+/* To 6 decimals where `rounding`, half to even. */
+double cst_greedy_rounded(double loss, bool rounding);
+
+/* Mean loss [members] of an ensemble of `size` members with each member added to it, rounded if
+ * `rounding`. Sizes come as 0, 1, ...; `last` is the member that joined since the call before (-1
+ * for size 0). */
+typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int32_t size,
+                                           int32_t last, bool rounding, double *loss);
+
+/* `work`: cells read in a round, which decides whether threads share it. */
+cst_status cst_greedy_run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
+                          double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out);
+
+/* In greedy.c: on the log loss of a view without weights, fast. */
+cst_status cst_greedy_log_loss(cst_context *context, const cst_view *view, int32_t rounds,
+                               uint32_t seed, cst_greedy *out);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * The rounds of greedy selection, apart from the loss: draws among ties, rounding, the cut at the
- * first minimum. A blend rule of stage S4 and several baselines. docs/method.md#s4-blend; Caruana
- * et al. (2004).
+ * Greedy selection: its rounds apart from the loss (draws among ties, rounding, the cut at the
+ * first minimum), and its losses but the one of greedy.c: top-1 error, Brier score, log loss of
+ * weighted rows, all in AutoGluon's float32 arithmetic. docs/method.md#s4-blend; Caruana et al.
+ * (2004).
  */
-#include "method/blend/greedy_rounds.h"
+#include "method/blend/greedy.h"
 
 #include <math.h>
 
@@ -100,23 +101,17 @@ static void cut(cst_greedy *out, int32_t rounds, int32_t members) {
 
 static cst_status run_rounds(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
                              cst_greedy_losses_fn losses, void *user, cst_greedy *out) {
-    cst_status status = CST_OK;
     bool rounding = false;
-    double *loss = cst_alloc(context, (size_t)members, sizeof *loss);
-    bool *used = cst_alloc(context, (size_t)members, sizeof *used);
-    int32_t *tied = cst_alloc(context, (size_t)members, sizeof *tied);
-    mersenne *random = cst_alloc(context, 1, sizeof *random);
-    if (!loss || !used || !tied || !random) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, loss, members);
+    CST_NEW(context, scope, bool, used, members);
+    CST_NEW(context, scope, int32_t, tied, members);
+    CST_NEW(context, scope, mersenne, random, 1);
     mersenne_seed(random, seed);
     if (members == 1)
         rounds = 1;
     for (int32_t i = 0; i < rounds; i++) {
-        status = losses(context, user, i, i > 0 ? out->order[i - 1] : -1, rounding, loss);
-        if (status != CST_OK)
-            goto cleanup;
+        CST_TRY(losses(context, user, i, i > 0 ? out->order[i - 1] : -1, rounding, loss));
         int32_t best = choose(loss, used, members, random, tied);
         if (i == 0)
             rounding = loss[best] > ROUNDING_FROM;
@@ -125,44 +120,163 @@ static cst_status run_rounds(cst_context *context, int32_t members, int32_t roun
         used[best] = true;
     }
     cut(out, rounds, members);
-cleanup:
-    cst_free(context, loss);
-    cst_free(context, used);
-    cst_free(context, tied);
-    cst_free(context, random);
+    return CST_OK;
+}
+
+cst_status cst_greedy_run(cst_context *context, int32_t members, int32_t rounds, uint32_t seed,
+                          double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out) {
+    int threads = cst_context_threads(context);
+    CST_TAKE(context, &out->scope, out->order, rounds);
+    CST_TAKE(context, &out->scope, out->loss, rounds);
+    CST_TAKE(context, &out->scope, out->weights, members);
+    if (work < SHARED_FROM)
+        CST_TRY(cst_context_set_threads(context, 1));
+    cst_status status = run_rounds(context, members, rounds, seed, losses, user, out);
+    (void)cst_context_set_threads(context, threads); /* was valid before */
     return status;
 }
 
-cst_status cst_greedy_check(cst_context *context, const cst_view *view, int32_t rounds) {
+/* ---- losses ---- */
+
+typedef struct metric_state {
+    const cst_view *view;
+    cst_greedy_metric metric;
+    double *mean; /* [rows][classes] of the ensemble so far */
+    double total; /* sum of the rows' weights */
+    int32_t size;
+    int32_t last;
+} metric_state;
+
+/* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
+static cst_status fold_block(cst_context *context, void *user, int64_t block) {
+    const metric_state *s = user;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, s->view, block, &rows));
+    CST_TRY(cst_rows_read(context, &rows, s->last));
+    double *mean = s->mean + rows.first * s->view->classes;
+    double keep = (double)(s->size - 1) / (double)s->size;
+    float size = (float)s->size;
+    for (int64_t j = 0; j < rows.count * s->view->classes; j++) {
+        float quotient = rows.data[j] / size;
+        mean[j] = mean[j] * keep + (double)quotient;
+    }
+    return CST_OK;
+}
+
+/* 1 where the largest probability, the lowest class of equal ones, is not the label's. */
+static double row_top1_error(const double *p, int32_t classes, int32_t label) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        best = p[c] > p[best] ? c : best;
+    return best == label ? 0 : 1;
+}
+
+static double row_brier(const double *p, int32_t classes, int32_t label) {
+    double sum = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double error = p[c] - (c == label ? 1 : 0);
+        sum += error * error;
+    }
+    return sum;
+}
+
+static double row_log_loss(const double *p, int32_t label) {
+    const double clip = 0x1p-52; /* as scikit-learn clips */
+    return -log(fmin(fmax(p[label], clip), 1 - clip));
+}
+
+static double row_loss(const metric_state *s, const double *p, int32_t label) {
+    switch (s->metric) {
+    case CST_GREEDY_TOP1:
+        return row_top1_error(p, s->view->classes, label);
+    case CST_GREEDY_BRIER:
+        return row_brier(p, s->view->classes, label);
+    case CST_GREEDY_LOG_LOSS:
+        break;
+    }
+    return row_log_loss(p, label);
+}
+
+/* The ensemble with a member's row added, divided by its sum; false where that is not positive. */
+static bool mix_row(const metric_state *s, const double *mean, const float *row, double *p) {
+    double keep = (double)s->size / (double)(s->size + 1);
+    float share = (float)(1.0 / (double)(s->size + 1));
+    double sum = 0;
+    for (int32_t c = 0; c < s->view->classes; c++) {
+        float added = share * row[c];
+        p[c] = keep * mean[c] + (double)added;
+        sum += p[c];
+    }
+    for (int32_t c = 0; c < s->view->classes; c++)
+        p[c] /= sum;
+    return sum > 0 && isfinite(sum);
+}
+
+static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const metric_state *s = user;
+    const cst_view *view = s->view;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, p, view->classes);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t n = rows.first + i;
+            if (!mix_row(s, s->mean + n * view->classes, cst_rows_at(&rows, i), p))
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "member %d does not sum to a positive number in row %lld, so it "
+                                "is not a distribution",
+                                k, (long long)n);
+            sum[k] += cst_view_weight(view, n) * row_loss(s, p, cst_view_label(view, n));
+        }
+    }
+    return CST_OK;
+}
+
+static cst_status losses(cst_context *context, void *user, int32_t size, int32_t last,
+                         bool rounding, double *loss) {
+    metric_state *s = user;
+    int64_t blocks = cst_block_count(s->view->rows);
+    s->size = size;
+    s->last = last;
+    if (size > 0)
+        CST_TRY(cst_parallel_own(context, blocks, 1, fold_block, s));
+    CST_TRY(cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss));
+    for (int32_t k = 0; k < s->view->members; k++)
+        loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);
+    return CST_OK;
+}
+
+static cst_status select_by(cst_context *context, const cst_view *view, cst_greedy_metric metric,
+                            int32_t rounds, uint32_t seed, cst_greedy *out) {
     if (rounds < 1 || view->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "greedy selection over %d members in %d rounds: both must be at least 1",
                         view->members, rounds);
     if (view->rows < 1 || !view->labels)
         return cst_fail(context, CST_ERROR_INPUT, "greedy selection needs labelled rows");
-    return CST_OK;
+    if (metric == CST_GREEDY_LOG_LOSS && !view->weights)
+        return cst_greedy_log_loss(context, view, rounds, seed, out);
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)view->rows, view->classes);
+    metric_state s = {.view = view, .metric = metric, .total = cst_view_weight_sum(view)};
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.mean, cells);
+    return cst_greedy_run(context, view->members, rounds, seed, (double)cells * view->members,
+                          losses, &s, out);
 }
 
-cst_status cst_greedy_run(cst_context *context, const cst_view *view, int32_t rounds, uint32_t seed,
-                          double work, cst_greedy_losses_fn losses, void *user, cst_greedy *out) {
-    int threads = cst_context_threads(context);
+cst_status cst_greedy_select(cst_context *context, const cst_view *view, cst_greedy_metric metric,
+                             int32_t rounds, uint32_t seed, cst_greedy *out) {
     *out = (cst_greedy){0};
-    out->order = cst_alloc(context, (size_t)rounds, sizeof *out->order);
-    out->loss = cst_alloc(context, (size_t)rounds, sizeof *out->loss);
-    out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
-    cst_status status = out->order && out->loss && out->weights ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && work < SHARED_FROM)
-        status = cst_context_set_threads(context, 1);
-    CST_THEN(run_rounds(context, view->members, rounds, seed, losses, user, out));
-    (void)cst_context_set_threads(context, threads); /* was valid before */
-    if (status != CST_OK)
-        cst_greedy_free(context, out);
+    cst_status status = select_by(context, view, metric, rounds, seed, out);
+    if (status != CST_OK) {
+        cst_scope_free(&out->scope);
+        *out = (cst_greedy){0};
+    }
     return status;
-}
-
-void cst_greedy_free(cst_context *context, cst_greedy *greedy) {
-    cst_free(context, greedy->order);
-    cst_free(context, greedy->loss);
-    cst_free(context, greedy->weights);
-    *greedy = (cst_greedy){0};
 }

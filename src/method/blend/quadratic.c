@@ -21,22 +21,6 @@ typedef struct solver {
     double *trial;         /* [n] */
 } solver;
 
-static void solver_free(cst_context *context, solver *s) {
-    cst_free(context, s->passive);
-    cst_free(context, s->columns);
-    cst_free(context, s->factor);
-    cst_free(context, s->trial);
-}
-
-static cst_status solver_alloc(cst_context *context, solver *s) {
-    size_t n = (size_t)s->n;
-    s->passive = cst_alloc(context, n, sizeof *s->passive);
-    s->columns = cst_alloc(context, n, sizeof *s->columns);
-    s->factor = cst_alloc(context, n * n, sizeof *s->factor);
-    s->trial = cst_alloc(context, n, sizeof *s->trial);
-    return s->passive && s->columns && s->factor && s->trial ? CST_OK : CST_ERROR_MEMORY;
-}
-
 /* trial = the minimum over the passive variables alone; count of them in *count. */
 static cst_status solve_passive(cst_context *context, solver *s, int32_t *count) {
     int32_t used = 0;
@@ -50,10 +34,9 @@ static cst_status solve_passive(cst_context *context, solver *s, int32_t *count)
         s->trial[i] = s->b[s->columns[i]];
     }
     *count = used;
-    cst_status status = cst_cholesky(context, used, s->factor);
-    if (status == CST_OK)
-        cst_cholesky_solve(used, s->factor, s->trial);
-    return status;
+    CST_TRY(cst_cholesky(context, used, s->factor));
+    cst_cholesky_solve(used, s->factor, s->trial);
+    return CST_OK;
 }
 
 /* Goes from u towards the trial point as far as all stay non-negative; variables that reach 0 leave
@@ -106,25 +89,27 @@ static int32_t entering(const solver *s) {
 cst_status cst_nonnegative_quadratic(cst_context *context, int32_t n, const double *hessian,
                                      const double *b, double *u) {
     solver s = {.n = n, .hessian = hessian, .b = b, .u = u};
-    cst_status status = solver_alloc(context, &s);
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.passive, n);
+    CST_TAKE(context, scope, s.columns, n);
+    CST_TAKE(context, scope, s.factor, ((int64_t)n * n));
+    CST_TAKE(context, scope, s.trial, n);
     memset(u, 0, (size_t)n * sizeof *u);
     /* Every outer round lowers the objective, so that no passive set comes twice; the bound on the
      * rounds, and the stop when the entering variable is sent back at once, are for rounding. */
     bool stuck = false;
-    for (int64_t round = 0; status == CST_OK && !stuck && round < 20 * (int64_t)n; round++) {
+    for (int64_t round = 0; !stuck && round < 20 * (int64_t)n; round++) {
         int32_t next = entering(&s);
         if (next < 0)
             break;
         s.passive[next] = true;
         bool whole = false;
-        while (status == CST_OK && !whole && !stuck) {
+        while (!whole && !stuck) {
             int32_t used = 0;
-            status = solve_passive(context, &s, &used);
-            if (status == CST_OK)
-                whole = step(&s, used);
+            CST_TRY(solve_passive(context, &s, &used));
+            whole = step(&s, used);
             stuck = !whole && !s.passive[next] && u[next] == 0;
         }
     }
-    solver_free(context, &s);
-    return status;
+    return CST_OK;
 }

@@ -29,39 +29,21 @@ typedef struct stacking {
     double *trial;     /* [members] */
 } stacking;
 
-static void stacking_free(cst_context *context, stacking *s) {
-    cst_free(context, s->likelihood);
-    cst_free(context, s->sums);
-    cst_free(context, s->hessian);
-    cst_free(context, s->b);
-    cst_free(context, s->minimiser);
-    cst_free(context, s->trial);
-}
-
 static cst_status gather_block(cst_context *context, void *user, int64_t block) {
     stacking *s = user;
-    const cst_view *oof = s->oof;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(oof->rows, block);
-    size_t width = (size_t)oof->classes;
-    size_t members = (size_t)oof->members;
-    size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
-    float *scratch = cst_alloc(context, copied, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (size_t m = 0; status == CST_OK && m < members; m++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, oof, (int32_t)m, first, count, scratch, &rows);
-        float *to = s->likelihood + (size_t)first * members + m;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            int32_t truth = cst_view_label(oof, first + i);
+    size_t members = (size_t)s->oof->members;
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(context, scope, s->oof, block, &rows));
+    for (size_t m = 0; m < members; m++) {
+        CST_TRY(cst_rows_read(context, &rows, (int32_t)m));
+        float *to = s->likelihood + (size_t)rows.first * members + m;
+        for (int64_t i = 0; i < rows.count; i++)
             to[(size_t)i * members] =
-                fmaxf(rows[(size_t)i * width + (size_t)truth], (float)CST_NLL_FLOOR);
-        }
+                fmaxf(cst_rows_at(&rows, i)[cst_view_label(s->oof, rows.first + i)],
+                      (float)CST_NLL_FLOOR);
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* sum: [0] -log mixture; [1 + m] p_m / mixture; then the products of those ratios. */
@@ -166,20 +148,20 @@ static cst_status minimise(cst_context *context, stacking *s, double *weights, d
     size_t n = (size_t)s->oof->members;
     for (size_t m = 0; m < n; m++)
         weights[m] = 1.0 / (double)n;
-    cst_status status = evaluate(context, s, weights);
+    CST_TRY(evaluate(context, s, weights));
     bool moved = true;
     *gap = optimality_gap(s);
-    for (int it = 0; status == CST_OK && moved && *gap > GAP && it < ITERATIONS; it++) {
-        status = newton_target(context, s, weights);
-        CST_THEN(line_search(context, s, weights, &moved));
-        if (status == CST_OK && moved)
+    for (int it = 0; moved && *gap > GAP && it < ITERATIONS; it++) {
+        CST_TRY(newton_target(context, s, weights));
+        CST_TRY(line_search(context, s, weights, &moved));
+        if (moved)
             *gap = optimality_gap(s);
     }
-    if (status == CST_OK && *gap > 1e3 * GAP)
+    if (*gap > 1e3 * GAP)
         cst_notice(context,
                    "the stacking weights are within %.1e nats of the optimum, not within %.0e",
                    *gap, GAP);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double *weights,
@@ -190,26 +172,23 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
     double reached = 0;
     size_t cells = 0;
     stacking s = {.oof = oof};
-    cst_status status = CST_OK;
     if (!cst_size_mul((size_t)oof->rows, n, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %zu members are too many",
                         (long long)oof->rows, n);
-    s.likelihood = cst_alloc(context, cells, sizeof *s.likelihood);
-    s.sums = cst_alloc(context, 1 + n + n * n, sizeof *s.sums);
-    s.hessian = cst_alloc(context, n * n, sizeof *s.hessian);
-    s.b = cst_alloc(context, n, sizeof *s.b);
-    s.minimiser = cst_alloc(context, n, sizeof *s.minimiser);
-    s.trial = cst_alloc(context, n, sizeof *s.trial);
-    if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.minimiser || !s.trial)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_parallel_own(context, cst_block_count(oof->rows), 1, gather_block, &s));
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, s.likelihood, cells);
+    CST_TAKE(context, scope, s.sums, 1 + n + n * n);
+    CST_TAKE(context, scope, s.hessian, n * n);
+    CST_TAKE(context, scope, s.b, n);
+    CST_TAKE(context, scope, s.minimiser, n);
+    CST_TAKE(context, scope, s.trial, n);
+    CST_TRY(cst_parallel_own(context, cst_block_count(oof->rows), 1, gather_block, &s));
     int threads = cst_context_threads(context);
-    if (status == CST_OK && (double)cells * (double)n < SHARED_FROM)
-        status = cst_context_set_threads(context, 1);
-    CST_THEN(minimise(context, &s, weights, &reached));
+    if ((double)cells * (double)n < SHARED_FROM)
+        CST_TRY(cst_context_set_threads(context, 1));
+    cst_status status = minimise(context, &s, weights, &reached);
     (void)cst_context_set_threads(context, threads); /* was valid before */
     if (gap)
         *gap = reached;
-    stacking_free(context, &s);
     return status;
 }

@@ -5,7 +5,7 @@
 #ifndef CST_CALIBRATION_H
 #define CST_CALIBRATION_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 typedef enum cst_calibrator_kind {

@@ -98,29 +98,28 @@ static void advance(walk *w) {
 
 /* Descends until the next step promises less than the tolerance. */
 static cst_status go_down(cst_context *context, walk *w) {
-    cst_status status = evaluate(context, w, &w->at);
+    CST_TRY(evaluate(context, w, &w->at));
     bool moved = true;
-    for (int i = 0; status == CST_OK && moved && i < STEPS; i++) {
+    for (int i = 0; moved && i < STEPS; i++) {
         find_direction(w);
         double slope = dot(w->at.sums + 1, w->direction, w->size);
         if (!(slope < -w->d->tolerance))
             return CST_OK;
-        status = line_search(context, w, slope, &moved);
-        if (status == CST_OK && moved)
+        CST_TRY(line_search(context, w, slope, &moved));
+        if (moved)
             advance(w);
     }
-    if (status == CST_OK && moved)
+    if (moved)
         cst_notice(context, "%s stopped after %d steps before it reached the optimum", w->d->name,
                    STEPS);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_descend(cst_context *context, const cst_descent *descent, double *theta) {
     size_t size = descent->size;
     size_t total = (2 + 1 + 2 * HISTORY) * size + 2 * descent->sums;
-    double *all = cst_alloc(context, total, sizeof *all);
-    if (!all)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, all, total);
     walk w = {.d = descent, .size = size, .newest = HISTORY - 1};
     w.at = (point){all, all + 2 * size};
     w.trial = (point){all + size, all + 2 * size + descent->sums};
@@ -128,9 +127,7 @@ cst_status cst_descend(cst_context *context, const cst_descent *descent, double 
     w.steps = w.direction + size;
     w.changes = w.steps + HISTORY * size;
     memcpy(w.at.theta, theta, size * sizeof *theta);
-    cst_status status = go_down(context, &w);
-    if (status == CST_OK)
-        memcpy(theta, w.at.theta, size * sizeof *theta);
-    cst_free(context, all);
-    return status;
+    CST_TRY(go_down(context, &w));
+    memcpy(theta, w.at.theta, size * sizeof *theta);
+    return CST_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef CST_DESCENT_H
 #define CST_DESCENT_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 typedef struct cst_descent {
     size_t size;      /* numbers of a point */

@@ -6,7 +6,7 @@
 #ifndef CST_CALIBRATION_DOMAINS_H
 #define CST_CALIBRATION_DOMAINS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 #include "data/pool/view.h"
 
 enum { CST_DOMAINS_MAX = 1 << 16 };

@@ -83,18 +83,15 @@ static cst_status store(cst_context *context, const pooled *blocks, int64_t coun
 
 static cst_status fit_class(cst_context *worker, void *user, int64_t task) {
     const isotonic_job *job = user;
-    pooled *points = cst_alloc(worker, (size_t)job->rows, sizeof *points);
-    if (!points)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, pooled, points, job->rows);
     for (int64_t i = 0; i < job->rows; i++) {
         double p = (double)job->probabilities[(size_t)i * (size_t)job->classes + (size_t)task];
         points[i] = (pooled){p, p, job->labels[i] == task ? 1 : 0, 1};
     }
-    cst_status status = cst_sort(worker, points, (size_t)job->rows, sizeof *points, by_probability);
-    CST_THEN(store(worker, points, pool_violators(points, pool_ties(points, job->rows)),
-                   &job->steps[task]));
-    cst_free(worker, points);
-    return status;
+    CST_TRY(cst_sort(worker, points, (size_t)job->rows, sizeof *points, by_probability));
+    return store(worker, points, pool_violators(points, pool_ties(points, job->rows)),
+                 &job->steps[task]);
 }
 
 cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,

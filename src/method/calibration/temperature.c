@@ -124,11 +124,8 @@ static cst_status search(cst_context *context, temperature_job *job, double star
     bool high_seen = false;
     double at = fmin(fmax(-log(start), least), most);
     double sums[3];
-    cst_status status = CST_OK;
     for (int i = 0; i < 200; i++) {
-        status = evaluate(context, job, at, sums);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(evaluate(context, job, at, sums));
         if (sums[1] == 0 || (sums[1] > 0 && at == least) || (sums[1] < 0 && at == most))
             break;
         if (sums[1] > 0)
@@ -143,7 +140,7 @@ static cst_status search(cst_context *context, temperature_job *job, double star
     }
     *temperature = at == least ? CST_TEMPERATURE_HIGH : at == most ? CST_TEMPERATURE_LOW : exp(-at);
     *nll = sums[0];
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_temperature_fit_from(cst_context *context, const float *probabilities, int64_t rows,

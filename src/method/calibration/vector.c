@@ -129,11 +129,12 @@ static cst_status evaluate(cst_context *context, void *user, const double *theta
     size_t classes = (size_t)job->classes;
     size_t size = 2 * classes;
     job->theta = theta;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(job->rows), 1 + SUMS * classes,
-                                          loss_block, job, sums);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(job->rows), 1 + SUMS * classes, loss_block,
+                              job, sums));
     double precision = job->shrink > 0 ? job->shrink : CST_VECTOR_PRIOR;
     double center = 1;
-    if (job->shrink > 0) { /* their mean has the weaker prior around 1 */
+    if (job->shrink > 0) {
+        /* their mean has the weaker prior around 1 */
         center = 0;
         for (size_t c = 0; c < classes; c++)
             center += theta[c] / (double)classes;
@@ -150,7 +151,7 @@ static cst_status evaluate(cst_context *context, void *user, const double *theta
         sums[1 + size + c] += precision;
         sums[1 + size + 2 * classes + c] += precision;
     }
-    return status;
+    return CST_OK;
 }
 
 /* Solves the 2 x 2 systems of the classes in place. */

@@ -75,6 +75,16 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* Landmarks of a member until little of the trace is missed, from `floor` to `cap`. */
+static cst_status residual_landmarks(cst_context *context, const cka_job *job, int32_t member,
+                                     int64_t floor, int64_t cap, int64_t *landmarks, int64_t *count,
+                                     bool *converged) {
+    const cst_landmark_options options = {
+        .floor = floor, .cap = cap, .tolerance = RESIDUAL_TOLERANCE, .seed = job->options->seed};
+    return cst_landmarks_residual(context, job->kernels, member, &options, landmarks, count,
+                                  converged);
+}
+
 static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     const cka_job *job = user;
     int32_t k = (int32_t)task;
@@ -84,21 +94,13 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     if (job->uniform)
         return cst_features_fit(worker, job->kernels, k, job->uniform, job->uniform_count, 0,
                                 &job->features[k]);
-    int64_t *landmarks = cst_alloc(worker, (size_t)job->cap, sizeof *landmarks);
-    if (!landmarks)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, int64_t, landmarks, job->cap);
     int64_t count = 0;
-    cst_status status =
-        cst_landmarks_residual(worker, job->kernels, k,
-                               &(cst_landmark_options){.floor = job->floor,
-                                                       .cap = job->cap,
-                                                       .tolerance = RESIDUAL_TOLERANCE,
-                                                       .seed = job->options->seed},
-                               landmarks, &count, &job->converged[k]);
-    CST_THEN(cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
-                              &job->features[k]));
-    cst_free(worker, landmarks);
-    return status;
+    CST_TRY(residual_landmarks(worker, job, k, job->floor, job->cap, landmarks, &count,
+                               &job->converged[k]));
+    return cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
+                            &job->features[k]);
 }
 
 /* The predictions of C classes fall into about C groups, each of which needs a landmark: fewer miss
@@ -128,23 +130,19 @@ static cst_status fit_features(cst_context *context, cka_job *job) {
     const cst_view *view = job->kernels->view;
     int64_t given = least(job->options->landmarks, view->rows);
     int64_t *uniform = NULL;
-    cst_status status = CST_OK;
-    if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
-        job->uniform_count = given > 0 ? given : ceil_root(view->rows);
-        uniform = cst_alloc(context, (size_t)job->uniform_count, sizeof *uniform);
-        status = uniform ? cst_sample_rows(context, view->rows, job->uniform_count,
-                                           job->options->seed, CST_STREAM_LANDMARKS, 0, uniform)
-                         : CST_ERROR_MEMORY;
-        job->uniform = uniform;
-    }
     job->floor = given > 0 ? given : ceil_root(view->rows);
     job->cap = given > 0 ? given : landmarks_cap(view);
-    CST_THEN(cst_parallel_for(context, view->members, fit_member, job));
-    if (status == CST_OK)
-        notice_residual(context, job);
-    cst_free(context, uniform);
-    job->uniform = NULL;
-    return status;
+    CST_SCOPE(scope);
+    if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
+        CST_TAKE(context, scope, uniform, job->floor);
+        CST_TRY(cst_sample_rows(context, view->rows, job->floor, job->options->seed,
+                                CST_STREAM_LANDMARKS, 0, uniform));
+    }
+    job->uniform = uniform;
+    job->uniform_count = job->floor;
+    CST_TRY(cst_parallel_for(context, view->members, fit_member, job));
+    notice_residual(context, job);
+    return CST_OK;
 }
 
 /* Random signs estimate tr(A^2) with relative variance 2 tr(A^4)/(s tr(A^2)^2). */
@@ -238,19 +236,12 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
         return CST_OK;
     int64_t cap = landmarks_cap(view);
     bool converged = false;
-    int64_t *landmarks = cst_alloc(context, (size_t)cap, sizeof *landmarks);
-    if (!landmarks)
-        return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_landmarks_residual(context, job->kernels, k,
-                               &(cst_landmark_options){.floor = ceil_root(view->rows),
-                                                       .cap = cap,
-                                                       .tolerance = RESIDUAL_TOLERANCE,
-                                                       .seed = job->options->seed},
-                               landmarks, &count, &converged);
-    cst_free(context, landmarks);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, landmarks, cap);
+    CST_TRY(residual_landmarks(context, job, k, ceil_root(view->rows), cap, landmarks, &count,
+                               &converged));
     *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
-    return status;
+    return CST_OK;
 }
 
 /* What `auto` stands for. */
@@ -268,10 +259,10 @@ static cst_status choose(cst_context *context, const cka_job *job, int64_t probe
         pairs = fmin(CST_SECONDS_MAX, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 *
                                           CST_STRIP_ROWS * (double)packed_rows(packed));
     double features = 0;
-    cst_status status = features_seconds(context, job, probes, pairs, &features);
+    CST_TRY(features_seconds(context, job, probes, pairs, &features));
     if (pairs <= features)
         *chosen = exact ? CST_CKA_EXACT : CST_CKA_SAMPLE;
-    return status;
+    return CST_OK;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -281,15 +272,11 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 /* `count` rows in random strips, each of ascending rows. */
-static cst_status draw_strips(cst_context *context, const cka_job *job, int64_t count,
-                              int64_t **rows) {
-    *rows = cst_alloc(context, (size_t)count, sizeof **rows);
-    if (!*rows)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_sample_rows(context, job->kernels->view->rows, count,
-                                        job->options->seed, CST_STREAM_LANDMARKS, 3, *rows);
-    if (status != CST_OK)
-        return status;
+static cst_status draw_strips(cst_context *context, cst_scope *scope, const cka_job *job,
+                              int64_t count, int64_t **rows) {
+    CST_TAKE(context, scope, *rows, count);
+    CST_TRY(cst_sample_rows(context, job->kernels->view->rows, count, job->options->seed,
+                            CST_STREAM_LANDMARKS, 3, *rows));
     cst_rng rng;
     cst_rng_init(&rng, job->options->seed, CST_STREAM_LANDMARKS, 4);
     cst_rng_shuffle(&rng, *rows, count);
@@ -299,64 +286,56 @@ static cst_status draw_strips(cst_context *context, const cka_job *job, int64_t 
     return CST_OK;
 }
 
-static cst_status over_all(cst_context *context, const cka_job *job, double *hsic,
-                           cst_cka_result *out) {
-    out->partners = job->kernels->view->rows - 1;
-    return cst_hsic_exact(context, job->kernels, job->options->statistic, hsic);
-}
-
 /* Over pairs of packed rows, all or a sample of them. */
 static cst_status over_packed(cst_context *context, const cka_job *job, cst_packed *packed,
                               double *hsic, cst_cka_result *out) {
     const cst_view *view = job->kernels->view;
     int64_t *drawn = NULL;
     cst_pairs pairs = {0};
-    cst_status status = CST_OK;
     bool some = out->estimator == CST_CKA_SAMPLE && job->options->rows == 0;
     if (out->estimator == CST_CKA_SAMPLE)
         out->rows = some ? packed_rows(packed) : least(job->options->rows, view->rows);
     out->rows = most(out->rows, job->options->statistic == CST_CKA_UNBIASED ? 4 : 2);
     bool sampled = some || out->rows < view->rows;
-    if (sampled)
-        status = draw_strips(context, job, out->rows, &drawn);
-    if (status == CST_OK && sampled)
-        status = cst_pairs_create(context, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
-                                  some ? rounds_most(packed, out->rows) : 0, &pairs);
-    CST_THEN(cst_packed_fill(context, packed, drawn, out->rows, true));
-    CST_THEN(
-        cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic, hsic));
+    CST_SCOPE(scope);
+    if (sampled) {
+        CST_TRY(draw_strips(context, scope, job, out->rows, &drawn));
+        CST_TRY(cst_pairs_create(context, scope, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
+                                 some ? rounds_most(packed, out->rows) : 0, &pairs));
+    }
+    CST_TRY(cst_packed_fill(context, packed, drawn, out->rows, true));
+    CST_TRY(cst_hsic_packed(context, packed, sampled ? &pairs : NULL, NULL, job->options->statistic,
+                            hsic));
     out->partners = sampled ? pairs.partners : view->rows - 1;
     out->standard_error = sampled ? pairs.error : 0;
-    cst_pairs_free(context, &pairs);
-    cst_free(context, drawn);
-    return status;
+    return CST_OK;
 }
 
 /* Landmarks and features of all members, and what the result says of them. */
 static cst_status prepare_features(cst_context *context, cka_job *job, cst_cka_result *out) {
-    cst_status status = fit_features(context, job);
-    for (int32_t k = 0; status == CST_OK && k < job->kernels->view->members; k++) {
+    CST_TRY(fit_features(context, job));
+    for (int32_t k = 0; k < job->kernels->view->members; k++) {
         out->landmarks[k] = (int32_t)job->features[k].landmarks;
         out->rank[k] = (int32_t)job->features[k].rank;
         out->residual[k] = job->features[k].residual;
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status over_features(cst_context *context, cka_job *job, int64_t probes, double *hsic,
                                 cst_cka_result *out) {
     const cst_cka_options *options = job->options;
-    cst_status status = prepare_features(context, job, out);
-    if (status == CST_OK && options->estimator == CST_CKA_AUTO && probes_are_better(job, probes))
+    CST_TRY(prepare_features(context, job, out));
+    if (options->estimator == CST_CKA_AUTO && probes_are_better(job, probes))
         out->estimator = CST_CKA_PROBES;
-    if (status == CST_OK && out->estimator == CST_CKA_NYSTROM)
-        status = cst_hsic_features(context, job->kernels, job->features, options->statistic, hsic);
-    if (status == CST_OK && out->estimator == CST_CKA_PROBES) {
+    if (out->estimator == CST_CKA_NYSTROM)
+        CST_TRY(cst_hsic_features(context, job->kernels, job->features, options->statistic, hsic));
+    if (out->estimator == CST_CKA_PROBES) {
         out->probes = (int32_t)probes;
-        status = cst_hsic_probes(context, job->kernels, job->features, probes, options->seed,
-                                 options->statistic, hsic);
+        CST_TRY(cst_hsic_probes(context, job->kernels, job->features, probes, options->seed,
+                                options->statistic, hsic));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst_cka_result *out) {
@@ -366,30 +345,25 @@ static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst
     bool cheap = exact_operations(view) <= EXACT_OPERATIONS;
     bool single = options->precision == CST_CKA_SINGLE ||
                   (options->precision == CST_CKA_PRECISION_AUTO && !cheap);
-    cst_packed packed = {.kernels = job->kernels};
-    cst_status status = CST_OK;
     out->estimator = options->estimator;
     out->rows = view->rows;
     if (options->estimator == CST_CKA_AUTO && cheap)
         out->estimator = CST_CKA_EXACT;
-    bool plan = out->estimator == CST_CKA_AUTO || out->estimator == CST_CKA_SAMPLE ||
-                (out->estimator == CST_CKA_EXACT && single);
-    if (plan)
-        status = cst_packed_plan(context, job->kernels, &packed);
-    if (status == CST_OK && out->estimator == CST_CKA_AUTO)
-        status = choose(context, job, probes, &packed, &out->estimator);
-    if (status != CST_OK)
-        goto cleanup;
-    if (out->estimator == CST_CKA_EXACT && !single)
-        status = over_all(context, job, hsic, out);
-    else if (out->estimator == CST_CKA_EXACT || out->estimator == CST_CKA_SAMPLE)
-        status = over_packed(context, job, &packed, hsic, out);
-    else
-        status = over_features(context, job, probes, hsic, out);
-
-cleanup:
-    cst_packed_free(context, &packed);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_packed, packed, 1);
+    CST_TRY(cst_scope_own(context, scope, cst_packed_free, packed));
+    if (out->estimator == CST_CKA_AUTO || out->estimator == CST_CKA_SAMPLE ||
+        (out->estimator == CST_CKA_EXACT && single))
+        CST_TRY(cst_packed_plan(context, job->kernels, packed));
+    if (out->estimator == CST_CKA_AUTO)
+        CST_TRY(choose(context, job, probes, packed, &out->estimator));
+    if (out->estimator == CST_CKA_EXACT && !single) {
+        out->partners = view->rows - 1;
+        return cst_hsic_exact(context, job->kernels, options->statistic, hsic);
+    }
+    if (out->estimator == CST_CKA_EXACT || out->estimator == CST_CKA_SAMPLE)
+        return over_packed(context, job, packed, hsic, out);
+    return over_features(context, job, probes, hsic, out);
 }
 
 /* For hashing: from the features of the members, which `user` has of the whole pool. */
@@ -397,14 +371,11 @@ static cst_status group_products(cst_context *context, void *user, const cst_ker
                                  const int32_t *members, double *hsic) {
     const cka_job *job = user;
     size_t count = (size_t)group->view->members;
-    cst_features *features = cst_alloc(context, count, sizeof *features);
-    if (!features)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_features, features, count);
     for (size_t i = 0; i < count; i++)
         features[i] = job->features[members[i]];
-    cst_status status = cst_hsic_features(context, group, features, job->options->statistic, hsic);
-    cst_free(context, features);
-    return status;
+    return cst_hsic_features(context, group, features, job->options->statistic, hsic);
 }
 
 /* Of the pairs that hashing proposes: by landmarks where they are asked for. */
@@ -413,10 +384,9 @@ static cst_status estimate_hashed(cst_context *context, cka_job *job, cst_cka_re
     bool landmarks = options->estimator == CST_CKA_NYSTROM ||
                      (options->estimator == CST_CKA_AUTO &&
                       (options->landmarks > 0 || options->landmark_rule != CST_LANDMARKS_RESIDUAL));
-    cst_status status = landmarks ? prepare_features(context, job, out) : CST_OK;
-    CST_THEN(cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL, job,
-                            out));
-    return status;
+    CST_TRY(landmarks ? prepare_features(context, job, out) : CST_OK);
+    return cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL, job,
+                          out);
 }
 
 static void normalise(const double *hsic, cst_cka_statistic statistic, cst_cka_result *out) {
@@ -452,52 +422,53 @@ static cst_status check(cst_context *context, const cst_view *view,
     return CST_OK;
 }
 
-static cst_status make_result(cst_context *context, int32_t members, cst_cka_result *out) {
-    size_t k = (size_t)members;
-    out->members = members;
-    out->cka = cst_alloc(context, k, k * sizeof *out->cka);
-    out->sigma = cst_alloc(context, k, sizeof *out->sigma);
-    out->constant = cst_alloc(context, k, sizeof *out->constant);
-    out->landmarks = cst_alloc(context, k, sizeof *out->landmarks);
-    out->rank = cst_alloc(context, k, sizeof *out->rank);
-    out->residual = cst_alloc(context, k, sizeof *out->residual);
-    bool made =
-        out->cka && out->sigma && out->constant && out->landmarks && out->rank && out->residual;
-    return made ? CST_OK : CST_ERROR_MEMORY;
+static cst_status make_result(cst_context *context, const cst_kernels *kernels,
+                              cst_cka_result *out) {
+    size_t k = (size_t)kernels->view->members;
+    out->members = kernels->view->members;
+    CST_TAKE(context, &out->scope, out->cka, k * k);
+    CST_TAKE(context, &out->scope, out->sigma, k);
+    CST_TAKE(context, &out->scope, out->constant, k);
+    CST_TAKE(context, &out->scope, out->landmarks, k);
+    CST_TAKE(context, &out->scope, out->rank, k);
+    CST_TAKE(context, &out->scope, out->residual, k);
+    memcpy(out->sigma, kernels->sigma, k * sizeof *out->sigma);
+    memcpy(out->constant, kernels->constant, k * sizeof *out->constant);
+    return CST_OK;
+}
+
+static void free_features(cst_context *context, void *object) {
+    const cka_job *job = object;
+    (void)context;
+    for (int32_t k = 0; k < job->kernels->view->members; k++)
+        cst_scope_free(&job->features[k].scope);
+}
+
+static cst_status compute(cst_context *context, const cst_view *view,
+                          const cst_cka_options *options, cst_cka_result *out) {
+    cst_kernels kernels = {0};
+    cka_job job = {.kernels = &kernels, .options = options};
+    size_t k = (size_t)view->members;
+    CST_SCOPE(scope);
+    CST_TRY(cst_kernels_create(context, scope, view, options->seed, &kernels));
+    CST_TRY(make_result(context, &kernels, out));
+    CST_TAKE(context, scope, job.features, k);
+    CST_TAKE(context, scope, job.converged, k);
+    CST_TRY(cst_scope_own(context, scope, free_features, &job));
+    if (cst_lsh_wanted(view, options))
+        return estimate_hashed(context, &job, out);
+    CST_NEW(context, scope, double, hsic, k *k);
+    CST_TRY(estimate(context, &job, hsic, out));
+    normalise(hsic, options->statistic, out);
+    return CST_OK;
 }
 
 cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,
                    cst_cka_result *out) {
-    cst_kernels kernels = {0};
-    cka_job job = {.kernels = &kernels, .options = options};
-    double *hsic = NULL;
-    memset(out, 0, sizeof *out);
-    cst_status status = check(context, view, options);
-    if (status != CST_OK)
-        return status;
-    size_t k = (size_t)view->members;
-    bool hashed = cst_lsh_wanted(view, options);
+    *out = (cst_cka_result){0};
+    CST_TRY(check(context, view, options));
     cst_la_enter();
-    hsic = cst_alloc(context, k, k * sizeof *hsic);
-    job.features = cst_alloc(context, k, sizeof *job.features);
-    job.converged = cst_alloc(context, k, sizeof *job.converged);
-    status = make_result(context, view->members, out);
-    if (!hsic || !job.features || !job.converged)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_kernels_create(context, view, options->seed, &kernels));
-    if (status == CST_OK) {
-        memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
-        memcpy(out->constant, kernels.constant, k * sizeof *out->constant);
-        status = hashed ? estimate_hashed(context, &job, out) : estimate(context, &job, hsic, out);
-    }
-    if (status == CST_OK && !hashed)
-        normalise(hsic, options->statistic, out);
-    for (size_t i = 0; job.features && i < k; i++)
-        cst_features_free(context, &job.features[i]);
-    cst_free(context, job.features);
-    cst_free(context, job.converged);
-    cst_free(context, hsic);
-    cst_kernels_free(context, &kernels);
+    cst_status status = compute(context, view, options, out);
     cst_la_leave();
     if (status != CST_OK)
         cst_cka_result_free(context, out);
@@ -505,14 +476,9 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
 }
 
 void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
+    (void)context;
     if (!result)
         return;
-    cst_free(context, result->cka);
-    cst_free(context, result->sigma);
-    cst_free(context, result->constant);
-    cst_free(context, result->landmarks);
-    cst_free(context, result->rank);
-    cst_free(context, result->residual);
-    cst_free(context, result->estimated);
-    memset(result, 0, sizeof *result);
+    cst_scope_free(&result->scope);
+    *result = (cst_cka_result){0};
 }

@@ -87,41 +87,30 @@ cst_status cst_clusters(cst_context *context, const double *similarity, int32_t 
         return cst_fail(context, CST_ERROR_ARGUMENT, "clusters need at least one member, got %d",
                         (int)members);
     size_t k = (size_t)members;
-    cst_status status = CST_OK;
     agglomeration a = {.members = k};
-    a.mean = cst_alloc(context, k * k, sizeof *a.mean);
-    a.size = cst_alloc(context, k, sizeof *a.size);
-    a.home = cst_alloc(context, k, sizeof *a.home);
-    a.partner = cst_alloc(context, k, sizeof *a.partner);
-    a.value = cst_alloc(context, k, sizeof *a.value);
-    if (!a.mean || !a.size || !a.home || !a.partner || !a.value) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, a.mean, k * k);
+    CST_TAKE(context, scope, a.size, k);
+    CST_TAKE(context, scope, a.home, k);
+    CST_TAKE(context, scope, a.partner, k);
+    CST_TAKE(context, scope, a.value, k);
     cst_copy(context, a.mean, similarity, k * k * sizeof *a.mean);
     for (size_t i = 0; i < k; i++) {
         a.size[i] = 1;
         a.home[i] = (int32_t)i;
     }
-    for (size_t i = 0; status == CST_OK && i < k; i++) {
+    for (size_t i = 0; i < k; i++) {
         find_partner(&a, i);
-        status = cst_poll(context);
+        CST_TRY(cst_poll(context));
     }
     size_t first = 0;
     size_t second = 0;
-    while (status == CST_OK && closest(&a, &first, &second) > threshold) {
+    while (closest(&a, &first, &second) > threshold) {
         merge(&a, first, second);
-        status = cst_poll(context);
+        CST_TRY(cst_poll(context));
     }
     int32_t next = 0;
-    for (size_t i = 0; status == CST_OK && i < k; i++)
+    for (size_t i = 0; i < k; i++)
         cluster_of[i] = a.home[i] == (int32_t)i ? next++ : cluster_of[a.home[i]];
-
-cleanup:
-    cst_free(context, a.mean);
-    cst_free(context, a.size);
-    cst_free(context, a.home);
-    cst_free(context, a.partner);
-    cst_free(context, a.value);
-    return status;
+    return CST_OK;
 }

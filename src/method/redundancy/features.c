@@ -5,6 +5,7 @@
 #include "method/redundancy/hsic.h"
 
 #include "core/la.h"
+#include "core/wide.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,26 +13,131 @@
 /* Eigenvalues of the features' Gram below this share of the largest are zero to rounding. */
 #define RANK_CUTOFF 1e-13
 
+/* Classes from which single precision is worth it, and the error of a row's features, measured on
+ * the landmarks, that is let pass: it grows where landmarks nearly coincide. */
+enum { SINGLE_CLASSES = 128, LANES = 16 };
+#define SINGLE_ERROR 5e-3
+
+/* ---- kernels with the landmarks ---- */
+
 /* Kernel of rows first..first+count-1 with the landmarks, out [count][m]. */
 static cst_status against_landmarks(cst_context *context, const cst_kernels *kernels,
                                     int32_t member, const cst_features *f, int64_t first,
                                     int64_t count, double *out) {
-    size_t entries = (size_t)count * (size_t)kernels->view->classes;
-    float *scratch = cst_alloc(context, entries, sizeof *scratch);
-    double *rows = cst_alloc(context, entries, sizeof *rows);
-    double *norms = cst_alloc(context, (size_t)count, sizeof *norms);
-    cst_status status = scratch && rows && norms ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        status =
-            cst_kernel_rows(context, kernels, member, NULL, first, count, scratch, rows, norms);
-        CST_THEN(cst_kernel_tile(context, kernels, member, (cst_kernel_points){rows, norms, count},
-                                 (cst_kernel_points){f->points, f->norms, f->landmarks}, out));
-    }
-    cst_free(context, scratch);
-    cst_free(context, rows);
-    cst_free(context, norms);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, (count * kernels->view->classes));
+    CST_NEW(context, scope, double, rows, (count * kernels->view->classes));
+    CST_NEW(context, scope, double, norms, count);
+    CST_TRY(cst_kernel_rows(context, kernels, member, NULL, first, count, scratch, rows, norms));
+    return cst_kernel_tile(context, kernels, member, (cst_kernel_points){rows, norms, count},
+                           (cst_kernel_points){f->points, f->norms, f->landmarks}, out);
 }
+
+/* Products into kernels, in place. */
+CST_WIDE_BODY to_kernels_body(int64_t width, float own, const float *restrict exponents,
+                              float *restrict x) {
+    for (int64_t l = 0; l < width; l++) {
+        float exponent = x[l] + (own + exponents[l]);
+        uint32_t bits = cst_bits_f32(exponent);
+        bits &= 0 - (bits >> 31); /* a distance is not below 0 */
+        x[l] = cst_exp_one_f32(cst_f32_of(bits));
+    }
+}
+CST_WIDE(to_kernels, (int64_t width, float own, const float *restrict exponents, float *restrict x),
+         (width, own, exponents, x))
+
+CST_WIDE_BODY square_body(int64_t classes, const float *restrict row, double *sum) {
+    double lane[LANES] = {0};
+    int64_t whole = classes - classes % LANES;
+    for (int64_t c = 0; c < whole; c += LANES)
+        for (int64_t l = 0; l < LANES; l++)
+            lane[l] += (double)row[c + l] * (double)row[c + l];
+    for (int64_t c = whole; c < classes; c++)
+        lane[c - whole] += (double)row[c] * (double)row[c];
+    *sum = 0;
+    for (int64_t l = 0; l < LANES; l++)
+        *sum += lane[l];
+}
+CST_WIDE(square, (int64_t classes, const float *restrict row, double *sum), (classes, row, sum))
+
+/* Kernels [count][m] of rows [count][C] in single precision. */
+static cst_status single_kernels(cst_context *context, const cst_features *f, int32_t classes,
+                                 const float *rows, int64_t count, float *out) {
+    int64_t m = f->landmarks;
+    CST_TRY(cst_gemm_f32(context, false, false, count, m, classes, 1, rows, classes, f->columns, m,
+                         0, out, m));
+    for (int64_t i = 0; i < count; i++) {
+        double norm = 0;
+        square(classes, rows + i * classes, &norm);
+        to_kernels(m, (float)(norm * f->scale), f->exponents, out + i * m);
+    }
+    return CST_OK;
+}
+
+/* As against_landmarks, in single precision. */
+static cst_status against_singles(cst_context *context, const cst_kernels *kernels, int32_t member,
+                                  const cst_features *f, int64_t first, int64_t count, float *out) {
+    const cst_view *view = kernels->view;
+    const float *rows = NULL;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, (cst_view_copies(view) ? count * view->classes : 0));
+    CST_TRY(cst_view_rows(context, view, member, first, count, scratch, &rows));
+    return single_kernels(context, f, view->classes, rows, count, out);
+}
+
+/* Root mean square over landmarks of what single precision changes of their features: kernel [m][m]
+ * is theirs in double precision, kernels times root [m][kept] are features. */
+static cst_status single_error(cst_context *context, const cst_features *f, int32_t classes,
+                               const float *rows, const double *kernel, const double *root,
+                               int64_t kept, double *error) {
+    int64_t m = f->landmarks;
+    double squares = 0;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, single, (m * m));
+    CST_NEW(context, scope, double, e, (m * m));
+    CST_NEW(context, scope, double, moved, (m * kept));
+    CST_TRY(single_kernels(context, f, classes, rows, m, single));
+    for (int64_t x = 0; x < m * m; x++)
+        e[x] = (double)single[x] - kernel[x];
+    CST_TRY(cst_gemm_f64(context, false, false, m, kept, m, 1, e, m, root, kept, 0, moved, kept));
+    for (int64_t x = 0; x < m * kept; x++)
+        squares += moved[x] * moved[x];
+    *error = sqrt(squares / (double)m);
+    return CST_OK;
+}
+
+/* The landmarks (positions in the view) in single precision, where that does and classes are many;
+ * f->columns stays NULL elsewhere. */
+static cst_status take_singles(cst_context *context, const cst_kernels *kernels, int32_t member,
+                               const int64_t *landmarks, const double *kernel, const double *root,
+                               int64_t kept, cst_features *f) {
+    int64_t m = f->landmarks;
+    int32_t classes = kernels->view->classes;
+    double sigma = kernels->sigma[member];
+    double inverse = 1 / (sigma * sigma);
+    double error = 0;
+    if (classes < SINGLE_CLASSES || kept == 0)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, rows, (m * classes));
+    CST_TRY(cst_view_gather(context, kernels->view, member, landmarks, m, rows));
+    CST_TAKE(context, &f->scope, f->columns, (m * classes));
+    CST_TAKE(context, &f->scope, f->exponents, m);
+    f->scale = -0.5 * inverse;
+    for (int64_t l = 0; l < m; l++) {
+        double norm = 0;
+        square(classes, rows + l * classes, &norm);
+        f->exponents[l] = (float)(norm * f->scale);
+        for (int64_t c = 0; c < classes; c++)
+            f->columns[c * m + l] = (float)((double)rows[l * classes + c] * inverse);
+    }
+    CST_TRY(single_error(context, f, classes, rows, kernel, root, kept, &error));
+    if (!(error <= SINGLE_ERROR))
+        f->columns = NULL;
+    return CST_OK;
+}
+
+/* ---- fit ---- */
 
 /* Columns of a [n][n] matrix of eigenvectors from the largest eigenvalue down, each scaled, into
  * out [n][keep]. */
@@ -48,35 +154,22 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
                                const int64_t *landmarks, cst_features *f, double *root,
                                int64_t *kept) {
     int64_t m = f->landmarks;
-    double *kernel = cst_alloc(context, (size_t)m, (size_t)m * sizeof *kernel);
-    double *w = cst_alloc(context, (size_t)m, (size_t)m * sizeof *w);
-    double *values = cst_alloc(context, (size_t)m, sizeof *values);
-    cst_status status = kernel && w && values ? CST_OK : CST_ERROR_MEMORY;
     const cst_kernel_points points = {f->points, f->norms, m};
-    CST_THEN(cst_kernel_tile(context, kernels, member, points, points, w));
-    for (int64_t i = 0; status == CST_OK && i < m; i++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, kernel, (m * m));
+    CST_NEW(context, scope, double, w, (m * m));
+    CST_NEW(context, scope, double, values, m);
+    CST_TRY(cst_kernel_tile(context, kernels, member, points, points, w));
+    for (int64_t i = 0; i < m; i++)
         w[i * m + i] = 1;
-    if (status == CST_OK) {
-        memcpy(kernel, w, (size_t)(m * m) * sizeof *kernel);
-        status = cst_eigh(context, m, w, values);
-    }
+    memcpy(kernel, w, (size_t)(m * m) * sizeof *kernel);
+    CST_TRY(cst_eigh(context, m, w, values));
+    double cutoff = CST_LANDMARK_CUTOFF * values[m - 1];
     *kept = 0;
-    double cutoff = status == CST_OK ? CST_LANDMARK_CUTOFF * values[m - 1] : 0;
-    for (int64_t i = m - 1; status == CST_OK && i >= 0; i--) {
-        if (!(values[i] > cutoff))
-            break;
+    for (int64_t i = m - 1; i >= 0 && values[i] > cutoff; i--, ++*kept)
         values[i] = 1 / sqrt(values[i]);
-        ++*kept;
-    }
-    if (status == CST_OK) {
-        top_columns(w, m, *kept, values, root);
-        status = cst_narrow_create(context, kernels, member, landmarks, m, kernel, root, *kept,
-                                   &f->narrow);
-    }
-    cst_free(context, kernel);
-    cst_free(context, w);
-    cst_free(context, values);
-    return status;
+    top_columns(w, m, *kept, values, root);
+    return take_singles(context, kernels, member, landmarks, kernel, root, *kept, f);
 }
 
 /* Sum over rows of z z' (lower triangle of [q][q]) and of z ([q]), where z = k' root is a row's
@@ -87,21 +180,19 @@ static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int
                            double *sums) {
     int64_t m = f->landmarks;
     int64_t rows = kernels->view->rows;
-    double *block = cst_alloc(context, CST_BLOCK_ROWS, (size_t)m * sizeof *block);
-    double *z = cst_alloc(context, CST_BLOCK_ROWS, (size_t)q * sizeof *z);
-    cst_status status = block && z ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, block, (CST_BLOCK_ROWS * m));
+    CST_NEW(context, scope, double, z, (CST_BLOCK_ROWS * q));
+    for (int64_t b = 0; b < cst_block_count(rows); b++) {
         int64_t count = cst_block_size(rows, b);
-        status = against_landmarks(context, kernels, member, f, cst_block_first(b), count, block);
-        CST_THEN(cst_gemm_f64(context, false, false, count, q, m, 1, block, m, root, q, 0, z, q));
-        CST_THEN(cst_syrk_f64(context, q, count, 1, z, q, 1, gram, q));
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
+        CST_TRY(against_landmarks(context, kernels, member, f, cst_block_first(b), count, block));
+        CST_TRY(cst_gemm_f64(context, false, false, count, q, m, 1, block, m, root, q, 0, z, q));
+        CST_TRY(cst_syrk_f64(context, q, count, 1, z, q, 1, gram, q));
+        for (int64_t i = 0; i < count; i++)
             for (int64_t j = 0; j < q; j++)
                 sums[j] += z[i * q + j];
     }
-    cst_free(context, block);
-    cst_free(context, z);
-    return status;
+    return CST_OK;
 }
 
 /* As sum_rows, in single precision but for sums over blocks; all of gram. */
@@ -109,33 +200,26 @@ static cst_status sum_rows_f32(cst_context *context, const cst_kernels *kernels,
                                const cst_features *f, const double *root, int64_t q, double *gram,
                                double *sums) {
     int64_t m = f->landmarks;
-    int64_t width = f->narrow.width;
     int64_t rows = kernels->view->rows;
-    float *block = cst_alloc(context, CST_BLOCK_ROWS, (size_t)width * sizeof *block);
-    float *z = cst_alloc(context, CST_BLOCK_ROWS, (size_t)q * sizeof *z);
-    float *single = cst_alloc(context, (size_t)m, (size_t)q * sizeof *single);
-    float *part = cst_alloc(context, (size_t)q, (size_t)q * sizeof *part);
-    cst_status status = block && z && single && part ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t x = 0; status == CST_OK && x < m * q; x++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, block, (CST_BLOCK_ROWS * m));
+    CST_NEW(context, scope, float, z, (CST_BLOCK_ROWS * q));
+    CST_NEW(context, scope, float, single, (m * q));
+    CST_NEW(context, scope, float, part, (q * q));
+    for (int64_t x = 0; x < m * q; x++)
         single[x] = (float)root[x];
-    for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
+    for (int64_t b = 0; b < cst_block_count(rows); b++) {
         int64_t count = cst_block_size(rows, b);
-        status =
-            cst_narrow_rows(context, kernels, member, &f->narrow, cst_block_first(b), count, block);
-        CST_THEN(
-            cst_gemm_f32(context, false, false, count, q, m, 1, block, width, single, q, 0, z, q));
-        CST_THEN(cst_gemm_f32(context, true, false, q, q, count, 1, z, q, z, q, 0, part, q));
-        for (int64_t x = 0; status == CST_OK && x < q * q; x++)
+        CST_TRY(against_singles(context, kernels, member, f, cst_block_first(b), count, block));
+        CST_TRY(cst_gemm_f32(context, false, false, count, q, m, 1, block, m, single, q, 0, z, q));
+        CST_TRY(cst_gemm_f32(context, true, false, q, q, count, 1, z, q, z, q, 0, part, q));
+        for (int64_t x = 0; x < q * q; x++)
             gram[x] += (double)part[x];
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
+        for (int64_t i = 0; i < count; i++)
             for (int64_t j = 0; j < q; j++)
                 sums[j] += (double)z[i * q + j];
     }
-    cst_free(context, block);
-    cst_free(context, z);
-    cst_free(context, single);
-    cst_free(context, part);
-    return status;
+    return CST_OK;
 }
 
 /* How many of the `n` ascending eigenvalues to keep from the top. */
@@ -160,12 +244,12 @@ static int64_t numerical_rank(const double *values, int64_t n, double tail) {
 static cst_status rotate(cst_context *context, double rows, const double *root, int64_t q,
                          double *gram, const double *sums, double tail, cst_features *out) {
     int64_t m = out->landmarks;
-    double *mean = cst_alloc(context, (size_t)q, sizeof *mean);
-    double *values = cst_alloc(context, (size_t)q, sizeof *values);
-    double *axes = cst_alloc(context, (size_t)q, (size_t)q * sizeof *axes);
-    cst_status status = mean && values && axes ? CST_OK : CST_ERROR_MEMORY;
     double trace = 0;
-    for (int64_t i = 0; status == CST_OK && i < q; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, mean, q);
+    CST_NEW(context, scope, double, values, q);
+    CST_NEW(context, scope, double, axes, (q * q));
+    for (int64_t i = 0; i < q; i++) {
         mean[i] = sums[i] / rows;
         trace += gram[i * q + i];
         for (int64_t j = 0; j <= i; j++)
@@ -173,139 +257,83 @@ static cst_status rotate(cst_context *context, double rows, const double *root, 
     }
     double residual = 1 - trace / rows;
     out->residual = residual < 0 ? 0 : residual;
-    CST_THEN(cst_eigh(context, q, gram, values));
-    if (status != CST_OK)
-        goto cleanup;
-    out->rank = numerical_rank(values, q, tail);
-    size_t r = (size_t)out->rank;
-    out->projection = cst_alloc(context, (size_t)m, r * sizeof *out->projection);
-    out->mean = cst_alloc(context, r, sizeof *out->mean);
-    out->spectrum = cst_alloc(context, r, sizeof *out->spectrum);
-    if (!out->projection || !out->mean || !out->spectrum) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    for (size_t j = 0; j < r; j++)
-        out->spectrum[j] = values[(size_t)q - 1 - j];
-    top_columns(gram, q, out->rank, NULL, axes);
-    status = cst_gemm_f64(context, false, false, m, out->rank, q, 1, root, q, axes, out->rank, 0,
-                          out->projection, out->rank);
-    CST_THEN(cst_gemm_f64(context, true, false, out->rank, 1, q, 1, axes, out->rank, mean, 1, 0,
-                          out->mean, 1));
-
-cleanup:
-    cst_free(context, mean);
-    cst_free(context, values);
-    cst_free(context, axes);
-    return status;
-}
-
-static cst_status narrow_projection(cst_context *context, cst_features *out) {
-    int64_t count = out->landmarks * out->rank;
-    out->single = cst_alloc(context, (size_t)count, sizeof *out->single);
-    for (int64_t x = 0; out->single && x < count; x++)
-        out->single[x] = (float)out->projection[x];
-    return out->single ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_eigh(context, q, gram, values));
+    int64_t r = out->rank = numerical_rank(values, q, tail);
+    CST_TAKE(context, &out->scope, out->projection, (m * r));
+    CST_TAKE(context, &out->scope, out->mean, r);
+    CST_TAKE(context, &out->scope, out->spectrum, r);
+    for (int64_t j = 0; j < r; j++)
+        out->spectrum[j] = values[q - 1 - j];
+    top_columns(gram, q, r, NULL, axes);
+    CST_TRY(
+        cst_gemm_f64(context, false, false, m, r, q, 1, root, q, axes, r, 0, out->projection, r));
+    return cst_gemm_f64(context, true, false, r, 1, q, 1, axes, r, mean, 1, 0, out->mean, 1);
 }
 
 cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, int32_t member,
                             const int64_t *landmarks, int64_t count, double tail,
                             cst_features *out) {
-    memset(out, 0, sizeof *out);
-    size_t m = (size_t)count;
-    size_t classes = (size_t)kernels->view->classes;
+    *out = (cst_features){.landmarks = count};
+    int64_t m = count;
+    int64_t classes = kernels->view->classes;
     int64_t kept = 0;
-    float *scratch = cst_alloc(context, CST_BLOCK_ROWS, classes * sizeof *scratch);
-    double *root = cst_alloc(context, m, m * sizeof *root);
-    double *gram = cst_alloc(context, m, m * sizeof *gram);
-    double *sums = cst_alloc(context, m, sizeof *sums);
-    out->landmarks = count;
-    out->points = cst_alloc(context, m, classes * sizeof *out->points);
-    out->norms = cst_alloc(context, m, sizeof *out->norms);
-    cst_status status = CST_OK;
-    if (!scratch || !root || !gram || !sums || !out->points || !out->norms) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    status = cst_kernel_rows(context, kernels, member, landmarks, 0, count, scratch, out->points,
-                             out->norms);
-    CST_THEN(inverse_root(context, kernels, member, landmarks, out, root, &kept));
-    CST_THEN((out->narrow.columns ? sum_rows_f32 : sum_rows)(context, kernels, member, out, root,
-                                                             kept, gram, sums));
-    CST_THEN(rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out));
-    if (status == CST_OK && out->narrow.columns)
-        status = narrow_projection(context, out);
-
-cleanup:
-    cst_free(context, scratch);
-    cst_free(context, root);
-    cst_free(context, gram);
-    cst_free(context, sums);
-    if (status != CST_OK)
-        cst_features_free(context, out);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, (CST_BLOCK_ROWS * classes));
+    CST_NEW(context, scope, double, root, (m * m));
+    CST_NEW(context, scope, double, gram, (m * m));
+    CST_NEW(context, scope, double, sums, m);
+    CST_TAKE(context, &out->scope, out->points, (m * classes));
+    CST_TAKE(context, &out->scope, out->norms, m);
+    CST_TRY(cst_kernel_rows(context, kernels, member, landmarks, 0, m, scratch, out->points,
+                            out->norms));
+    CST_TRY(inverse_root(context, kernels, member, landmarks, out, root, &kept));
+    CST_TRY((out->columns ? sum_rows_f32 : sum_rows)(context, kernels, member, out, root, kept,
+                                                     gram, sums));
+    CST_TRY(rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out));
+    if (!out->columns)
+        return CST_OK;
+    CST_TAKE(context, &out->scope, out->single, (m * out->rank));
+    for (int64_t x = 0; x < m * out->rank; x++)
+        out->single[x] = (float)out->projection[x];
+    return CST_OK;
 }
 
-void cst_features_free(cst_context *context, cst_features *features) {
-    cst_free(context, features->points);
-    cst_free(context, features->norms);
-    cst_free(context, features->projection);
-    cst_free(context, features->mean);
-    cst_free(context, features->spectrum);
-    cst_free(context, features->single);
-    cst_narrow_free(context, &features->narrow);
-    memset(features, 0, sizeof *features);
-}
+/* ---- features of rows ---- */
 
 cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                 const cst_features *features, int64_t first, int64_t count,
-                                 float *out) {
-    int64_t r = features->rank;
-    int64_t width = features->narrow.width;
-    float *block = cst_alloc(context, (size_t)count, (size_t)width * sizeof *block);
-    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_narrow_rows(context, kernels, member, &features->narrow, first, count, block));
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+                                 const cst_features *f, int64_t first, int64_t count, float *out) {
+    int64_t m = f->landmarks;
+    int64_t r = f->rank;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, block, (count * m));
+    CST_TRY(against_singles(context, kernels, member, f, first, count, block));
+    for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < r; j++)
-            out[i * r + j] = (float)-features->mean[j];
-    if (status == CST_OK && r > 0)
-        status = cst_gemm_f32(context, false, false, count, r, features->landmarks, 1, block, width,
-                              features->single, r, 1, out, r);
-    cst_free(context, block);
-    return status;
-}
-
-/* Single precision, widened. */
-static cst_status narrow_features(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                  const cst_features *features, int64_t first, int64_t count,
-                                  double *out) {
-    int64_t entries = count * features->rank;
-    float *single = cst_alloc(context, (size_t)entries, sizeof *single);
-    cst_status status = single ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_features_rows_f32(context, kernels, member, features, first, count, single));
-    for (int64_t x = 0; status == CST_OK && x < entries; x++)
-        out[x] = (double)single[x];
-    cst_free(context, single);
-    return status;
+            out[i * r + j] = (float)-f->mean[j];
+    return r > 0 ? cst_gemm_f32(context, false, false, count, r, m, 1, block, m, f->single, r, 1,
+                                out, r)
+                 : CST_OK;
 }
 
 cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
-                             const cst_features *features, int64_t first, int64_t count,
-                             double *out) {
-    if (features->rank == 0)
+                             const cst_features *f, int64_t first, int64_t count, double *out) {
+    int64_t m = f->landmarks;
+    int64_t r = f->rank;
+    CST_SCOPE(scope);
+    if (r == 0)
         return CST_OK;
-    if (features->single)
-        return narrow_features(context, kernels, member, features, first, count, out);
-    int64_t m = features->landmarks;
-    int64_t r = features->rank;
-    double *block = cst_alloc(context, (size_t)count, (size_t)m * sizeof *block);
-    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(against_landmarks(context, kernels, member, features, first, count, block));
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+    if (f->single) {
+        CST_NEW(context, scope, float, single, (count * r));
+        CST_TRY(cst_features_rows_f32(context, kernels, member, f, first, count, single));
+        for (int64_t x = 0; x < count * r; x++)
+            out[x] = (double)single[x];
+        return CST_OK;
+    }
+    CST_NEW(context, scope, double, block, (count * m));
+    CST_TRY(against_landmarks(context, kernels, member, f, first, count, block));
+    for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < r; j++)
-            out[i * r + j] = -features->mean[j];
-    CST_THEN(cst_gemm_f64(context, false, false, count, r, m, 1, block, m, features->projection, r,
-                          1, out, r));
-    cst_free(context, block);
-    return status;
+            out[i * r + j] = -f->mean[j];
+    return cst_gemm_f64(context, false, false, count, r, m, 1, block, m, f->projection, r, 1, out,
+                        r);
 }

@@ -1,15 +1,12 @@
 /*
- * HSIC of all pairs of members, by every pair of rows or by low-rank features. Stage S1, between
- * the kernels and the normalisation to CKA. Paper: equation (1); method section 2.
+ * HSIC of pairs of members, by pairs of rows or by low-rank features. Stage S1, between the kernels
+ * and the normalisation to CKA; private to this folder. Paper: equation (1); method section 2.
  */
 #ifndef CST_HSIC_H
 #define CST_HSIC_H
 
 #include "method/redundancy/kernel.h"
-#include "method/redundancy/narrow.h"
-#include "method/redundancy/pairs.h"
 #include "method/redundancy/redundancy.h"
-#include "method/redundancy/strips.h"
 
 /* Seconds on one core that `auto` spends on a sample of pairs of rows, and those of a multiply-add
  * in the products of two members. */
@@ -20,14 +17,73 @@
 #define CST_PACKED_BYTES 3e8
 enum { CST_SAMPLE_MIN = 2048 };
 
-/* Up to a factor common to all pairs (which CKA cancels), into hsic [K*K], symmetric; 0 for
- * constant members. Biased: tr(K H L H). Unbiased: n (n - 3) times the U-statistic. */
-cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
-                          cst_cka_statistic statistic, double *hsic);
+/* ---- strips.c: members packed by strips of rows, for tiles in single precision ---- */
 
-/* The same in single precision, over the pairs of the rows that were packed. With `pairs` (NULL:
- * all rows and pairs), estimated for all rows from some of them in random order, or from some
- * pairs; what is left of its sums is of no use. */
+/* Rows of a strip, and so the side of a tile. */
+enum { CST_STRIP_ROWS = 128, CST_REFERENCE_ROWS = 256 };
+
+typedef enum cst_packing {
+    CST_PACKED_NOT = 0,    /* single precision would not do: tiles come from cst_kernel_tile */
+    CST_PACKED_DENSE = 1,  /* rows less the origin, products by BLAS */
+    CST_PACKED_SPARSE = 2, /* the entries that matter, class by class */
+} cst_packing;
+
+/* Up to a strip of one member's rows in units of sigma: |a|^2 stands for |a|^2 / sigma^2. */
+typedef struct cst_strip {
+    int64_t rows;
+    float *exponents; /* [rows], -|a_i|^2 / 2 */
+    float *dense;     /* [rows][C], less the origin */
+    uint32_t *starts; /* sparse: [C + 1], where the entries of a class begin */
+    float *values;    /* sparse: descending within a class */
+    uint8_t *places;  /* sparse: the row */
+} cst_strip;
+
+typedef struct cst_packed_member {
+    cst_scope scope; /* of all below */
+    cst_packing packing;
+    float cut;        /* sparse: products below it are left out of a b / sigma^2 */
+    double error;     /* |H (K' - K) H| / |H K H| (Frobenius) on the reference rows, K' as packed */
+    double bytes;     /* a row takes, about */
+    double seconds;   /* a pair of rows takes, about */
+    cst_strip sample; /* the reference rows */
+    cst_strip *strips; /* [strips] */
+    float *exponents;  /* [n], of the strips, one after another */
+    float *dense;      /* [n][C]: of dense strips, one after another; else NULL */
+    float *levels;     /* [n], about the mean of the kernel's row i, less half the mean of all */
+} cst_packed_member;
+
+typedef struct cst_packed {
+    cst_scope scope; /* without what the members hold */
+    const cst_kernels *kernels;
+    const int64_t *sample; /* [n] rows of the view, ascending in a strip, borrowed; NULL: all */
+    int64_t rows;          /* n */
+    int64_t strips;
+    cst_packed_member *member; /* [K] */
+    bool partial;              /* ranks divide the strips, and this one lacks some */
+    bool *there;               /* [strips]: those that it has */
+} cst_packed;
+
+/* Chooses how to pack each member, on at most CST_REFERENCE_ROWS rows of it. */
+cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst_packed *out);
+
+/* One pass over the data: packs the sampled rows ([rows], ascending in each strip; NULL: all).
+ * own: packs only this rank's part of the strips, but exponents and levels of all of them. */
+cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
+                           int64_t rows, bool own);
+/* Packs the strips that this rank lacks for its part of `tiles` tiles, of strips i and i + shift.
+ */
+cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles, int64_t shift);
+void cst_packed_free(cst_context *context, void *packed); /* a cst_release_fn */
+
+/* k(a_i, b_j) - level_i - level_j for rows of strips i and j (at most CST_STRIP_ROWS), which the
+ * centring takes out again, into out [na][nb]; 0 on the diagonal of the matrix. Adds the sums of
+ * the tile's rows to row_sums [na] and, where i != j, of its columns to column_sums [nb]. */
+cst_status cst_packed_tile(cst_context *context, const cst_packed *packed, int32_t member,
+                           int64_t i, int64_t j, float *out, double *row_sums, double *column_sums);
+
+/* 1 - 2 level_i: the tile's diagonal. */
+double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row);
+
 /* To a multiple of 2^-32, so that sums of up to 2^21 are exact in any order: what tiles of one
  * round add to the columns of a strip comes from any rank. */
 static inline double cst_on_grid(double x) {
@@ -35,12 +91,100 @@ static inline double cst_on_grid(double x) {
     return (x + middle) - middle;
 }
 
+/* ---- pairs.c: how many of the pairs of rows are enough ---- */
+
+/* Sums over tiles that are kept, each [K*K]: with h_ab a tile's sum of products of members a and b
+ * (at and below the diagonal), of h_ab, of the part of it that row sums know, of h_ab^2, of h_ab
+ * h_aa, of h_aa h_bb. */
+enum { CST_PAIRS_SUMS = 5 };
+
+/* Rounds of tiles in which every row has as many partners as every other. */
+typedef struct cst_pairs {
+    int32_t members;       /* K */
+    const bool *constant;  /* [K], borrowed */
+    int64_t rows;          /* n, in random order */
+    int64_t all;           /* N */
+    int64_t rounds_most;   /* 0: no limit */
+    double tolerance;      /* standard error that is small enough; 0: all pairs of the n rows */
+    int64_t strips;        /* of CST_STRIP_ROWS rows, the last may have fewer */
+    double *strip_sums;    /* [strips][2][K(K+1)/2], h of the tiles that a strip is either side of;
+                              NULL where there are too many members */
+    double *strips_of_all; /* those of all ranks; `strip_sums` where there is one */
+    /* of the rounds done: */
+    int64_t tiles;    /* between two strips */
+    int64_t partners; /* m, rows that each row was paired with */
+    double error;     /* standard error of the worst pair of members */
+} cst_pairs;
+
+/* Its arrays are of the scope. */
+cst_status cst_pairs_create(cst_context *context, cst_scope *scope, const cst_kernels *kernels,
+                            int64_t rows, double tolerance, int64_t rounds_most, cst_pairs *out);
+
+/* Of a tile of two whole strips: sum [CST_PAIRS_SUMS][K*K] has h and gets its products. Tiles of
+ * one round may come at a time. */
+void cst_pairs_tile(cst_pairs *pairs, int64_t i, int64_t j, double *sum);
+
+/* A round of `tasks` tiles is done; `last`: it was the one on the diagonal, and so all are. */
+void cst_pairs_round(cst_pairs *pairs, int64_t tasks, bool last);
+
+/* Before the error is looked at: the strips' sums of all ranks. */
+cst_status cst_pairs_share(cst_context *context, cst_pairs *pairs);
+
+/* Rounds after which the error is to be looked at, first and again; again == done: enough. */
+int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds);
+int64_t cst_pairs_next_check(const cst_pairs *pairs, const double *sums, const double *hsic,
+                             int64_t done, int64_t rounds);
+
+/* Standard error of the CKA of the worst pair, for sums [CST_PAIRS_SUMS][K*K] and what was made of
+ * them, hsic [K*K]. */
+double cst_pairs_error(const cst_pairs *pairs, const double *sums, const double *hsic);
+
+/* ---- hsic.c: sums over pairs of rows ---- */
+
+/* Members first_a.. with members first_b..; behind one another where they are not the same. */
+typedef struct cst_pair_block {
+    int32_t first_a;
+    int32_t count_a;
+    int32_t first_b;
+    int32_t count_b;
+    size_t at; /* where its [count_a][count_b] products begin */
+} cst_pair_block;
+
+/* Members whose tiles are needed together: those of consecutive blocks. */
+typedef struct cst_pair_group {
+    int32_t first; /* member */
+    int32_t count;
+    int32_t first_block;
+    int32_t blocks;
+} cst_pair_group;
+
+/* Some pairs of members. Every tile of a member's kernel is computed once. */
+typedef struct cst_pair_blocks {
+    cst_pair_block *block;
+    int32_t blocks;
+    cst_pair_group *group; /* every block is in one of them, with all its members */
+    int32_t groups;
+    size_t products; /* of all blocks */
+} cst_pair_blocks;
+
+/* Up to a factor common to all pairs (which CKA cancels), into hsic [K*K], symmetric; 0 for
+ * constant members. Biased: tr(K H L H). Unbiased: n (n - 3) times the U-statistic. */
+cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
+                          cst_cka_statistic statistic, double *hsic);
+
+/* In single precision, over the pairs of the rows that were packed. With `pairs` (NULL: all rows
+ * and pairs of rows), estimated for all rows from some of them in random order, or from some pairs.
+ * blocks: some pairs of members, one block behind another in hsic; NULL: all. Not both. */
 cst_status cst_hsic_packed(cst_context *context, cst_packed *packed, cst_pairs *pairs,
-                           cst_cka_statistic statistic, double *hsic);
+                           const cst_pair_blocks *blocks, cst_cka_statistic statistic,
+                           double *hsic);
+
+/* ---- features.c: kernels as products of a few columns ---- */
 
 /* Nystrom features of one member: phi(x) = k(x, landmarks) projection - mean, with phi phi' close
  * to the centred kernel H K H. */
 typedef struct cst_features {
+    cst_scope scope;
     int64_t landmarks;  /* m; 0 for a constant member */
     int64_t rank;       /* r <= m */
     double *points;     /* [m][C], landmarks less the member's origin */
@@ -49,8 +193,11 @@ typedef struct cst_features {
     double *mean;       /* [r] */
     double *spectrum;   /* [r], eigenvalues of the centred features' Gram, descending */
     double residual;    /* share of the kernel's trace that is lost, 0..1 */
-    cst_narrow narrow;  /* the landmarks in single precision, where that does, */
-    float *single;      /* [m][r], and the projection */
+    /* In single precision, of members with many classes where that does; else NULL: */
+    float *single;    /* [m][r], the projection */
+    float *columns;   /* [C][m], landmarks over sigma^2, transposed */
+    float *exponents; /* [m], -|l|^2 / (2 sigma^2) */
+    double scale;     /* -1 / (2 sigma^2) */
 } cst_features;
 
 /* Eigenvalues of W = k(landmarks, landmarks) below this share of the largest are dropped. */
@@ -59,20 +206,21 @@ typedef struct cst_features {
 /* Features from the given landmarks (positions in the view), with W^(-1/2) from an
  * eigendecomposition, rotated to the axes of their Gram. The smallest axes are dropped as long as
  * what is dropped has at most `tail` of the Frobenius norm of the centred kernel (0: none but
- * those that are zero to rounding). */
+ * those that are zero to rounding). The caller frees out->scope, also after a failure. */
 cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, int32_t member,
                             const int64_t *landmarks, int64_t count, double tail,
                             cst_features *out);
-void cst_features_free(cst_context *context, cst_features *features);
 
 /* Features of rows first..first+count-1 into out [count][r]. */
 cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
                              const cst_features *features, int64_t first, int64_t count,
                              double *out);
-/* The same in single precision, for features that have it (features->single). */
+/* In single precision, for features that have it (features->single). */
 cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
+
+/* ---- landmarks.c ---- */
 
 typedef struct cst_landmark_options {
     int64_t floor; /* at least so many landmarks */
@@ -88,6 +236,8 @@ typedef struct cst_landmark_options {
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged);
+
+/* ---- lowrank.c ---- */
 
 /* As cst_hsic_exact, from the features of the members ([K]): by their cross-Grams, or by `probes`
  * random signs. */

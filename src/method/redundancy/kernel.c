@@ -42,16 +42,16 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
     while (size < 4 * (size_t)count) /* two places a step, half of the table */
         size *= 2;
     moved table = {.mask = size - 1};
-    table.place = cst_alloc(context, size, sizeof *table.place);
-    table.value = cst_alloc(context, size, sizeof *table.value);
-    cst_status status = table.place && table.value ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < size; i++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, table.place, size);
+    CST_TAKE(context, scope, table.value, size);
+    for (size_t i = 0; i < size; i++) {
         cst_trim_item(context, (int64_t)i);
         table.place[i] = -1;
     }
     cst_rng rng;
     cst_rng_init(&rng, seed, stream, substream);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         int64_t j = i + cst_rng_below(&rng, rows - i);
         uint64_t at_i = find_moved(&table, i);
         int64_t here = table.place[at_i] == i ? table.value[at_i] : i;
@@ -60,10 +60,7 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
         table.place[at_j] = j;
         table.value[at_j] = here;
     }
-    CST_THEN(cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows));
-    cst_free(context, table.place);
-    cst_free(context, table.value);
-    return status;
+    return cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows);
 }
 
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
@@ -72,14 +69,13 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
     const cst_view *view = kernels->view;
     size_t classes = (size_t)view->classes;
     const double *origin = kernels->origin + (size_t)member * classes;
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
+    for (int64_t at = 0; at < count; at += CST_BLOCK_ROWS) {
         int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
         const float *data = scratch;
         cst_trim(context);
-        status = index ? cst_view_gather(context, view, member, index + at, part, scratch)
-                       : cst_view_rows(context, view, member, first + at, part, scratch, &data);
-        for (int64_t i = 0; status == CST_OK && i < part; i++) {
+        CST_TRY(index ? cst_view_gather(context, view, member, index + at, part, scratch)
+                      : cst_view_rows(context, view, member, first + at, part, scratch, &data));
+        for (int64_t i = 0; i < part; i++) {
             const float *p = data + (size_t)i * classes;
             double *row = rows + (size_t)(at + i) * classes;
             double norm = 0;
@@ -90,37 +86,26 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
             norms[at + i] = norm;
         }
     }
-    return status;
+    return CST_OK;
 }
 
-/* |a_i - b_j|^2 into out [na][nb]. Rounding can leave a small distance negative: 0 then. */
-static cst_status squared_distances(cst_context *context, int64_t classes, const double *a,
-                                    const double *a_norms, int64_t na, const double *b,
-                                    const double *b_norms, int64_t nb, double *out) {
-    cst_status status =
-        cst_gemm_f64(context, false, true, na, nb, classes, -2, a, classes, b, classes, 0, out, nb);
-    for (int64_t i = 0; status == CST_OK && i < na; i++) {
-        double *row = out + (size_t)i * (size_t)nb;
-        for (int64_t j = 0; j < nb; j++) {
-            double square = row[j] + (a_norms[i] + b_norms[j]);
-            row[j] = square > 0 ? square : 0;
-        }
-    }
-    return status;
-}
-
+/* Rounding can leave a small distance negative: 0 then. */
 cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
                            cst_kernel_points a, cst_kernel_points b, double *out) {
-    cst_status status = squared_distances(context, kernels->view->classes, a.rows, a.norms, a.count,
-                                          b.rows, b.norms, b.count, out);
+    int64_t classes = kernels->view->classes;
     double sigma = kernels->sigma[member];
     double scale = -0.5 / (sigma * sigma);
-    int64_t count = a.count * b.count;
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
-        out[i] *= scale;
-    if (status == CST_OK)
-        cst_exp_f64(count, out, out);
-    return status;
+    CST_TRY(cst_gemm_f64(context, false, true, a.count, b.count, classes, -2, a.rows, classes,
+                         b.rows, classes, 0, out, b.count));
+    for (int64_t i = 0; i < a.count; i++) {
+        double *row = out + (size_t)i * (size_t)b.count;
+        for (int64_t j = 0; j < b.count; j++) {
+            double square = row[j] + (a.norms[i] + b.norms[j]);
+            row[j] = (square > 0 ? square : 0) * scale;
+        }
+    }
+    cst_exp_f64(a.count * b.count, out, out);
+    return CST_OK;
 }
 
 /* ---- bandwidths ---- */
@@ -200,40 +185,37 @@ static cst_status spread(cst_context *context, const cst_kernels *kernels, int32
                          double *sigma) {
     const cst_view *view = kernels->view;
     size_t classes = (size_t)view->classes;
-    float *scratch = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *scratch);
-    double *sum = cst_alloc(context, classes, sizeof *sum);
-    cst_status status = scratch && sum ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, (CST_BLOCK_ROWS * classes));
+    CST_NEW(context, scope, double, sum, classes);
     const double *origin = kernels->origin + (size_t)member * classes;
     double squares = 0;
-    for (int64_t b = 0; status == CST_OK && b < cst_block_count(view->rows); b++) {
+    for (int64_t b = 0; b < cst_block_count(view->rows); b++) {
         int64_t rows = cst_block_size(view->rows, b);
         const float *p = NULL;
-        status = cst_view_rows(context, view, member, cst_block_first(b), rows, scratch, &p);
-        for (size_t i = 0; status == CST_OK && i < (size_t)rows * classes; i++) {
+        CST_TRY(cst_view_rows(context, view, member, cst_block_first(b), rows, scratch, &p));
+        for (size_t i = 0; i < (size_t)rows * classes; i++) {
             double x = (double)p[i] - origin[i % classes];
             sum[i % classes] += x;
             squares += x * x;
         }
     }
     double rows = (double)view->rows;
-    for (size_t c = 0; status == CST_OK && c < classes; c++)
+    for (size_t c = 0; c < classes; c++)
         squares -= sum[c] * sum[c] / rows;
-    if (status == CST_OK)
-        *sigma = squares > 0 ? sqrt(2 * squares / (rows - 1)) : 0;
-    cst_free(context, scratch);
-    cst_free(context, sum);
-    return status;
+    *sigma = squares > 0 ? sqrt(2 * squares / (rows - 1)) : 0;
+    return CST_OK;
 }
 
 static cst_status set_origin(cst_context *context, const bandwidth_job *job, int32_t member,
                              float *scratch) {
     const cst_view *view = job->kernels->view;
     const float *p = NULL;
-    cst_status status = cst_view_rows(context, view, member, job->sample[0], 1, scratch, &p);
+    CST_TRY(cst_view_rows(context, view, member, job->sample[0], 1, scratch, &p));
     double *origin = job->kernels->origin + (size_t)member * (size_t)view->classes;
-    for (int32_t c = 0; status == CST_OK && c < view->classes; c++)
+    for (int32_t c = 0; c < view->classes; c++)
         origin[c] = (double)p[c];
-    return status;
+    return CST_OK;
 }
 
 /* -2 times the products of the sampled rows [n][C], less origin, with themselves, into squares
@@ -248,33 +230,30 @@ static cst_status sample_products(cst_context *worker, int64_t classes, const do
     if (!single)
         return cst_gemm_f64(worker, false, true, n, n, classes, -2, rows, classes, rows, classes, 0,
                             squares, n);
-    float *left = cst_alloc(worker, panel, sizeof *left);
-    float *right = side < n ? cst_alloc(worker, panel, sizeof *right) : left;
-    float *tile = cst_alloc(worker, (size_t)side, (size_t)side * sizeof *tile);
-    cst_status status = left && right && tile ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t a = 0; status == CST_OK && a < n; a += side) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, left, panel);
+    CST_NEW(worker, scope, float, tile, (side * side));
+    float *right = left;
+    if (side < n)
+        CST_TAKE(worker, scope, right, panel);
+    for (int64_t a = 0; a < n; a += side) {
         int64_t na = n - a < side ? n - a : side;
         for (int64_t x = 0; x < na * classes; x++)
             left[x] = (float)rows[a * classes + x];
-        for (int64_t b = 0; status == CST_OK && b <= a; b += side) {
+        for (int64_t b = 0; b <= a; b += side) {
             int64_t nb = n - b < side ? n - b : side;
             cst_trim(worker);
             for (int64_t x = 0; right != left && x < nb * classes; x++)
                 right[x] = (float)rows[b * classes + x];
-            status = cst_gemm_f32(worker, false, true, na, nb, classes, -2, left, classes, right,
-                                  classes, 0, tile, nb);
-            for (int64_t i = 0; status == CST_OK && i < na; i++)
-                for (int64_t j = 0; j < nb; j++) {
-                    squares[(a + i) * n + b + j] = (double)tile[i * nb + j];
-                    squares[(b + j) * n + a + i] = (double)tile[i * nb + j];
-                }
+            CST_TRY(cst_gemm_f32(worker, false, true, na, nb, classes, -2, left, classes, right,
+                                 classes, 0, tile, nb));
+            for (int64_t i = 0; i < na; i++)
+                for (int64_t j = 0; j < nb; j++)
+                    squares[(a + i) * n + b + j] = squares[(b + j) * n + a + i] =
+                        (double)tile[i * nb + j];
         }
     }
-    cst_free(worker, left);
-    if (right != left)
-        cst_free(worker, right);
-    cst_free(worker, tile);
-    return status;
+    return CST_OK;
 }
 
 static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, int32_t member,
@@ -282,82 +261,58 @@ static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, 
     int64_t n = job->count;
     int64_t classes = job->kernels->view->classes;
     bool single = classes >= SINGLE_CLASSES;
-    float *scratch = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)classes * sizeof *scratch);
-    double *rows = cst_alloc(worker, (size_t)n * (size_t)classes, sizeof *rows);
-    double *norms = cst_alloc(worker, (size_t)n, sizeof *norms);
-    double *squares = cst_alloc(worker, (size_t)n * (size_t)n, sizeof *squares);
-    cst_status status = scratch && rows && norms && squares ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(set_origin(worker, job, member, scratch));
-    CST_THEN(
-        cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
-    CST_THEN(sample_products(worker, classes, rows, n, single, squares));
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, (CST_BLOCK_ROWS * (size_t)classes));
+    CST_NEW(worker, scope, double, rows, ((size_t)n * (size_t)classes));
+    CST_NEW(worker, scope, double, norms, n);
+    CST_NEW(worker, scope, double, squares, ((size_t)n * (size_t)n));
+    CST_TRY(set_origin(worker, job, member, scratch));
+    CST_TRY(cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
+    CST_TRY(sample_products(worker, classes, rows, n, single, squares));
     double least = single ? 1e-3 : 1e-6;
-    for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++, cst_trim(worker))
+    for (int64_t i = 0, at = 0; i < n; i++, cst_trim(worker))
         for (int64_t j = i + 1; j < n; j++) {
             double norm = norms[i] + norms[j];
             values[at++] = careful_distance(rows + i * classes, rows + j * classes, classes,
                                             squares[i * n + j] + norm, least * norm);
         }
-    cst_free(worker, scratch);
-    cst_free(worker, rows);
-    cst_free(worker, norms);
-    cst_free(worker, squares);
-    return status;
+    return CST_OK;
 }
 
 static cst_status find_bandwidth(cst_context *worker, void *user, int64_t task) {
     const bandwidth_job *job = user;
     int64_t pairs = job->count * (job->count - 1) / 2;
-    double *values = cst_alloc(worker, (size_t)pairs, sizeof *values);
-    if (!values)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, double, values, pairs);
     double sigma = 0;
-    cst_status status = pair_distances(worker, job, (int32_t)task, values);
-    for (int64_t i = 0; status == CST_OK && i < pairs; i++)
+    CST_TRY(pair_distances(worker, job, (int32_t)task, values));
+    for (int64_t i = 0; i < pairs; i++)
         if (!isfinite(values[i]))
-            status = cst_fail(worker, CST_ERROR_INPUT,
-                              "the predictions of member %lld contain NaN or infinity; remove them",
-                              (long long)task);
-    if (status == CST_OK)
-        sigma = median_or_mean(values, pairs);
-    if (status == CST_OK && !(sigma > 0))
-        status = spread(worker, job->kernels, (int32_t)task, &sigma);
-    if (status == CST_OK) {
-        job->kernels->sigma[task] = sigma;
-        job->kernels->constant[task] = !(sigma > 0);
-    }
-    cst_free(worker, values);
-    return status;
+            return cst_fail(worker, CST_ERROR_INPUT,
+                            "the predictions of member %lld contain NaN or infinity; remove them",
+                            (long long)task);
+    sigma = median_or_mean(values, pairs);
+    if (!(sigma > 0))
+        CST_TRY(spread(worker, job->kernels, (int32_t)task, &sigma));
+    job->kernels->sigma[task] = sigma;
+    job->kernels->constant[task] = !(sigma > 0);
+    return CST_OK;
 }
 
-cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64_t seed,
-                              cst_kernels *out) {
-    size_t members = (size_t)view->members;
+cst_status cst_kernels_create(cst_context *context, cst_scope *scope, const cst_view *view,
+                              uint64_t seed, cst_kernels *out) {
+    int32_t members = view->members;
     int64_t count = view->rows < CST_BANDWIDTH_ROWS ? view->rows : CST_BANDWIDTH_ROWS;
-    memset(out, 0, sizeof *out);
-    out->view = view;
-    out->sigma = cst_alloc(context, members, sizeof *out->sigma);
-    out->constant = cst_alloc(context, members, sizeof *out->constant);
-    out->origin = cst_alloc(context, members, (size_t)view->classes * sizeof *out->origin);
-    int64_t *sample = cst_alloc(context, (size_t)count, sizeof *sample);
+    *out = (cst_kernels){.view = view};
+    CST_TAKE(context, scope, out->sigma, members);
+    CST_TAKE(context, scope, out->constant, members);
+    CST_TAKE(context, scope, out->origin, ((int64_t)members * view->classes));
+    CST_NEW(context, scope, int64_t, sample, count);
     bandwidth_job job = {.kernels = out, .sample = sample, .count = count};
-    cst_status status =
-        out->sigma && out->constant && out->origin && sample ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample));
+    CST_TRY(cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample));
     const cst_share filled[] = {
-        cst_share_tasks(out->sigma, view->members, sizeof *out->sigma),
-        cst_share_tasks(out->constant, view->members, sizeof *out->constant),
-        cst_share_tasks(out->origin, view->members, (size_t)view->classes * sizeof *out->origin)};
-    CST_THEN(cst_parallel_fill(context, view->members, find_bandwidth, &job, filled, 3));
-    cst_free(context, sample);
-    if (status != CST_OK)
-        cst_kernels_free(context, out);
-    return status;
-}
-
-void cst_kernels_free(cst_context *context, cst_kernels *kernels) {
-    cst_free(context, kernels->sigma);
-    cst_free(context, kernels->constant);
-    cst_free(context, kernels->origin);
-    memset(kernels, 0, sizeof *kernels);
+        cst_share_tasks(out->sigma, members, sizeof *out->sigma),
+        cst_share_tasks(out->constant, members, sizeof *out->constant),
+        cst_share_tasks(out->origin, members, (size_t)view->classes * sizeof *out->origin)};
+    return cst_parallel_fill(context, members, find_bandwidth, &job, filled, 3);
 }

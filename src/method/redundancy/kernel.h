@@ -20,9 +20,9 @@ typedef struct cst_kernels {
     double *origin;       /* [K][C] */
 } cst_kernels;
 
-cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64_t seed,
-                              cst_kernels *out);
-void cst_kernels_free(cst_context *context, cst_kernels *kernels);
+/* Its arrays are of the scope. */
+cst_status cst_kernels_create(cst_context *context, cst_scope *scope, const cst_view *view,
+                              uint64_t seed, cst_kernels *out);
 
 /* `count` of 0..rows-1 without repetition, ascending. */
 cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,

@@ -18,6 +18,7 @@ enum { SAMPLE_ROWS = 8192, PROPOSALS = 64 };
 #define USED_UP 1e-12
 
 typedef struct pivoting {
+    cst_scope *scope;
     const cst_kernels *kernels;
     int32_t member;
     int64_t rows;    /* n, of the sample */
@@ -33,16 +34,6 @@ typedef struct pivoting {
     cst_rng rng;
 } pivoting;
 
-static void free_pivoting(cst_context *context, pivoting *p) {
-    cst_free(context, p->index);
-    cst_free(context, p->data);
-    cst_free(context, p->norms);
-    cst_free(context, p->left);
-    cst_free(context, p->running);
-    cst_free(context, p->factor);
-    cst_free(context, p->pivots);
-}
-
 /* Rows that landmarks are taken from: fewer where they and the factor would take more than
  * SAMPLE_BYTES, but twice the landmarks. The memory budget must not change a result. */
 static int64_t sample_rows(const cst_view *view, int64_t cap) {
@@ -55,29 +46,21 @@ static int64_t sample_rows(const cst_view *view, int64_t cap) {
 static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap, uint64_t seed) {
     const cst_view *view = p->kernels->view;
     p->rows = sample_rows(view, cap);
-    size_t rows = (size_t)p->rows;
-    float *scratch = cst_alloc(context, CST_BLOCK_ROWS, (size_t)view->classes * sizeof *scratch);
-    p->index = cst_alloc(context, rows, sizeof *p->index);
-    p->data = cst_alloc(context, rows, (size_t)view->classes * sizeof *p->data);
-    p->norms = cst_alloc(context, rows, sizeof *p->norms);
-    p->left = cst_alloc(context, rows, sizeof *p->left);
-    p->running = cst_alloc(context, rows, sizeof *p->running);
-    p->pivots = cst_alloc(context, (size_t)cap, sizeof *p->pivots);
-    cst_status status =
-        scratch && p->index && p->data && p->norms && p->left && p->running && p->pivots
-            ? CST_OK
-            : CST_ERROR_MEMORY;
-    CST_THEN(
-        cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index));
-    if (status == CST_OK) {
-        status = cst_kernel_rows(context, p->kernels, p->member, p->index, 0, p->rows, scratch,
-                                 p->data, p->norms);
-        for (size_t i = 0; i < rows; i++)
-            p->left[i] = 1;
-        cst_rng_init(&p->rng, seed, CST_STREAM_LANDMARKS, 2);
-    }
-    cst_free(context, scratch);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, (CST_BLOCK_ROWS * view->classes));
+    CST_TAKE(context, p->scope, p->index, p->rows);
+    CST_TAKE(context, p->scope, p->data, (p->rows * view->classes));
+    CST_TAKE(context, p->scope, p->norms, p->rows);
+    CST_TAKE(context, p->scope, p->left, p->rows);
+    CST_TAKE(context, p->scope, p->running, p->rows);
+    CST_TAKE(context, p->scope, p->pivots, cap);
+    CST_TRY(cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index));
+    CST_TRY(cst_kernel_rows(context, p->kernels, p->member, p->index, 0, p->rows, scratch, p->data,
+                            p->norms));
+    for (int64_t i = 0; i < p->rows; i++)
+        p->left[i] = 1;
+    cst_rng_init(&p->rng, seed, CST_STREAM_LANDMARKS, 2);
+    return CST_OK;
 }
 
 /* Updates the running sums and returns the last, n times the share of the trace that is missed. */
@@ -111,11 +94,11 @@ static cst_status missed_rows(cst_context *context, const pivoting *p, const int
                               int64_t count, bool square, double *out) {
     size_t classes = (size_t)p->kernels->view->classes;
     int64_t width = square ? count : p->rows;
-    double *data = cst_alloc(context, (size_t)count, classes * sizeof *data);
-    double *norms = cst_alloc(context, (size_t)count, sizeof *norms);
-    double *known = cst_alloc(context, (size_t)p->count + 1, (size_t)count * sizeof *known);
-    cst_status status = data && norms && known ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t t = 0; status == CST_OK && t < count; t++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, data, ((size_t)count * classes));
+    CST_NEW(context, scope, double, norms, count);
+    CST_NEW(context, scope, double, known, ((size_t)p->count + 1) * (size_t)count);
+    for (int64_t t = 0; t < count; t++) {
         memcpy(data + (size_t)t * classes, p->data + (size_t)at[t] * classes,
                classes * sizeof *data);
         norms[t] = p->norms[at[t]];
@@ -123,15 +106,12 @@ static cst_status missed_rows(cst_context *context, const pivoting *p, const int
             known[j * count + t] = p->factor[j * p->rows + at[t]];
     }
     const cst_kernel_points own = {data, norms, count};
-    CST_THEN(cst_kernel_tile(context, p->kernels, p->member, own,
-                             square ? own : (cst_kernel_points){p->data, p->norms, width}, out));
-    if (status == CST_OK && p->count > 0)
-        status = cst_gemm_f64(context, true, false, count, width, p->count, -1, known, count,
-                              square ? known : p->factor, width, 1, out, width);
-    cst_free(context, data);
-    cst_free(context, norms);
-    cst_free(context, known);
-    return status;
+    CST_TRY(cst_kernel_tile(context, p->kernels, p->member, own,
+                            square ? own : (cst_kernel_points){p->data, p->norms, width}, out));
+    if (p->count > 0)
+        CST_TRY(cst_gemm_f64(context, true, false, count, width, p->count, -1, known, count,
+                             square ? known : p->factor, width, 1, out, width));
+    return CST_OK;
 }
 
 /* Takes proposals one by one, each with the probability that what is left of it, given the ones
@@ -169,11 +149,11 @@ static cst_status make_room(cst_context *context, pivoting *p, int64_t count) {
 
 /* Appends the factor's rows for the taken pivots. */
 static cst_status extend(cst_context *context, pivoting *p, const int64_t *taken, int64_t count) {
-    cst_status status = make_room(context, p, count);
+    CST_TRY(make_room(context, p, count));
     double *fresh = p->factor + p->count * p->rows;
-    CST_THEN(missed_rows(context, p, taken, count, false, fresh));
+    CST_TRY(missed_rows(context, p, taken, count, false, fresh));
     int64_t made = 0;
-    for (int64_t t = 0; status == CST_OK && t < count; t++) {
+    for (int64_t t = 0; t < count; t++) {
         double *row = fresh + made * p->rows;
         if (made != t)
             memmove(row, fresh + t * p->rows, (size_t)p->rows * sizeof *row);
@@ -196,30 +176,28 @@ static cst_status extend(cst_context *context, pivoting *p, const int64_t *taken
         p->left[taken[t]] = 0;
     }
     p->count += made;
-    return status;
+    return CST_OK;
 }
 
 /* Frobenius norm of the centred kernel that the factor gives, |F H F'|. */
 static cst_status centred_norm(cst_context *context, const pivoting *p, double *norm) {
     int64_t m = p->count;
-    double *gram = cst_alloc(context, (size_t)m, (size_t)m * sizeof *gram);
-    double *sums = cst_alloc(context, (size_t)m, sizeof *sums);
-    cst_status status = gram && sums ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_gemm_f64(context, false, true, m, m, p->rows, 1, p->factor, p->rows, p->factor,
-                          p->rows, 0, gram, m));
-    for (int64_t j = 0; status == CST_OK && j < m; j++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, gram, ((size_t)m * (size_t)m));
+    CST_NEW(context, scope, double, sums, m);
+    CST_TRY(cst_gemm_f64(context, false, true, m, m, p->rows, 1, p->factor, p->rows, p->factor,
+                         p->rows, 0, gram, m));
+    for (int64_t j = 0; j < m; j++)
         for (int64_t i = 0; i < p->rows; i++)
             sums[j] += p->factor[j * p->rows + i];
     double squares = 0;
-    for (int64_t i = 0; status == CST_OK && i < m; i++)
+    for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < m; j++) {
             double value = gram[i * m + j] - sums[i] * sums[j] / (double)p->rows;
             squares += value * value;
         }
     *norm = sqrt(squares);
-    cst_free(context, gram);
-    cst_free(context, sums);
-    return status;
+    return CST_OK;
 }
 
 static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int64_t cap,
@@ -228,34 +206,31 @@ static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int6
     int64_t taken[PROPOSALS];
     double norm = 0;
     int64_t norm_at = 0;
-    double *missed = cst_alloc(context, (size_t)PROPOSALS * PROPOSALS, sizeof *missed);
-    cst_status status = missed ? CST_OK : CST_ERROR_MEMORY;
-    *converged = false;
-    while (status == CST_OK) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, missed, (PROPOSALS * PROPOSALS));
+    for (;;) {
         double trace = missing(p);
         /* The norm grows with the landmarks, so an older one asks for too much at worst. */
         if (p->count >= floor && p->count > 0 && (norm_at == 0 || p->count >= 2 * norm_at)) {
-            status = centred_norm(context, p, &norm);
+            CST_TRY(centred_norm(context, p, &norm));
             norm_at = p->count;
         }
         *converged =
             trace <= USED_UP * (double)p->rows || (p->count >= floor && trace <= tolerance * norm);
-        if (status != CST_OK || p->count >= cap || *converged)
-            break;
+        if (p->count >= cap || *converged)
+            return CST_OK;
         int64_t proposals = cap - p->count < PROPOSALS ? cap - p->count : PROPOSALS;
         if (p->count < floor && floor - p->count < proposals)
             proposals = floor - p->count;
         for (int64_t t = 0; t < proposals; t++)
             proposed[t] = draw(p);
-        status = missed_rows(context, p, proposed, proposals, true, missed);
-        int64_t count = status == CST_OK ? take(p, missed, proposals, proposed, taken) : 0;
-        if (status == CST_OK && count == 0)
+        CST_TRY(missed_rows(context, p, proposed, proposals, true, missed));
+        int64_t count = take(p, missed, proposals, proposed, taken);
+        if (count == 0)
             p->left[proposed[0]] = 0; /* zero to rounding; not to be drawn again */
-        else if (status == CST_OK)
-            status = extend(context, p, taken, count);
+        else
+            CST_TRY(extend(context, p, taken, count));
     }
-    cst_free(context, missed);
-    return status;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -267,17 +242,19 @@ static int compare_rows(const void *a, const void *b) {
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   const cst_landmark_options *options, int64_t *landmarks,
                                   int64_t *count, bool *converged) {
-    pivoting p = {.kernels = kernels, .member = member};
     int64_t rows = sample_rows(kernels->view, options->cap);
     int64_t cap = options->cap < rows ? options->cap : rows;
     int64_t floor = options->floor < cap ? options->floor : cap;
+    CST_SCOPE(scope);
+    pivoting p = {.scope = scope, .kernels = kernels, .member = member};
     cst_status status = start_pivoting(context, &p, cap, options->seed);
-    CST_THEN(grow_to(context, &p, floor, cap, options->tolerance, converged));
-    for (int64_t i = 0; status == CST_OK && i < p.count; i++)
-        landmarks[i] = p.index[p.pivots[i]];
     if (status == CST_OK)
-        qsort(landmarks, (size_t)p.count, sizeof *landmarks, compare_rows);
+        status = grow_to(context, &p, floor, cap, options->tolerance, converged);
+    cst_free(context, p.factor); /* which grew */
+    CST_TRY(status);
+    for (int64_t i = 0; i < p.count; i++)
+        landmarks[i] = p.index[p.pivots[i]];
+    qsort(landmarks, (size_t)p.count, sizeof *landmarks, compare_rows);
     *count = p.count;
-    free_pivoting(context, &p);
-    return status;
+    return CST_OK;
 }

@@ -56,84 +56,60 @@ static void squares_of_rows(const double *z, int64_t rows, int64_t rank, double 
 
 /* ---- cross-Grams ---- */
 
-static cst_status fill_singles(cst_context *worker, const lowrank_job *job, int32_t k,
-                               int64_t in_chunk, int64_t first, int64_t rows) {
-    const cst_features *f = &job->features[k];
-    int64_t all = job->kernels->view->rows;
-    float *z = job->singles[k] + in_chunk * CST_BLOCK_ROWS * f->rank;
-    if (f->rank == 0)
-        return CST_OK;
-    cst_status status = cst_features_rows_f32(worker, job->kernels, k, f, first, rows, z);
-    for (int64_t i = 0; status == CST_OK && job->diagonal && i < rows; i++) {
-        double sum = 0;
-        for (int64_t j = 0; j < f->rank; j++)
-            sum += (double)z[i * f->rank + j] * (double)z[i * f->rank + j];
-        job->diagonal[k * all + first + i] = sum;
-    }
-    return status;
-}
-
 static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
     int32_t k = (int32_t)(task / job->blocks);
     int64_t in_chunk = task % job->blocks;
-    int64_t block = job->first_block + in_chunk;
-    int64_t first = cst_block_first(block);
+    int64_t first = cst_block_first(job->first_block + in_chunk);
     int64_t all = job->kernels->view->rows;
-    int64_t rows = cst_block_size(all, block);
-    int64_t rank = job->features[k].rank;
-    if (job->single)
-        return fill_singles(worker, job, k, in_chunk, first, rows);
-    double *z = job->chunk[k] + in_chunk * CST_BLOCK_ROWS * rank;
-    cst_status status =
-        cst_features_rows(worker, job->kernels, k, &job->features[k], first, rows, z);
-    if (status == CST_OK && job->diagonal)
-        squares_of_rows(z, rows, rank, job->diagonal + k * all + first);
-    return status;
+    int64_t rows = cst_block_size(all, job->first_block + in_chunk);
+    const cst_features *f = &job->features[k];
+    int64_t at = in_chunk * CST_BLOCK_ROWS * f->rank;
+    double *diagonal = job->diagonal ? job->diagonal + k * all + first : NULL;
+    if (!job->single) {
+        double *z = job->chunk[k] + at;
+        CST_TRY(cst_features_rows(worker, job->kernels, k, f, first, rows, z));
+        if (diagonal)
+            squares_of_rows(z, rows, f->rank, diagonal);
+        return CST_OK;
+    }
+    if (f->rank == 0)
+        return CST_OK;
+    float *z = job->singles[k] + at;
+    CST_TRY(cst_features_rows_f32(worker, job->kernels, k, f, first, rows, z));
+    for (int64_t i = 0; diagonal && i < rows; i++) {
+        diagonal[i] = 0;
+        for (int64_t j = 0; j < f->rank; j++)
+            diagonal[i] += (double)z[i * f->rank + j] * (double)z[i * f->rank + j];
+    }
+    return CST_OK;
 }
 
-/* Products over a block in single precision, added up in double. */
-static cst_status add_cross_singles(cst_context *worker, const lowrank_job *job, int64_t task) {
+static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
+    const lowrank_job *job = user;
     int32_t a = job->pair_a[task];
     int32_t b = job->pair_b[task];
     int64_t rank_a = job->features[a].rank;
     int64_t rank_b = job->features[b].rank;
     int64_t entries = rank_a * rank_b;
-    if (entries == 0)
-        return CST_OK;
     double *gram = job->gram + job->gram_at[task];
-    float *part = cst_alloc(worker, (size_t)entries, sizeof *part);
-    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < job->blocks; i++) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, part, (job->single ? entries : 0));
+    for (int64_t i = 0; entries > 0 && i < job->blocks; i++) {
         int64_t rows = cst_block_size(job->kernels->view->rows, job->first_block + i);
-        status =
-            cst_gemm_f32(worker, true, false, rank_a, rank_b, rows, 1,
-                         job->singles[a] + i * CST_BLOCK_ROWS * rank_a, rank_a,
-                         job->singles[b] + i * CST_BLOCK_ROWS * rank_b, rank_b, 0, part, rank_b);
-        for (int64_t x = 0; status == CST_OK && x < entries; x++)
+        int64_t at_a = i * CST_BLOCK_ROWS * rank_a;
+        int64_t at_b = i * CST_BLOCK_ROWS * rank_b;
+        if (!job->single) {
+            CST_TRY(cst_gemm_f64(worker, true, false, rank_a, rank_b, rows, 1, job->chunk[a] + at_a,
+                                 rank_a, job->chunk[b] + at_b, rank_b, 1, gram, rank_b));
+            continue;
+        }
+        CST_TRY(cst_gemm_f32(worker, true, false, rank_a, rank_b, rows, 1, job->singles[a] + at_a,
+                             rank_a, job->singles[b] + at_b, rank_b, 0, part, rank_b));
+        for (int64_t x = 0; x < entries; x++)
             gram[x] += (double)part[x];
     }
-    cst_free(worker, part);
-    return status;
-}
-
-static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
-    const lowrank_job *job = user;
-    if (job->single)
-        return add_cross_singles(worker, job, task);
-    int32_t a = job->pair_a[task];
-    int32_t b = job->pair_b[task];
-    int64_t rank_a = job->features[a].rank;
-    int64_t rank_b = job->features[b].rank;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < job->blocks; i++) {
-        int64_t rows = cst_block_size(job->kernels->view->rows, job->first_block + i);
-        status = cst_gemm_f64(worker, true, false, rank_a, rank_b, rows, 1,
-                              job->chunk[a] + i * CST_BLOCK_ROWS * rank_a, rank_a,
-                              job->chunk[b] + i * CST_BLOCK_ROWS * rank_b, rank_b, 1,
-                              job->gram + job->gram_at[task], rank_b);
-    }
-    return status;
+    return CST_OK;
 }
 
 /* Blocks whose features fit in a chunk, at least 1. */
@@ -151,34 +127,29 @@ static int64_t chunk_blocks(const lowrank_job *job) {
 static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, double *hsic) {
     int64_t all = cst_block_count(job->kernels->view->rows);
     int64_t per_chunk = chunk_blocks(job);
-    cst_status status = CST_OK;
-    for (job->first_block = 0; status == CST_OK && job->first_block < all;
-         job->first_block += per_chunk) {
+    for (job->first_block = 0; job->first_block < all; job->first_block += per_chunk) {
         int64_t left = all - job->first_block;
         job->blocks = left < per_chunk ? left : per_chunk;
-        status = cst_parallel_for(context, job->blocks * job->members, fill_chunk, job);
-        CST_THEN(cst_parallel_own(context, pairs, 1, add_cross, job));
-        CST_THEN(cst_progress(context, "cka", job->first_block + job->blocks, all));
+        CST_TRY(cst_parallel_for(context, job->blocks * job->members, fill_chunk, job));
+        CST_TRY(cst_parallel_own(context, pairs, 1, add_cross, job));
+        CST_TRY(cst_progress(context, "cka", job->first_block + job->blocks, all));
     }
-    double *norms = cst_alloc(context, (size_t)pairs, sizeof *norms);
-    if (status == CST_OK && !norms)
-        status = CST_ERROR_MEMORY;
-    for (int64_t p = 0; status == CST_OK && norms && p < pairs; p++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, norms, pairs);
+    for (int64_t p = 0; p < pairs; p++) {
         int64_t entries = job->features[job->pair_a[p]].rank * job->features[job->pair_b[p]].rank;
         const double *gram = job->gram + job->gram_at[p];
         for (int64_t i = 0; i < entries; i++)
             norms[p] += gram[i] * gram[i];
     }
     const cst_share filled = cst_share_tasks(norms, pairs, sizeof *norms);
-    status = cst_ranks_fill(context, status, pairs, &filled, 1);
-    for (int64_t p = 0; status == CST_OK && norms && p < pairs; p++) {
+    CST_TRY(cst_ranks_fill(context, CST_OK, pairs, &filled, 1));
+    for (int64_t p = 0; p < pairs; p++) {
         int64_t a = job->pair_a[p];
         int64_t b = job->pair_b[p];
-        hsic[a * job->members + b] = norms[p];
-        hsic[b * job->members + a] = norms[p];
+        hsic[a * job->members + b] = hsic[b * job->members + a] = norms[p];
     }
-    cst_free(context, norms);
-    return status;
+    return CST_OK;
 }
 
 /* Pairs from (a, b) on whose cross-Grams, all zero, fit in memory together, at least 1; moves (a,
@@ -186,9 +157,8 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
 static cst_status next_pairs(cst_context *context, lowrank_job *job, int32_t *a, int32_t *b,
                              int64_t *pairs) {
     size_t used = 0;
-    cst_status status = CST_OK;
     *pairs = 0;
-    while (status == CST_OK && *a < job->members && *pairs < PAIRS_MAX) {
+    while (*a < job->members && *pairs < PAIRS_MAX) {
         size_t entries = (size_t)(job->features[*a].rank * job->features[*b].rank);
         if (entries > job->gram_room - used)
             break;
@@ -197,27 +167,15 @@ static cst_status next_pairs(cst_context *context, lowrank_job *job, int32_t *a,
         job->pair_a[*pairs] = *a;
         job->pair_b[*pairs] = *b;
         used += entries;
-        status = cst_poll_item(context, ++*pairs);
+        CST_TRY(cst_poll_item(context, ++*pairs));
         if (++*b == job->members)
             *b = ++*a;
     }
-    return status;
-}
-
-static cst_status sweep_all(cst_context *context, lowrank_job *job, double *hsic) {
-    int32_t a = 0;
-    int32_t b = 0;
-    cst_status status = CST_OK;
-    while (status == CST_OK && a < job->members) {
-        int64_t pairs = 0;
-        status = next_pairs(context, job, &a, &b, &pairs);
-        CST_THEN(sweep(context, job, pairs, hsic));
-    }
-    return status;
+    return CST_OK;
 }
 
 /* Room for the pairs of a sweep: all of them, or as many as may be held at a time. */
-static cst_status make_pairs(cst_context *context, lowrank_job *job) {
+static cst_status make_pairs(cst_context *context, cst_scope *scope, lowrank_job *job) {
     size_t members = (size_t)job->members;
     size_t pairs = members * (members + 1) / 2;
     size_t sum = 0;
@@ -233,88 +191,71 @@ static cst_status make_pairs(cst_context *context, lowrank_job *job) {
     job->gram_room = all < CHUNK_DOUBLES ? all + 1 : CHUNK_DOUBLES;
     job->gram_room = job->gram_room < largest ? largest : job->gram_room;
     pairs = pairs < PAIRS_MAX ? pairs : PAIRS_MAX;
-    job->gram = cst_alloc(context, job->gram_room, sizeof *job->gram);
-    job->gram_at = cst_alloc(context, pairs, sizeof *job->gram_at);
-    job->pair_a = cst_alloc(context, pairs, sizeof *job->pair_a);
-    job->pair_b = cst_alloc(context, pairs, sizeof *job->pair_b);
-    return job->gram && job->gram_at && job->pair_a && job->pair_b ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, job->gram, job->gram_room);
+    CST_TAKE(context, scope, job->gram_at, pairs);
+    CST_TAKE(context, scope, job->pair_a, pairs);
+    CST_TAKE(context, scope, job->pair_b, pairs);
+    return CST_OK;
 }
 
-/* Turns traces of centred kernels into n (n - 3) times the U-statistic. */
+/* For the unbiased statistic turns traces of centred kernels into n (n - 3) times the U-statistic.
+ */
 static cst_status debias(cst_context *context, const lowrank_job *job, double *hsic) {
     int64_t rows = job->kernels->view->rows;
     double n = (double)rows;
     size_t k = (size_t)job->members;
-    double *products = cst_alloc(context, k, k * sizeof *products);
-    double *totals = cst_alloc(context, k, sizeof *totals);
-    cst_status status = products && totals ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_gemm_f64(context, false, true, job->members, job->members, rows, 1, job->diagonal,
-                          rows, job->diagonal, rows, 0, products, job->members));
-    for (size_t a = 0; status == CST_OK && a < k; a++)
+    if (!job->diagonal)
+        return CST_OK;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, products, k *k);
+    CST_NEW(context, scope, double, totals, k);
+    CST_TRY(cst_gemm_f64(context, false, true, job->members, job->members, rows, 1, job->diagonal,
+                         rows, job->diagonal, rows, 0, products, job->members));
+    for (size_t a = 0; a < k; a++)
         for (int64_t i = 0; i < rows; i++)
             totals[a] += job->diagonal[(int64_t)a * rows + i];
-    for (size_t a = 0; status == CST_OK && a < k; a++)
+    for (size_t a = 0; a < k; a++)
         for (size_t b = 0; b < k; b++)
             hsic[a * k + b] += totals[a] * totals[b] / ((n - 1) * (n - 2)) -
                                (1 + 2 / (n - 2)) * products[a * k + b];
-    cst_free(context, products);
-    cst_free(context, totals);
-    return status;
+    return CST_OK;
 }
 
-static void free_arrays(cst_context *context, double **arrays, size_t count) {
-    for (size_t i = 0; arrays && i < count; i++)
-        cst_free(context, arrays[i]);
-    cst_free(context, arrays);
-}
-
-static cst_status start_job(cst_context *context, lowrank_job *job, const cst_kernels *kernels,
-                            const cst_features *features, cst_cka_statistic statistic) {
+static cst_status start_job(cst_context *context, cst_scope *scope, const cst_kernels *kernels,
+                            const cst_features *features, cst_cka_statistic statistic,
+                            lowrank_job *job) {
     *job =
         (lowrank_job){.kernels = kernels, .features = features, .members = kernels->view->members};
-    if (statistic != CST_CKA_UNBIASED)
-        return CST_OK;
-    job->diagonal = cst_alloc(context, (size_t)job->members,
-                              (size_t)kernels->view->rows * sizeof *job->diagonal);
-    return job->diagonal ? CST_OK : CST_ERROR_MEMORY;
+    if (statistic == CST_CKA_UNBIASED)
+        CST_TAKE(context, scope, job->diagonal, (job->members * kernels->view->rows));
+    return CST_OK;
 }
 
 cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
                              const cst_features *features, cst_cka_statistic statistic,
                              double *hsic) {
     lowrank_job job;
-    size_t members = (size_t)kernels->view->members;
-    cst_status status = start_job(context, &job, kernels, features, statistic);
-    job.chunk = cst_alloc(context, members, sizeof *job.chunk);
-    job.singles = cst_alloc(context, members, sizeof *job.singles);
+    int32_t members = kernels->view->members;
+    CST_SCOPE(scope);
+    CST_TRY(start_job(context, scope, kernels, features, statistic, &job));
+    CST_TAKE(context, scope, job.chunk, members);
+    CST_TAKE(context, scope, job.singles, members);
     job.single = true;
-    for (size_t k = 0; k < members; k++)
+    for (int32_t k = 0; k < members; k++)
         job.single = job.single && (features[k].single || features[k].rank == 0);
-    if (!job.chunk || !job.singles)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(make_pairs(context, &job));
-    int64_t rows = status == CST_OK ? chunk_blocks(&job) * CST_BLOCK_ROWS : 0;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
-        size_t rank = (size_t)features[k].rank;
+    CST_TRY(make_pairs(context, scope, &job));
+    int64_t rows = chunk_blocks(&job) * CST_BLOCK_ROWS;
+    for (int32_t k = 0; k < members; k++)
         if (job.single)
-            job.singles[k] = cst_alloc(context, (size_t)rows, rank * sizeof **job.singles);
+            CST_TAKE(context, scope, job.singles[k], (rows * features[k].rank));
         else
-            job.chunk[k] = cst_alloc(context, (size_t)rows, rank * sizeof **job.chunk);
-        status = job.chunk[k] || job.singles[k] ? CST_OK : CST_ERROR_MEMORY;
+            CST_TAKE(context, scope, job.chunk[k], (rows * features[k].rank));
+    for (int32_t a = 0, b = 0; a < members;) {
+        int64_t pairs = 0;
+        CST_TRY(next_pairs(context, &job, &a, &b, &pairs));
+        CST_TRY(sweep(context, &job, pairs, hsic));
     }
-    CST_THEN(sweep_all(context, &job, hsic));
-    if (status == CST_OK && job.diagonal)
-        status = debias(context, &job, hsic);
-    free_arrays(context, job.chunk, members);
-    for (size_t k = 0; job.singles && k < members; k++)
-        cst_free(context, job.singles[k]);
-    cst_free(context, job.singles);
-    cst_free(context, job.gram);
-    cst_free(context, job.gram_at);
-    cst_free(context, job.pair_a);
-    cst_free(context, job.pair_b);
-    cst_free(context, job.diagonal);
-    return status;
+    return debias(context, &job, hsic);
 }
 
 /* ---- probes ---- */
@@ -337,23 +278,21 @@ static cst_status make_sketch(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
     const cst_features *f = &job->features[task];
     int64_t all = job->kernels->view->rows;
-    double *z = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)f->rank * sizeof *z);
-    double *signs = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)job->probes * sizeof *signs);
-    cst_status status = z && signs ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t b = 0; status == CST_OK && b < cst_block_count(all); b++) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, double, z, (CST_BLOCK_ROWS * f->rank));
+    CST_NEW(worker, scope, double, signs, (CST_BLOCK_ROWS * job->probes));
+    for (int64_t b = 0; b < cst_block_count(all); b++) {
         int64_t first = cst_block_first(b);
         int64_t rows = cst_block_size(all, b);
         draw_signs(job, b, rows, signs);
-        status = cst_features_rows(worker, job->kernels, (int32_t)task, f, first, rows, z);
-        if (status == CST_OK && f->rank > 0)
-            status = cst_gemm_f64(worker, true, false, f->rank, job->probes, rows, 1, z, f->rank,
-                                  signs, job->probes, 1, job->sketch[task], job->probes);
-        if (status == CST_OK && job->diagonal)
+        CST_TRY(cst_features_rows(worker, job->kernels, (int32_t)task, f, first, rows, z));
+        if (f->rank > 0)
+            CST_TRY(cst_gemm_f64(worker, true, false, f->rank, job->probes, rows, 1, z, f->rank,
+                                 signs, job->probes, 1, job->sketch[task], job->probes));
+        if (job->diagonal)
             squares_of_rows(z, rows, f->rank, job->diagonal + task * all + first);
     }
-    cst_free(worker, z);
-    cst_free(worker, signs);
-    return status;
+    return CST_OK;
 }
 
 /* <U_a, U_b> of one block of rows. */
@@ -363,30 +302,26 @@ static cst_status add_probed(cst_context *worker, void *user, int64_t block, dou
     int64_t widest = 0;
     for (int32_t k = 0; k < job->members; k++)
         widest = job->features[k].rank > widest ? job->features[k].rank : widest;
-    double *z = cst_alloc(worker, PROBE_ROWS, (size_t)widest * sizeof *z);
-    double *u = cst_alloc(worker, (size_t)job->members,
-                          (size_t)PROBE_ROWS * (size_t)job->probes * sizeof *u);
-    cst_status status = z && u ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t at = 0; status == CST_OK && at < rows; at += PROBE_ROWS) {
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, double, z, (PROBE_ROWS * widest));
+    CST_NEW(worker, scope, double, u, (job->members * PROBE_ROWS * job->probes));
+    for (int64_t at = 0; at < rows; at += PROBE_ROWS) {
         int64_t count = rows - at < PROBE_ROWS ? rows - at : PROBE_ROWS;
         int64_t length = count * job->probes;
         int64_t first = cst_block_first(block) + at;
-        for (int32_t k = 0; status == CST_OK && k < job->members; k++) {
+        for (int32_t k = 0; k < job->members; k++) {
             const cst_features *f = &job->features[k];
-            status = cst_features_rows(worker, job->kernels, k, f, first, count, z);
-            if (status == CST_OK && f->rank > 0)
-                status =
-                    cst_gemm_f64(worker, false, false, count, job->probes, f->rank, 1, z, f->rank,
-                                 job->sketch[k], job->probes, 0, u + k * length, job->probes);
-            else if (status == CST_OK)
-                memset(u + k * length, 0, (size_t)length * sizeof *u);
+            memset(u + k * length, 0, (size_t)length * sizeof *u);
+            CST_TRY(cst_features_rows(worker, job->kernels, k, f, first, count, z));
+            if (f->rank > 0)
+                CST_TRY(cst_gemm_f64(worker, false, false, count, job->probes, f->rank, 1, z,
+                                     f->rank, job->sketch[k], job->probes, 0, u + k * length,
+                                     job->probes));
         }
-        CST_THEN(cst_gemm_f64(worker, false, true, job->members, job->members, length,
-                              1 / (double)job->probes, u, length, u, length, 1, sum, job->members));
+        CST_TRY(cst_gemm_f64(worker, false, true, job->members, job->members, length,
+                             1 / (double)job->probes, u, length, u, length, 1, sum, job->members));
     }
-    cst_free(worker, z);
-    cst_free(worker, u);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_hsic_probes(cst_context *context, const cst_kernels *kernels,
@@ -394,23 +329,15 @@ cst_status cst_hsic_probes(cst_context *context, const cst_kernels *kernels,
                            cst_cka_statistic statistic, double *hsic) {
     lowrank_job job;
     size_t members = (size_t)kernels->view->members;
-    cst_status status = start_job(context, &job, kernels, features, statistic);
+    CST_SCOPE(scope);
+    CST_TRY(start_job(context, scope, kernels, features, statistic, &job));
     job.probes = probes;
     job.seed = seed;
-    job.sketch = cst_alloc(context, members, sizeof *job.sketch);
-    if (!job.sketch)
-        status = CST_ERROR_MEMORY;
-    for (size_t k = 0; status == CST_OK && k < members; k++) {
-        job.sketch[k] =
-            cst_alloc(context, (size_t)features[k].rank, (size_t)probes * sizeof **job.sketch);
-        status = job.sketch[k] ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_THEN(cst_parallel_for(context, job.members, make_sketch, &job));
-    CST_THEN(cst_reduce_blocks(context, cst_block_count(kernels->view->rows), members * members,
-                               add_probed, &job, hsic));
-    if (status == CST_OK && job.diagonal)
-        status = debias(context, &job, hsic);
-    free_arrays(context, job.sketch, members);
-    cst_free(context, job.diagonal);
-    return status;
+    CST_TAKE(context, scope, job.sketch, members);
+    for (size_t k = 0; k < members; k++)
+        CST_TAKE(context, scope, job.sketch[k], (features[k].rank * probes));
+    CST_TRY(cst_parallel_for(context, job.members, make_sketch, &job));
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(kernels->view->rows), members * members,
+                              add_probed, &job, hsic));
+    return debias(context, &job, hsic);
 }

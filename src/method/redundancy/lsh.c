@@ -5,9 +5,7 @@
  */
 #include "method/redundancy/lsh.h"
 
-#include "method/redundancy/blocks.h"
 #include "method/redundancy/hsic.h"
-#include "method/redundancy/sketch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,6 +36,7 @@ typedef struct stratum {
 } stratum;
 
 typedef struct lsh_job {
+    cst_scope *scope;
     const cst_kernels *kernels;
     const cst_cka_options *options;
     cst_lsh_products products; /* NULL: pairs of packed rows */
@@ -109,12 +108,12 @@ static void propose_bucket(lsh_job *job, const entry *entries, size_t count) {
 static cst_status propose(cst_context *context, lsh_job *job, const float *sketches) {
     size_t k = job->members;
     size_t tables = (size_t)job->tables.tables;
-    entry *entries = cst_alloc(context, k, sizeof *entries);
-    uint32_t *keys = cst_alloc(context, tables, k * sizeof *keys);
-    cst_status status = entries && keys ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
-                             job->options->seed, keys));
-    for (size_t t = 0; status == CST_OK && t < tables; t++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, entry, entries, k);
+    CST_NEW(context, scope, uint32_t, keys, tables * k);
+    CST_TRY(cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
+                            job->options->seed, keys));
+    for (size_t t = 0; t < tables; t++) {
         size_t count = 0;
         for (size_t m = 0; m < k; m++)
             if (!job->kernels->constant[m])
@@ -126,9 +125,7 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
             propose_bucket(job, entries + first, end - first);
         }
     }
-    cst_free(context, entries);
-    cst_free(context, keys);
-    return status;
+    return CST_OK;
 }
 
 /* ---- blocks ---- */
@@ -164,10 +161,9 @@ static cst_status add_block(cst_context *context, lsh_job *job, cst_pair_block b
     cst_pair_blocks *blocks = &job->blocks;
     if ((blocks->blocks & (blocks->blocks - 1)) == 0) { /* doubled at powers of two */
         size_t room = (size_t)blocks->blocks;
-        cst_pair_block *grown =
-            cst_grow(context, blocks->block, room, room > 0 ? 2 * room : 1, sizeof *grown);
-        if (!grown)
-            return CST_ERROR_MEMORY;
+        CST_NEW(context, job->scope, cst_pair_block, grown, (room > 0 ? 2 * room : 1));
+        if (room > 0)
+            memcpy(grown, blocks->block, room * sizeof *grown);
         blocks->block = grown;
     }
     block.at = blocks->products;
@@ -181,45 +177,43 @@ static cst_status add_group(cst_context *context, lsh_job *job, int32_t first, i
     cst_pair_blocks *blocks = &job->blocks;
     cst_pair_group *group = &blocks->group[blocks->groups];
     *group = (cst_pair_group){first, end - first, blocks->blocks, 0};
-    cst_status status = CST_OK;
     for (int32_t a = first; a < end; a += BLOCK_SIDE)
-        for (int32_t b = a; status == CST_OK && b < end; b += BLOCK_SIDE) {
+        for (int32_t b = a; b < end; b += BLOCK_SIDE) {
             cst_pair_block block = {.first_a = a, .first_b = b};
             block.count_a = end - a < BLOCK_SIDE ? end - a : BLOCK_SIDE;
             block.count_b = end - b < BLOCK_SIDE ? end - b : BLOCK_SIDE;
             if (a == b || any_proposed(job, a, block.count_a, b, block.count_b))
-                status = add_block(context, job, block);
+                CST_TRY(add_block(context, job, block));
         }
     group->blocks = blocks->blocks - group->first_block;
     blocks->groups++;
-    return status;
+    return CST_OK;
 }
 
 /* Members by components of the graph of proposed pairs; small components share a block. */
 static cst_status arrange(cst_context *context, lsh_job *job) {
     int32_t members = (int32_t)job->members;
-    bool *seen = cst_alloc(context, job->members, sizeof *seen);
-    cst_status status = seen ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, bool, seen, job->members);
     int32_t first = 0; /* of the group that is being filled */
-    for (int32_t m = 0; status == CST_OK && m < members; m++) {
+    for (int32_t m = 0; m < members; m++) {
         if (seen[m])
             continue;
         int32_t before = job->count;
         append_component(job, m, seen);
         if (job->count - first > BLOCK_SIDE && before > first) {
-            status = add_group(context, job, first, before);
+            CST_TRY(add_group(context, job, first, before));
             first = before;
         }
-        if (status == CST_OK && job->count - first > BLOCK_SIDE) {
-            status = add_group(context, job, first, job->count);
+        if (job->count - first > BLOCK_SIDE) {
+            CST_TRY(add_group(context, job, first, job->count));
             first = job->count;
         }
     }
-    if (status == CST_OK && job->count > first)
-        status = add_group(context, job, first, job->count);
+    if (job->count > first)
+        CST_TRY(add_group(context, job, first, job->count));
     job->placed = job->count;
-    cst_free(context, seen);
-    return status;
+    return CST_OK;
 }
 
 /* Tells `visit` of every pair of positions in the blocks, with the place of its product. */
@@ -270,17 +264,16 @@ static cst_status draw_pairs(cst_context *context, lsh_job *job) {
             if (at < DRAWN[which])
                 s->pairs[at] = (int64_t)(a * k + b);
         }
-    cst_status status = CST_OK;
     for (int s = 0; s < STRATA; s++) {
         stratum *from = &job->strata[s];
         from->drawn = from->size < DRAWN[s] ? (int32_t)from->size : DRAWN[s];
-        for (int32_t i = 0; status == CST_OK && i < from->drawn; i++) {
+        for (int32_t i = 0; i < from->drawn; i++) {
             job->order[job->count++] = (int32_t)(from->pairs[i] / (int64_t)k);
             job->order[job->count++] = (int32_t)(from->pairs[i] % (int64_t)k);
-            status = add_group(context, job, job->count - 2, job->count);
+            CST_TRY(add_group(context, job, job->count - 2, job->count));
         }
     }
-    return status;
+    return CST_OK;
 }
 
 /* Pairs above the threshold among those not computed, by the share in each stratum's draw. */
@@ -300,24 +293,20 @@ static double missed_pairs(const lsh_job *job, const double *cka) {
 /* ---- the CKA of the pairs in blocks ---- */
 
 /* The kernels of `number` members, on a view of them. */
-static cst_status restrict_kernels(cst_context *context, const lsh_job *job, const int32_t *members,
-                                   int32_t number, cst_view *view, const float ***pointers,
-                                   cst_kernels *out) {
-    size_t count = (size_t)number;
+static cst_status restrict_kernels(cst_context *context, cst_scope *scope, const lsh_job *job,
+                                   const int32_t *members, int32_t number, cst_kernels *out) {
     size_t classes = (size_t)job->kernels->view->classes;
-    *pointers = cst_alloc(context, count, sizeof **pointers);
-    out->sigma = cst_alloc(context, count, sizeof *out->sigma);
-    out->constant = cst_alloc(context, count, sizeof *out->constant);
-    out->origin = cst_alloc(context, count, classes * sizeof *out->origin);
-    if (!*pointers || !out->sigma || !out->constant || !out->origin)
-        return CST_ERROR_MEMORY;
-    *view = cst_view_members(job->kernels->view, members, number, *pointers);
+    CST_NEW(context, scope, const float *, pointers, number);
+    CST_NEW(context, scope, cst_view, view, 1);
+    CST_TAKE(context, scope, out->sigma, number);
+    CST_TAKE(context, scope, out->constant, number);
+    CST_TAKE(context, scope, out->origin, ((size_t)number * classes));
+    *view = cst_view_members(job->kernels->view, members, number, pointers);
     out->view = view;
-    for (size_t i = 0; i < count; i++) {
-        size_t k = (size_t)members[i];
-        out->sigma[i] = job->kernels->sigma[k];
-        memcpy(out->origin + i * classes, job->kernels->origin + k * classes,
-               classes * sizeof *out->origin);
+    for (int32_t i = 0; i < number; i++) {
+        out->sigma[i] = job->kernels->sigma[members[i]];
+        memcpy(out->origin + (size_t)i * classes,
+               job->kernels->origin + (size_t)members[i] * classes, classes * sizeof *out->origin);
     }
     return CST_OK;
 }
@@ -345,51 +334,38 @@ static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
 
 static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsic,
                                  cst_cka_result *out) {
-    cst_view view;
-    const float **pointers = NULL;
-    int64_t *sample = NULL;
     cst_kernels kernels = {0};
-    cst_packed packed = {0};
-    cst_status status =
-        restrict_kernels(context, job, job->order, job->count, &view, &pointers, &kernels);
-    CST_THEN(cst_packed_plan(context, &kernels, &packed));
-    if (status != CST_OK)
-        goto cleanup;
-    out->rows = choose_rows(job, &packed);
-    out->estimator = out->rows < view.rows || job->options->estimator == CST_CKA_SAMPLE
-                         ? CST_CKA_SAMPLE
-                         : CST_CKA_EXACT;
-    if (out->rows < view.rows) {
-        sample = cst_alloc(context, (size_t)out->rows, sizeof *sample);
-        status = sample ? cst_sample_rows(context, view.rows, out->rows, job->options->seed,
-                                          CST_STREAM_LANDMARKS, 3, sample)
-                        : CST_ERROR_MEMORY;
+    int64_t all = job->kernels->view->rows;
+    int64_t *sample = NULL;
+    CST_SCOPE(scope);
+    CST_TRY(restrict_kernels(context, scope, job, job->order, job->count, &kernels));
+    CST_NEW(context, scope, cst_packed, packed, 1);
+    packed->kernels = &kernels;
+    CST_TRY(cst_scope_own(context, scope, cst_packed_free, packed));
+    CST_TRY(cst_packed_plan(context, &kernels, packed));
+    out->rows = choose_rows(job, packed);
+    out->estimator = out->rows < all || job->options->estimator == CST_CKA_SAMPLE ? CST_CKA_SAMPLE
+                                                                                  : CST_CKA_EXACT;
+    if (out->rows < all) {
+        CST_TAKE(context, scope, sample, out->rows);
+        CST_TRY(cst_sample_rows(context, all, out->rows, job->options->seed, CST_STREAM_LANDMARKS,
+                                3, sample));
     }
-    CST_THEN(cst_packed_fill(context, &packed, sample, out->rows, false));
-    CST_THEN(cst_hsic_blocks(context, &packed, &job->blocks, job->options->statistic, hsic));
-
-cleanup:
-    if (packed.member)
-        cst_packed_free(context, &packed);
-    cst_kernels_free(context, &kernels);
-    cst_free(context, pointers);
-    cst_free(context, sample);
-    return status;
+    CST_TRY(cst_packed_fill(context, packed, sample, out->rows, false));
+    return cst_hsic_packed(context, packed, NULL, &job->blocks, job->options->statistic, hsic);
 }
 
 /* The pairs of one group, of which those in its blocks are kept. */
 static cst_status compute_group(cst_context *context, const lsh_job *job,
                                 const cst_pair_group *group, double *hsic) {
-    cst_view view;
-    const float **pointers = NULL;
     cst_kernels kernels = {0};
     size_t width = (size_t)group->count;
     const int32_t *members = job->order + group->first;
-    double *all = cst_alloc(context, width, width * sizeof *all);
-    cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(restrict_kernels(context, job, members, group->count, &view, &pointers, &kernels));
-    CST_THEN(job->products(context, job->user, &kernels, members, all));
-    for (int32_t n = 0; status == CST_OK && n < group->blocks; n++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, all, width *width);
+    CST_TRY(restrict_kernels(context, scope, job, members, group->count, &kernels));
+    CST_TRY(job->products(context, job->user, &kernels, members, all));
+    for (int32_t n = 0; n < group->blocks; n++) {
         const cst_pair_block *block = &job->blocks.block[group->first_block + n];
         const double *from =
             all + (size_t)(block->first_a - group->first) * width + (block->first_b - group->first);
@@ -397,19 +373,15 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
             memcpy(hsic + block->at + (size_t)(a * block->count_b), from + (size_t)a * width,
                    (size_t)block->count_b * sizeof *hsic);
     }
-    cst_kernels_free(context, &kernels);
-    cst_free(context, pointers);
-    cst_free(context, all);
-    return status;
+    return CST_OK;
 }
 
 static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
     if (!job->products)
         return compute_packed(context, job, hsic, out);
-    cst_status status = CST_OK;
-    for (int32_t g = 0; status == CST_OK && g < job->blocks.groups; g++)
-        status = compute_group(context, job, &job->blocks.group[g], hsic);
-    return status;
+    for (int32_t g = 0; g < job->blocks.groups; g++)
+        CST_TRY(compute_group(context, job, &job->blocks.group[g], hsic));
+    return CST_OK;
 }
 
 typedef struct pair_values {
@@ -460,35 +432,30 @@ static void complete(const lsh_job *job, cst_cka_result *out) {
 }
 
 static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_result *out) {
-    double *hsic = cst_alloc(context, job->blocks.products, sizeof *hsic);
-    double *self = cst_alloc(context, (size_t)job->count, sizeof *self);
-    cst_status status = hsic && self ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, hsic, job->blocks.products);
+    CST_NEW(context, scope, double, self, job->count);
     out->estimator = job->products ? CST_CKA_NYSTROM : CST_CKA_EXACT;
     out->rows = job->kernels->view->rows;
-    if (status == CST_OK && job->count > 0)
-        status = compute(context, job, hsic, out);
+    if (job->count > 0)
+        CST_TRY(compute(context, job, hsic, out));
     out->partners = job->products ? 0 : out->rows - 1;
     out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
-    if (status == CST_OK) {
-        complete(job, out);
-        for (int32_t n = 0; n < job->blocks.blocks; n++) {
-            const cst_pair_block *block = &job->blocks.block[n];
-            for (int32_t a = 0; block->first_a == block->first_b && a < block->count_a; a++)
-                self[block->first_a + a] = hsic[block->at + (size_t)(a * block->count_b + a)];
-        }
-        pair_values values = {.hsic = hsic, .self = self, .out = out};
-        each_pair(job, set_pair, &values);
-        double missed = missed_pairs(job, out->cka);
-        out->recall = values.found > 0 || missed > 0
-                          ? (double)values.found / ((double)values.found + missed)
-                          : 1;
-        out->sketch_error = out->proposed > 0 ? sqrt(values.squares / (double)out->proposed) : 0;
-        for (int s = 0; s < STRATA; s++)
-            out->checked += job->strata[s].drawn;
+    complete(job, out);
+    for (int32_t n = 0; n < job->blocks.blocks; n++) {
+        const cst_pair_block *block = &job->blocks.block[n];
+        for (int32_t a = 0; block->first_a == block->first_b && a < block->count_a; a++)
+            self[block->first_a + a] = hsic[block->at + (size_t)(a * block->count_b + a)];
     }
-    cst_free(context, hsic);
-    cst_free(context, self);
-    return status;
+    pair_values values = {.hsic = hsic, .self = self, .out = out};
+    each_pair(job, set_pair, &values);
+    double missed = missed_pairs(job, out->cka);
+    out->recall =
+        values.found > 0 || missed > 0 ? (double)values.found / ((double)values.found + missed) : 1;
+    out->sketch_error = out->proposed > 0 ? sqrt(values.squares / (double)out->proposed) : 0;
+    for (int s = 0; s < STRATA; s++)
+        out->checked += job->strata[s].drawn;
+    return CST_OK;
 }
 
 cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
@@ -505,28 +472,18 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     job.tables = cst_lsh_choose(options->threshold);
     out->lsh_bits = job.tables.bits;
     out->lsh_tables = job.tables.tables;
-    out->estimated = cst_alloc(context, k, k * sizeof *out->estimated);
-    float *sketches = cst_alloc(context, k, CST_SKETCH_WIDTH * sizeof *sketches);
-    job.state = cst_alloc(context, k, k * sizeof *job.state);
-    job.order = cst_alloc(context, k + 2 * drawn, sizeof *job.order);
-    job.blocks.block = cst_alloc(context, 0, sizeof *job.blocks.block);
-    job.blocks.group = cst_alloc(context, k + drawn, sizeof *job.blocks.group);
-    bool made = out->estimated && sketches && job.state && job.order && job.blocks.block &&
-                job.blocks.group;
-    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_sketches(context, kernels, options->statistic, options->seed, sketches));
-    CST_THEN(cst_sketch_cosines(context, sketches, (int32_t)k, out->cka));
-    CST_THEN(propose(context, &job, sketches));
-    CST_THEN(arrange(context, &job));
-    if (status == CST_OK) {
-        each_pair(&job, mark, NULL);
-        status = draw_pairs(context, &job);
-    }
-    CST_THEN(compute_pairs(context, &job, out));
-    cst_free(context, sketches);
-    cst_free(context, job.state);
-    cst_free(context, job.order);
-    cst_free(context, job.blocks.block);
-    cst_free(context, job.blocks.group);
-    return status;
+    CST_TAKE(context, &out->scope, out->estimated, k * k);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, sketches, k *CST_SKETCH_WIDTH);
+    CST_TAKE(context, scope, job.state, k * k);
+    CST_TAKE(context, scope, job.order, k + 2 * drawn);
+    CST_TAKE(context, scope, job.blocks.group, k + drawn);
+    job.scope = scope;
+    CST_TRY(cst_sketches(context, kernels, options->statistic, options->seed, sketches));
+    CST_TRY(cst_sketch_cosines(context, sketches, (int32_t)k, out->cka));
+    CST_TRY(propose(context, &job, sketches));
+    CST_TRY(arrange(context, &job));
+    each_pair(&job, mark, NULL);
+    CST_TRY(draw_pairs(context, &job));
+    return compute_pairs(context, &job, out);
 }

@@ -7,10 +7,10 @@
  * are in as many tiles these cancel, but for rows not sampled; e_t, of variance about 1/(tiles),
  * remains.
  */
-#include "method/redundancy/pairs.h"
+#include "method/redundancy/hsic.h"
 
 #include "core/ranks.h"
-#include "method/redundancy/hsic.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -30,8 +30,8 @@
 /* Tiles from which a variance is told, at least. */
 enum { CHECK_TILES = 64 };
 
-cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, int64_t rows,
-                            double tolerance, int64_t rounds_most, cst_pairs *out) {
+cst_status cst_pairs_create(cst_context *context, cst_scope *scope, const cst_kernels *kernels,
+                            int64_t rows, double tolerance, int64_t rounds_most, cst_pairs *out) {
     int32_t members = kernels->view->members;
     double cells = (double)members * (members + 1);
     *out = (cst_pairs){.members = members,
@@ -43,12 +43,11 @@ cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, in
                        .strips = (rows + CST_STRIP_ROWS - 1) / CST_STRIP_ROWS};
     if ((double)out->strips * cells > STRIP_DOUBLES)
         return CST_OK;
-    out->strip_sums = cst_alloc(context, (size_t)out->strips, (size_t)cells * sizeof(double));
+    CST_TAKE(context, scope, out->strip_sums, (out->strips * (int64_t)cells));
     out->strips_of_all = out->strip_sums;
-    if (out->strip_sums && cst_ranks_share(context))
-        out->strips_of_all =
-            cst_alloc(context, (size_t)out->strips, (size_t)cells * sizeof(double));
-    return out->strip_sums && out->strips_of_all ? CST_OK : CST_ERROR_MEMORY;
+    if (cst_ranks_share(context))
+        CST_TAKE(context, scope, out->strips_of_all, (out->strips * (int64_t)cells));
+    return CST_OK;
 }
 
 cst_status cst_pairs_share(cst_context *context, cst_pairs *pairs) {
@@ -57,13 +56,6 @@ cst_status cst_pairs_share(cst_context *context, cst_pairs *pairs) {
         return CST_OK;
     memcpy(pairs->strips_of_all, pairs->strip_sums, numbers * sizeof(double));
     return cst_ranks_add(context, CST_OK, pairs->strips_of_all, numbers);
-}
-
-void cst_pairs_free(cst_context *context, cst_pairs *pairs) {
-    if (pairs->strips_of_all != pairs->strip_sums)
-        cst_free(context, pairs->strips_of_all);
-    cst_free(context, pairs->strip_sums);
-    memset(pairs, 0, sizeof *pairs);
 }
 
 void cst_pairs_tile(cst_pairs *pairs, int64_t i, int64_t j, double *sum) {

@@ -21,48 +21,39 @@ typedef struct columns {
 /* The members' first entries. Subtracted first, they make a constant column exactly zero. */
 static cst_status find_origins(cst_context *context, const cst_view *view, double *shift) {
     const float *row = NULL;
-    float *scratch = cst_alloc(context, (size_t)view->classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        status = cst_view_rows(context, view, k, 0, 1, scratch, &row);
-        if (status == CST_OK)
-            shift[k] = (double)row[0];
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, view->classes);
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_view_rows(context, view, k, 0, 1, scratch, &row));
+        shift[k] = (double)row[0];
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static cst_status add_sums(cst_context *worker, void *user, int64_t block, double *sum) {
     const columns *job = user;
-    const cst_view *view = job->view;
-    int64_t rows = cst_block_size(view->rows, block);
-    size_t entries = (size_t)rows * (size_t)view->classes;
-    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *p = NULL;
-        status = cst_view_rows(worker, view, k, cst_block_first(block), rows, scratch, &p);
-        for (size_t i = 0; status == CST_OK && i < entries; i++)
-            sum[k] += (double)p[i] - job->shift[k];
+    CST_SCOPE(scope);
+    cst_rows rows;
+    CST_TRY(cst_rows_open(worker, scope, job->view, block, &rows));
+    for (int32_t k = 0; k < job->view->members; k++) {
+        CST_TRY(cst_rows_read(worker, &rows, k));
+        for (int64_t i = 0; i < rows.count * job->view->classes; i++)
+            sum[k] += (double)rows.data[i] - job->shift[k];
     }
-    cst_free(worker, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* Adds the products of members, centred [K][length], from the diagonal on (and of some pairs below
  * it) to sum [K*K]. */
 static cst_status add_upper(cst_context *worker, int64_t members, const double *centred,
                             int64_t length, double *sum) {
-    cst_status status = CST_OK;
-    for (int64_t a = 0; status == CST_OK && a < members; a += SIDE) {
+    for (int64_t a = 0; a < members; a += SIDE) {
         int64_t side = members - a < SIDE ? members - a : SIDE;
         const double *from = centred + a * length;
-        status = cst_gemm_f64(worker, false, true, side, members - a, length, 1, from, length, from,
-                              length, 1, sum + a * members + a, members);
+        CST_TRY(cst_gemm_f64(worker, false, true, side, members - a, length, 1, from, length, from,
+                             length, 1, sum + a * members + a, members));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status add_products(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -113,27 +104,23 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
                         "a correlation needs rows, classes and members, got %lld, %d and %d",
                         (long long)view->rows, (int)view->classes, (int)view->members);
     size_t members = (size_t)view->members;
-    double *sums = NULL;
-    double *products = NULL;
-    double *shift = cst_alloc(context, members, sizeof *shift);
-    sums = cst_alloc(context, members, sizeof *sums);
-    products = cst_alloc(context, members, members * sizeof *products);
-    cst_status status = shift && sums && products ? CST_OK : CST_ERROR_MEMORY;
-    columns job = {.view = view, .shift = shift};
+    columns job = {.view = view};
     int64_t blocks = cst_block_count(view->rows);
-    CST_THEN(find_origins(context, view, shift));
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sums, members);
+    CST_NEW(context, scope, double, products, members *members);
+    CST_NEW(context, scope, double, shift, members);
+    job.shift = shift;
+    CST_TRY(find_origins(context, view, shift));
     cst_la_enter();
-    CST_THEN(cst_reduce_blocks(context, blocks, members, add_sums, &job, sums));
+    cst_status status = cst_reduce_blocks(context, blocks, members, add_sums, &job, sums);
     for (size_t k = 0; status == CST_OK && k < members; k++)
         shift[k] += sums[k] / ((double)view->rows * (double)view->classes);
     CST_THEN(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
     cst_la_leave();
-    if (status == CST_OK)
-        normalise(pearson, members, products);
-    cst_free(context, shift);
-    cst_free(context, sums);
-    cst_free(context, products);
-    return status;
+    CST_TRY(status);
+    normalise(pearson, members, products);
+    return CST_OK;
 }
 
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
@@ -143,28 +130,25 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
     if (size < 1)
         return CST_OK; /* of a method that uses no member */
     size_t n = (size_t)size;
-    double *matrix = cst_alloc(context, n, n * sizeof *matrix);
-    double *values = cst_alloc(context, n, sizeof *values);
-    cst_status status = matrix && values ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t a = 0; status == CST_OK && a < n; a++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, matrix, n *n);
+    CST_NEW(context, scope, double, values, n);
+    for (size_t a = 0; a < n; a++)
         for (size_t b = 0; b < n; b++) {
             size_t i = subset ? (size_t)subset[a] : a;
             size_t j = subset ? (size_t)subset[b] : b;
             matrix[a * n + b] = correlation[i * (size_t)members + j];
         }
-    }
     cst_la_enter();
-    CST_THEN(cst_eigh(context, size, matrix, values));
+    cst_status status = cst_eigh(context, size, matrix, values);
     cst_la_leave();
-    for (size_t i = 0; status == CST_OK && i < n; i++) {
-        if (values[i] >= 1e-10 * values[n - 1]) {
-            *kappa = values[n - 1] / values[i];
-            break;
-        }
-    }
-    cst_free(context, matrix);
-    cst_free(context, values);
-    return status;
+    CST_TRY(status);
+    size_t least = 0;
+    while (least < n && !(values[least] >= 1e-10 * values[n - 1]))
+        least++;
+    if (least < n)
+        *kappa = values[n - 1] / values[least];
+    return CST_OK;
 }
 
 cst_status cst_cka_kappa(cst_context *context, const cst_cka_result *cka, const int32_t *subset,

@@ -91,11 +91,6 @@ static void find_partner(const double *similarity, int32_t members, int32_t memb
     }
 }
 
-/* Before redundancy is asked: such a member must not stand in for one that can be kept. */
-static void too_dear_alone(cst_projection *out, int32_t member) {
-    out->reason[member] = CST_DROPPED_COST;
-}
-
 static void project_ordered(const double *similarity, int32_t members, const double *risk,
                             const int32_t *order, const cst_projection_rule *rule,
                             cst_projection *out) {
@@ -107,7 +102,7 @@ static void project_ordered(const double *similarity, int32_t members, const dou
         if (is_constant(rule, k)) {
             out->reason[k] = CST_DROPPED_CONSTANT;
         } else if (!affordable(rule, single, 0, k)) {
-            too_dear_alone(out, k);
+            out->reason[k] = CST_DROPPED_COST; /* must not stand in for one that can be kept */
         } else if (redundant(out, rule, risk, k)) {
             int32_t partner = out->partner[k];
             out->reason[k] = CST_DROPPED_REDUNDANT;
@@ -145,43 +140,37 @@ static cst_status check_members(cst_context *context, int32_t members) {
     return CST_OK;
 }
 
-cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
-                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
-    memset(out, 0, sizeof *out);
-    cst_status status = check_members(context, members);
-    if (status != CST_OK)
-        return status;
-    size_t count = (size_t)members;
-    int32_t *order = cst_alloc(context, count, sizeof *order);
+static cst_status project(cst_context *context, const double *similarity, int32_t members,
+                          const double *risk, const cst_projection_rule *rule,
+                          cst_projection *out) {
+    CST_TRY(check_members(context, members));
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, order, members);
     out->members = members;
-    out->kept = cst_alloc(context, count, sizeof *out->kept);
-    out->reason = cst_alloc(context, count, sizeof *out->reason);
-    out->partner = cst_alloc(context, count, sizeof *out->partner);
-    out->similarity = cst_alloc(context, count, sizeof *out->similarity);
-    if (!order || !out->kept || !out->reason || !out->partner || !out->similarity) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
+    CST_TAKE(context, &out->scope, out->kept, members);
+    CST_TAKE(context, &out->scope, out->reason, members);
+    CST_TAKE(context, &out->scope, out->partner, members);
+    CST_TAKE(context, &out->scope, out->similarity, members);
     order_by_risk(risk, members, order);
     project_ordered(similarity, members, risk, order, rule, out);
-    if (out->kept_count == 0)
-        status = nothing_kept(context, order, members, rule, out);
+    return out->kept_count > 0 ? CST_OK : nothing_kept(context, order, members, rule, out);
+}
 
-cleanup:
-    cst_free(context, order);
+cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
+                       const double *risk, const cst_projection_rule *rule, cst_projection *out) {
+    *out = (cst_projection){0};
+    cst_status status = project(context, similarity, members, risk, rule, out);
     if (status != CST_OK)
         cst_projection_free(context, out);
     return status;
 }
 
 void cst_projection_free(cst_context *context, cst_projection *projection) {
+    (void)context;
     if (!projection)
         return;
-    cst_free(context, projection->kept);
-    cst_free(context, projection->reason);
-    cst_free(context, projection->partner);
-    cst_free(context, projection->similarity);
-    memset(projection, 0, sizeof *projection);
+    cst_scope_free(&projection->scope);
+    *projection = (cst_projection){0};
 }
 
 /* ---- thresholds ---- */
@@ -192,29 +181,23 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The off-diagonal values, ascending; the caller's to free. */
-static cst_status sorted_pairs(cst_context *context, const double *similarity, int32_t members,
-                               double **values, int64_t *count) {
+/* The off-diagonal values, ascending, with room for one more. */
+static cst_status sorted_pairs(cst_context *context, cst_scope *scope, const double *similarity,
+                               int32_t members, double **values, int64_t *count) {
     size_t k = (size_t)members;
     size_t pairs = k * (k - 1) / 2;
-    *values = cst_alloc(context, pairs, sizeof **values);
-    if (!*values)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, *values, pairs + 1);
     size_t at = 0;
-    for (size_t a = 0; a < k; a++) {
+    for (size_t a = 0; a < k; a++)
         for (size_t b = a + 1; b < k; b++) {
             double value = similarity[a * k + b];
-            if (!isfinite(value)) {
-                cst_free(context, *values);
-                *values = NULL;
+            if (!isfinite(value))
                 return cst_fail(context, CST_ERROR_NUMERIC,
                                 "the similarity of members %zu and %zu is not a number; look for "
                                 "NaN or infinity in their predictions",
                                 a, b);
-            }
             (*values)[at++] = value;
         }
-    }
     qsort(*values, pairs, sizeof **values, compare_doubles);
     *count = (int64_t)pairs;
     return CST_OK;
@@ -224,12 +207,13 @@ cst_status cst_elbow_threshold(cst_context *context, const double *similarity, i
                                double *tau, bool *found) {
     double *values = NULL;
     int64_t count = 0;
+    double widest = 0;
     *tau = 1;
     *found = false;
-    cst_status status = check_members(context, members);
-    CST_THEN(sorted_pairs(context, similarity, members, &values, &count));
-    double widest = 0;
-    for (int64_t i = 0; status == CST_OK && members >= 3 && i + 1 < count; i++) {
+    CST_SCOPE(scope);
+    CST_TRY(check_members(context, members));
+    CST_TRY(sorted_pairs(context, scope, similarity, members, &values, &count));
+    for (int64_t i = 0; members >= 3 && i + 1 < count; i++) {
         double gap = values[i + 1] - values[i];
         if (gap > 0 && gap >= widest) {
             widest = gap;
@@ -237,8 +221,7 @@ cst_status cst_elbow_threshold(cst_context *context, const double *similarity, i
             *found = true;
         }
     }
-    cst_free(context, values);
-    return status;
+    return CST_OK;
 }
 
 /* One threshold for each way the pairs can fall to its two sides: below all, between neighbours
@@ -319,27 +302,15 @@ cst_status cst_threshold_candidates(cst_context *context, const double *similari
     if (capacity < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT, "at least one threshold is needed, got %d",
                         (int)capacity);
-    cst_status status = check_members(context, members);
-    CST_THEN(sorted_pairs(context, similarity, members, &values, &pairs));
-    if (status != CST_OK)
-        return status;
-    double *grown = cst_grow(context, values, (size_t)pairs, (size_t)pairs + 1, sizeof *values);
-    if (!grown) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    values = grown;
+    CST_SCOPE(scope);
+    CST_TRY(check_members(context, members));
+    CST_TRY(sorted_pairs(context, scope, similarity, members, &values, &pairs));
     int64_t made = thin(values, thresholds_between(values, pairs), PROJECTIONS_MAX);
-    status = distinct_sets(context, similarity, members, risk, rule, values, &made);
-    if (status == CST_OK) {
-        made = thin(values, made, capacity);
-        memcpy(taus, values, (size_t)made * sizeof *taus);
-        *count = (int32_t)made;
-    }
-
-cleanup:
-    cst_free(context, values);
-    return status;
+    CST_TRY(distinct_sets(context, similarity, members, risk, rule, values, &made));
+    made = thin(values, made, capacity);
+    memcpy(taus, values, (size_t)made * sizeof *taus);
+    *count = (int32_t)made;
+    return CST_OK;
 }
 
 static double mean_of(const double *values, int32_t count) {

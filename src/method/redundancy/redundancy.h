@@ -60,6 +60,7 @@ typedef struct cst_cka_options {
 
 /* Owned by the caller; free with cst_cka_result_free. K members. */
 typedef struct cst_cka_result {
+    cst_scope scope;
     int32_t members;    /* K */
     double *cka;        /* [K*K], symmetric, diagonal 1; 0 off the diagonal for a constant member */
     double *sigma;      /* [K], kernel bandwidths; 0 for a constant member */
@@ -150,6 +151,7 @@ typedef struct cst_projection_rule {
 
 /* Owned by the caller; free with cst_projection_free. */
 typedef struct cst_projection {
+    cst_scope scope;
     int32_t members;         /* K */
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [kept_count of K], ascending risk */

@@ -3,7 +3,7 @@
  * that the cosine of two sketches is close to the CKA of their members; and the bits of their
  * hashes. Stage S1, under the hashing of many members. docs/redundancy.md.
  */
-#include "method/redundancy/sketch.h"
+#include "method/redundancy/lsh.h"
 
 #include "core/la.h"
 
@@ -74,26 +74,19 @@ static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
         return CST_OK;
     size_t n = (size_t)job->rows;
     size_t classes = (size_t)kernels->view->classes;
-    float *scratch = cst_alloc(worker, n, classes * sizeof *scratch);
-    double *rows = cst_alloc(worker, n, classes * sizeof *rows);
-    double *norms = cst_alloc(worker, n, sizeof *norms);
-    double *kernel = cst_alloc(worker, n, n * sizeof *kernel);
-    double *places = cst_alloc(worker, CST_SKETCH_WIDTH, sizeof *places);
-    cst_status status = scratch && rows && norms && kernel && places ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
-                             rows, norms));
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, (n * classes));
+    CST_NEW(worker, scope, double, rows, (n * classes));
+    CST_NEW(worker, scope, double, norms, n);
+    CST_NEW(worker, scope, double, kernel, (n * n));
+    CST_NEW(worker, scope, double, places, CST_SKETCH_WIDTH);
+    CST_TRY(cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
+                            rows, norms));
     const cst_kernel_points all = {rows, norms, job->rows};
-    CST_THEN(cst_kernel_tile(worker, kernels, (int32_t)task, all, all, kernel));
-    if (status == CST_OK) {
-        centre(kernel, job->rows, job->statistic, norms);
-        fold(job, kernel, places, job->sketches + task * CST_SKETCH_WIDTH);
-    }
-    cst_free(worker, scratch);
-    cst_free(worker, rows);
-    cst_free(worker, norms);
-    cst_free(worker, kernel);
-    cst_free(worker, places);
-    return status;
+    CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, all, all, kernel));
+    centre(kernel, job->rows, job->statistic, norms);
+    fold(job, kernel, places, job->sketches + task * CST_SKETCH_WIDTH);
+    return CST_OK;
 }
 
 cst_status cst_sketches(cst_context *context, const cst_kernels *kernels,
@@ -101,14 +94,14 @@ cst_status cst_sketches(cst_context *context, const cst_kernels *kernels,
     const cst_view *view = kernels->view;
     int64_t n = view->rows < CST_SKETCH_ROWS ? view->rows : CST_SKETCH_ROWS;
     size_t pairs = (size_t)n * (size_t)(n + 1) / 2;
-    int64_t *sample = cst_alloc(context, (size_t)n, sizeof *sample);
-    uint16_t *folds = cst_alloc(context, pairs, sizeof *folds);
-    cst_status status = sample && folds ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, sample, n);
+    CST_NEW(context, scope, uint16_t, folds, pairs);
+    CST_TRY(
         cst_sample_rows(context, view->rows, n, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS, sample));
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS + 1);
-    for (size_t i = 0; status == CST_OK && i < pairs; i++)
+    for (size_t i = 0; i < pairs; i++)
         folds[i] = (uint16_t)(cst_rng_u32(&rng) >> 16);
     sketch_job job = {.kernels = kernels,
                       .statistic = statistic,
@@ -116,10 +109,7 @@ cst_status cst_sketches(cst_context *context, const cst_kernels *kernels,
                       .rows = n,
                       .folds = folds,
                       .sketches = sketches};
-    CST_THEN(cst_parallel_for(context, view->members, sketch_member, &job));
-    cst_free(context, sample);
-    cst_free(context, folds);
-    return status;
+    return cst_parallel_for(context, view->members, sketch_member, &job);
 }
 
 /* ---- products of sketches ---- */
@@ -144,13 +134,12 @@ static cst_status hash_batch(cst_context *worker, void *user, int64_t task) {
     int64_t width = (int64_t)job->bits * job->tables;
     int32_t count = batch_size(job, task);
     int64_t first = task * PROJECTED_MEMBERS;
-    float *sides = cst_alloc(worker, (size_t)count, (size_t)width * sizeof *sides);
-    if (!sides)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_gemm_f32(worker, false, false, count, width, CST_SKETCH_WIDTH, 1,
-                                     job->sketches + first * CST_SKETCH_WIDTH, CST_SKETCH_WIDTH,
-                                     job->signs, width, 0, sides, width);
-    for (int32_t m = 0; status == CST_OK && m < count; m++)
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, sides, ((size_t)count * (size_t)width));
+    CST_TRY(cst_gemm_f32(worker, false, false, count, width, CST_SKETCH_WIDTH, 1,
+                         job->sketches + first * CST_SKETCH_WIDTH, CST_SKETCH_WIDTH, job->signs,
+                         width, 0, sides, width));
+    for (int32_t m = 0; m < count; m++)
         for (int32_t t = 0; t < job->tables; t++) {
             const float *side = sides + m * width + (int64_t)t * job->bits;
             uint32_t key = 0;
@@ -158,8 +147,7 @@ static cst_status hash_batch(cst_context *worker, void *user, int64_t task) {
                 key |= (uint32_t)(side[b] > 0) << b;
             job->keys[(int64_t)t * job->members + first + m] = key;
         }
-    cst_free(worker, sides);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_sketch_keys(cst_context *context, const float *sketches, int32_t members,
@@ -167,9 +155,8 @@ cst_status cst_sketch_keys(cst_context *context, const float *sketches, int32_t 
     size_t width = (size_t)bits * (size_t)tables;
     product_job job = {
         .sketches = sketches, .members = members, .bits = bits, .tables = tables, .keys = keys};
-    job.signs = cst_alloc(context, width, CST_SKETCH_WIDTH * sizeof *job.signs);
-    if (!job.signs)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.signs, width * CST_SKETCH_WIDTH);
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_SIGNS + 1);
     for (size_t i = 0; i < width * CST_SKETCH_WIDTH; i += 32) {
@@ -177,10 +164,8 @@ cst_status cst_sketch_keys(cst_context *context, const float *sketches, int32_t 
         for (size_t b = 0; b < 32; b++)
             job.signs[i + b] = word >> b & 1 ? 1.0F : -1.0F;
     }
-    int64_t tasks = (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS;
-    cst_status status = cst_parallel_for(context, tasks, hash_batch, &job);
-    cst_free(context, job.signs);
-    return status;
+    return cst_parallel_for(context, (members + PROJECTED_MEMBERS - 1) / PROJECTED_MEMBERS,
+                            hash_batch, &job);
 }
 
 /* Rows of the upper triangle, from the batch's first member on. */
@@ -190,16 +175,14 @@ static cst_status cosine_batch(cst_context *worker, void *user, int64_t task) {
     int64_t first = task * PROJECTED_MEMBERS;
     int64_t width = job->members - first;
     const float *from = job->sketches + first * CST_SKETCH_WIDTH;
-    float *out = cst_alloc(worker, (size_t)count, (size_t)width * sizeof *out);
-    if (!out)
-        return CST_ERROR_MEMORY;
-    cst_status status = cst_gemm_f32(worker, false, true, count, width, CST_SKETCH_WIDTH, 1, from,
-                                     CST_SKETCH_WIDTH, from, CST_SKETCH_WIDTH, 0, out, width);
-    for (int64_t a = 0; status == CST_OK && a < count; a++)
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, out, ((size_t)count * (size_t)width));
+    CST_TRY(cst_gemm_f32(worker, false, true, count, width, CST_SKETCH_WIDTH, 1, from,
+                         CST_SKETCH_WIDTH, from, CST_SKETCH_WIDTH, 0, out, width));
+    for (int64_t a = 0; a < count; a++)
         for (int64_t b = a + 1; b < width; b++)
             job->cosines[(first + a) * job->members + first + b] = (double)out[a * width + b];
-    cst_free(worker, out);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_sketch_cosines(cst_context *context, const float *sketches, int32_t members,

@@ -6,12 +6,11 @@
  * rows lie very far apart for their sigma; most products in a b are too small to matter. Both are
  * measured on a sample.
  */
-#include "method/redundancy/strips.h"
+#include "method/redundancy/hsic.h"
 
 #include "core/la.h"
 #include "core/ranks.h"
 #include "core/wide.h"
-#include "method/redundancy/hsic.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,32 +136,26 @@ static cst_status products(cst_context *context, cst_packing packing, const cst_
 static cst_status wide_tile(cst_context *context, const cst_packed *packed, int32_t member,
                             int64_t i, int64_t j, float *out) {
     const cst_kernels *kernels = packed->kernels;
-    const cst_packed_member *m = &packed->member[member];
-    size_t classes = (size_t)kernels->view->classes;
-    int64_t count[2] = {m->strips[i].rows, m->strips[j].rows};
-    int64_t at[2] = {i * CST_STRIP_ROWS, j * CST_STRIP_ROWS};
-    double *rows[2] = {NULL, NULL};
-    double norms[2][CST_STRIP_ROWS];
-    float *scratch = cst_alloc(context, CST_STRIP_ROWS, classes * sizeof *scratch);
-    double *tile = cst_alloc(context, CST_STRIP_ROWS, CST_STRIP_ROWS * sizeof *tile);
-    cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
-    for (int s = 0; status == CST_OK && s < 2; s++) {
-        rows[s] = cst_alloc(context, CST_STRIP_ROWS, classes * sizeof **rows);
-        status = rows[s] ? CST_OK : CST_ERROR_MEMORY;
-        CST_THEN(cst_kernel_rows(context, kernels, member,
-                                 packed->sample ? packed->sample + at[s] : NULL, at[s], count[s],
-                                 scratch, rows[s], norms[s]));
+    size_t entries = CST_STRIP_ROWS * (size_t)kernels->view->classes;
+    int64_t strip[2] = {i, j};
+    cst_kernel_points points[2];
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, scratch, entries);
+    CST_NEW(context, scope, double, tile, (CST_STRIP_ROWS * CST_STRIP_ROWS));
+    for (int s = 0; s < 2; s++) {
+        int64_t at = strip[s] * CST_STRIP_ROWS;
+        int64_t count = packed->member[member].strips[strip[s]].rows;
+        CST_NEW(context, scope, double, rows, entries);
+        CST_NEW(context, scope, double, norms, CST_STRIP_ROWS);
+        CST_TRY(cst_kernel_rows(context, kernels, member,
+                                packed->sample ? packed->sample + at : NULL, at, count, scratch,
+                                rows, norms));
+        points[s] = (cst_kernel_points){rows, norms, count};
     }
-    CST_THEN(cst_kernel_tile(context, kernels, member,
-                             (cst_kernel_points){rows[0], norms[0], count[0]},
-                             (cst_kernel_points){rows[1], norms[1], count[1]}, tile));
-    for (int64_t x = 0; status == CST_OK && x < count[0] * count[1]; x++)
+    CST_TRY(cst_kernel_tile(context, kernels, member, points[0], points[1], tile));
+    for (int64_t x = 0; x < points[0].count * points[1].count; x++)
         out[x] = (float)tile[x];
-    cst_free(context, scratch);
-    cst_free(context, tile);
-    cst_free(context, rows[0]);
-    cst_free(context, rows[1]);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_packed_tile(cst_context *context, const cst_packed *packed, int32_t member,
@@ -172,22 +165,19 @@ cst_status cst_packed_tile(cst_context *context, const cst_packed *packed, int32
     const cst_strip *a = &m->strips[i];
     const cst_strip *b = &m->strips[j];
     float columns[CST_STRIP_ROWS] = {0};
-    cst_status status = CST_OK;
     if (m->packing == CST_PACKED_NOT) {
-        status = wide_tile(context, packed, member, i, j, out);
+        CST_TRY(wide_tile(context, packed, member, i, j, out));
     } else {
-        status = products(context, m->packing, a, b, packed->kernels->view->classes, m->cut, out);
-        if (status == CST_OK)
-            kernels_in_place(a->rows, b->rows, a->exponents, b->exponents,
-                             m->levels + i * CST_STRIP_ROWS, m->levels + j * CST_STRIP_ROWS, out);
+        CST_TRY(products(context, m->packing, a, b, packed->kernels->view->classes, m->cut, out));
+        kernels_in_place(a->rows, b->rows, a->exponents, b->exponents,
+                         m->levels + i * CST_STRIP_ROWS, m->levels + j * CST_STRIP_ROWS, out);
     }
-    for (int64_t x = 0; status == CST_OK && i == j && x < a->rows; x++)
+    for (int64_t x = 0; i == j && x < a->rows; x++)
         out[x * b->rows + x] = 0;
-    if (status == CST_OK)
-        margins(a->rows, b->rows, out, row_sums, columns);
-    for (int64_t y = 0; status == CST_OK && i != j && y < b->rows; y++)
+    margins(a->rows, b->rows, out, row_sums, columns);
+    for (int64_t y = 0; i != j && y < b->rows; y++)
         column_sums[y] += cst_on_grid((double)columns[y]);
-    return status;
+    return CST_OK;
 }
 
 double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row) {
@@ -196,15 +186,6 @@ double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row
 }
 
 /* ---- strips ---- */
-
-static void free_strip(cst_context *context, cst_strip *strip) {
-    cst_free(context, strip->exponents);
-    cst_free(context, strip->dense);
-    cst_free(context, strip->starts);
-    cst_free(context, strip->values);
-    cst_free(context, strip->places);
-    memset(strip, 0, sizeof *strip);
-}
 
 CST_WIDE_BODY count_kept_body(int64_t classes, float least, const float *restrict row,
                               uint32_t *restrict count) {
@@ -263,26 +244,24 @@ static void sort_entries(float *values, uint8_t *places, uint32_t count) {
 }
 
 /* Entries that can be part of a product of at least `cut`, the other factor being at most 1. */
-static cst_status pack_sparse(cst_context *context, const float *rows, int64_t count,
-                              int32_t classes, double sigma, float cut, cst_strip *out) {
+static cst_status pack_sparse(cst_context *context, cst_scope *owner, const float *rows,
+                              int64_t count, int32_t classes, double sigma, float cut,
+                              cst_strip *out) {
     float least = cut * (float)(sigma * sigma);
     float scale = (float)(1 / sigma);
     size_t width = (size_t)classes;
-    out->starts = cst_alloc(context, width + 1, sizeof *out->starts);
-    uint32_t *next = cst_alloc(context, width, sizeof *next);
-    cst_status status = out->starts && next ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < count; i++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, uint32_t, next, width);
+    CST_TAKE(context, owner, out->starts, width + 1);
+    for (int64_t i = 0; i < count; i++)
         count_kept(classes, least, rows + (size_t)i * width, next);
-    for (size_t c = 0; status == CST_OK && c < width; c++) {
+    for (size_t c = 0; c < width; c++) {
         out->starts[c + 1] = out->starts[c] + next[c];
         next[c] = out->starts[c];
     }
-    if (status == CST_OK) {
-        out->values = cst_alloc(context, out->starts[width], sizeof *out->values);
-        out->places = cst_alloc(context, out->starts[width], sizeof *out->places);
-        status = out->values && out->places ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+    CST_TAKE(context, owner, out->values, out->starts[width]);
+    CST_TAKE(context, owner, out->places, out->starts[width]);
+    for (int64_t i = 0; i < count; i++) {
         const float *row = rows + (size_t)i * width;
         for (size_t c = 0; c < width; c++) {
             if (!(row[c] >= least))
@@ -291,29 +270,16 @@ static cst_status pack_sparse(cst_context *context, const float *rows, int64_t c
             out->places[next[c]++] = (uint8_t)i;
         }
     }
-    for (size_t c = 0; status == CST_OK && c < width; c++)
+    for (size_t c = 0; c < width; c++)
         sort_entries(out->values + out->starts[c], out->places + out->starts[c],
                      out->starts[c + 1] - out->starts[c]);
-    cst_free(context, next);
-    return status;
-}
-
-static cst_status pack_dense(cst_context *context, const float *rows, int64_t count,
-                             int32_t classes, double sigma, const double *origin, cst_strip *out) {
-    if (!out->dense)
-        out->dense = cst_alloc(context, (size_t)count, (size_t)classes * sizeof *out->dense);
-    if (!out->dense)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < count; i++)
-        for (int32_t c = 0; c < classes; c++)
-            out->dense[i * classes + c] =
-                (float)(((double)rows[i * classes + c] - origin[c]) / sigma);
     return CST_OK;
 }
 
-/* *fit: whether the rows may be packed as the member asks for (always so for dense ones). */
+/* Rows [count] into a strip with room for exponents and, of a dense one, for them. *fit: whether
+ * the rows may be packed as the member asks for (always so for dense ones). */
 static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, int32_t member,
-                             const cst_packed_member *how, const float *rows, int64_t count,
+                             cst_packed_member *how, const float *rows, int64_t count,
                              cst_strip *out, bool *fit) {
     int32_t classes = kernels->view->classes;
     double sigma = kernels->sigma[member];
@@ -321,10 +287,6 @@ static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, i
     bool sparse = how->packing == CST_PACKED_SPARSE;
     bool within = true;
     out->rows = count;
-    if (!out->exponents)
-        out->exponents = cst_alloc(context, (size_t)count, sizeof *out->exponents);
-    if (!out->exponents)
-        return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++) {
         double square = 0;
         measure(classes, rows + (size_t)i * (size_t)classes, sparse ? NULL : origin, &square,
@@ -332,9 +294,13 @@ static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, i
         out->exponents[i] = (float)(-0.5 * square / (sigma * sigma));
     }
     *fit = !sparse || within;
-    if (sparse)
-        return *fit ? pack_sparse(context, rows, count, classes, sigma, how->cut, out) : CST_OK;
-    return pack_dense(context, rows, count, classes, sigma, origin, out);
+    if (sparse && *fit)
+        return pack_sparse(context, &how->scope, rows, count, classes, sigma, how->cut, out);
+    for (int64_t i = 0; !sparse && i < count; i++)
+        for (int32_t c = 0; c < classes; c++)
+            out->dense[i * classes + c] =
+                (float)(((double)rows[i * classes + c] - origin[c]) / sigma);
+    return CST_OK;
 }
 
 /* ---- the plan ---- */
@@ -358,7 +324,7 @@ static double centred_norm(const double *e, int64_t n, double *sums) {
     return sqrt(squares);
 }
 
-/* What the plan of a member works with: its reference rows and their exact kernel. */
+/* A member's reference rows and their exact kernel, for its plan. */
 typedef struct trial {
     int64_t rows;
     float *raw;     /* [rows][C] */
@@ -369,33 +335,28 @@ typedef struct trial {
     double norm;    /* of the centred kernel */
 } trial;
 
-static void free_trial(cst_context *context, trial *t) {
-    cst_free(context, t->raw);
-    cst_free(context, t->kernel);
-    cst_free(context, t->error);
-    cst_free(context, t->tile);
-    cst_free(context, t->sums);
-}
-
-/* Packs the reference rows as m->packing and m->cut say and measures the error; leaves the packed
- * rows in m->sample. */
+/* Packs the reference rows as m->packing and m->cut say and measures the error; leaves nothing but
+ * the packed rows in m->scope. */
 static cst_status try_packing(cst_context *context, const cst_kernels *kernels, int32_t member,
-                              trial *t, cst_packed_member *m, bool *good) {
+                              const trial *t, cst_packed_member *m, bool *good) {
     bool fit = true;
     int32_t classes = kernels->view->classes;
     float zero[CST_REFERENCE_ROWS] = {0};
+    bool sparse = m->packing == CST_PACKED_SPARSE;
     double sparse_count = 0;
     *good = false;
-    free_strip(context, &m->sample);
-    cst_status status = pack_strip(context, kernels, member, m, t->raw, t->rows, &m->sample, &fit);
-    if (status != CST_OK || !fit)
-        return status;
-    if (m->packing == CST_PACKED_SPARSE)
+    cst_scope_free(&m->scope);
+    m->sample = (cst_strip){0};
+    CST_TAKE(context, &m->scope, m->sample.exponents, t->rows);
+    if (!sparse)
+        CST_TAKE(context, &m->scope, m->sample.dense, (t->rows * classes));
+    CST_TRY(pack_strip(context, kernels, member, m, t->raw, t->rows, &m->sample, &fit));
+    if (!fit)
+        return CST_OK;
+    if (sparse)
         sparse_count = (double)sparse_products(&m->sample, &m->sample, classes, m->cut, t->tile);
     else
-        status = products(context, m->packing, &m->sample, &m->sample, classes, 0, t->tile);
-    if (status != CST_OK)
-        return status;
+        CST_TRY(products(context, m->packing, &m->sample, &m->sample, classes, 0, t->tile));
     int64_t pairs = t->rows * t->rows;
     kernels_in_place(t->rows, t->rows, m->sample.exponents, m->sample.exponents, zero, zero,
                      t->tile);
@@ -403,45 +364,37 @@ static cst_status try_packing(cst_context *context, const cst_kernels *kernels, 
         t->error[i] = (double)t->tile[i] - t->kernel[i];
     m->error = centred_norm(t->error, t->rows, t->sums) / t->norm;
     *good = m->error <= PACKING_ERROR;
-    m->seconds = SECONDS_PAIR;
-    if (m->packing == CST_PACKED_SPARSE) {
-        m->seconds += sparse_count / (double)pairs * SECONDS_PRODUCT +
-                      SECONDS_CLASS * classes / (CST_STRIP_ROWS * CST_STRIP_ROWS);
-        m->bytes =
-            8 + 5.0 * m->sample.starts[classes] / (double)t->rows + 4.0 * classes / CST_STRIP_ROWS;
-    } else {
-        m->seconds += SECONDS_ADD * classes;
-        m->bytes = 8 + 4.0 * classes;
-    }
+    m->seconds =
+        SECONDS_PAIR + (sparse ? sparse_count / (double)pairs * SECONDS_PRODUCT +
+                                     SECONDS_CLASS * classes / (CST_STRIP_ROWS * CST_STRIP_ROWS)
+                               : SECONDS_ADD * classes);
+    m->bytes = sparse ? 8 + 5.0 * m->sample.starts[classes] / (double)t->rows +
+                            4.0 * classes / CST_STRIP_ROWS
+                      : 8 + 4.0 * classes;
     return CST_OK;
 }
 
-static cst_status start_trial(cst_context *context, const cst_kernels *kernels, int32_t member,
-                              trial *t) {
+static cst_status start_trial(cst_context *context, cst_scope *scope, const cst_kernels *kernels,
+                              int32_t member, trial *t) {
     const cst_view *view = kernels->view;
-    size_t classes = (size_t)view->classes;
     int64_t positions[CST_REFERENCE_ROWS];
     double norms[CST_REFERENCE_ROWS];
     t->rows = view->rows < CST_REFERENCE_ROWS ? view->rows : CST_REFERENCE_ROWS;
-    size_t n = (size_t)t->rows;
-    for (int64_t i = 0; i < t->rows; i++) /* evenly, as rows may come class by class */
-        positions[i] = (int64_t)((double)i * (double)view->rows / (double)t->rows);
-    double *rows = cst_alloc(context, n, classes * sizeof *rows);
-    t->raw = cst_alloc(context, n, classes * sizeof *t->raw);
-    t->kernel = cst_alloc(context, n, n * sizeof *t->kernel);
-    t->error = cst_alloc(context, n, n * sizeof *t->error);
-    t->tile = cst_alloc(context, n, n * sizeof *t->tile);
-    t->sums = cst_alloc(context, n, sizeof *t->sums);
-    cst_status status =
-        rows && t->raw && t->kernel && t->error && t->tile && t->sums ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_kernel_rows(context, kernels, member, positions, 0, t->rows, t->raw, rows, norms));
-    const cst_kernel_points all = {rows, norms, t->rows};
-    CST_THEN(cst_kernel_tile(context, kernels, member, all, all, t->kernel));
-    CST_THEN(cst_view_gather(context, view, member, positions, t->rows, t->raw));
-    if (status == CST_OK)
-        t->norm = centred_norm(t->kernel, t->rows, t->sums);
-    cst_free(context, rows);
-    return status;
+    int64_t n = t->rows;
+    for (int64_t i = 0; i < n; i++) /* evenly, as rows may come class by class */
+        positions[i] = (int64_t)((double)i * (double)view->rows / (double)n);
+    CST_NEW(context, scope, double, rows, (n * view->classes));
+    CST_TAKE(context, scope, t->raw, (n * view->classes));
+    CST_TAKE(context, scope, t->kernel, (n * n));
+    CST_TAKE(context, scope, t->error, (n * n));
+    CST_TAKE(context, scope, t->tile, (n * n));
+    CST_TAKE(context, scope, t->sums, n);
+    CST_TRY(cst_kernel_rows(context, kernels, member, positions, 0, n, t->raw, rows, norms));
+    const cst_kernel_points all = {rows, norms, n};
+    CST_TRY(cst_kernel_tile(context, kernels, member, all, all, t->kernel));
+    CST_TRY(cst_view_gather(context, view, member, positions, n, t->raw));
+    t->norm = centred_norm(t->kernel, n, t->sums);
+    return CST_OK;
 }
 
 static cst_status plan_member(cst_context *worker, void *user, int64_t task) {
@@ -449,39 +402,37 @@ static cst_status plan_member(cst_context *worker, void *user, int64_t task) {
     const cst_kernels *kernels = packed->kernels;
     int32_t member = (int32_t)task;
     trial t = {0};
-    cst_packed_member sparse = {.packing = CST_PACKED_SPARSE};
+    cst_packed_member *chosen = &packed->member[task];
     cst_packed_member dense = {.packing = CST_PACKED_DENSE};
     bool sparse_good = false;
     bool dense_good = false;
     if (kernels->constant[task])
         return CST_OK;
-    cst_status status = start_trial(worker, kernels, member, &t);
-    for (int c = 0; status == CST_OK && !sparse_good && c < CUT_COUNT; c++) {
-        sparse.cut = CUTS[c];
-        status = try_packing(worker, kernels, member, &t, &sparse, &sparse_good);
+    CST_SCOPE(scope);
+    CST_TRY(start_trial(worker, scope, kernels, member, &t));
+    chosen->packing = CST_PACKED_SPARSE;
+    for (int c = 0; !sparse_good && c < CUT_COUNT; c++) {
+        chosen->cut = CUTS[c];
+        CST_TRY(try_packing(worker, kernels, member, &t, chosen, &sparse_good));
     }
-    CST_THEN(try_packing(worker, kernels, member, &t, &dense, &dense_good));
-    cst_packed_member chosen = {.packing = CST_PACKED_NOT,
-                                .seconds = SECONDS_PAIR + 3 * SECONDS_ADD * kernels->view->classes};
-    if (sparse_good && (!dense_good || sparse.seconds <= dense.seconds)) {
-        chosen = sparse;
-        memset(&sparse, 0, sizeof sparse);
-    } else if (dense_good) {
-        chosen = dense;
-        memset(&dense, 0, sizeof dense);
+    cst_status status = try_packing(worker, kernels, member, &t, &dense, &dense_good);
+    if (status == CST_OK && sparse_good && (!dense_good || chosen->seconds <= dense.seconds)) {
+        cst_scope_free(&dense.scope);
+        return CST_OK;
     }
-    free_strip(worker, &sparse.sample);
-    free_strip(worker, &dense.sample);
-    packed->member[task] = chosen;
-    free_trial(worker, &t);
+    cst_scope_free(&chosen->scope);
+    *chosen = dense;
+    if (status == CST_OK && !dense_good) {
+        cst_scope_free(&chosen->scope);
+        *chosen =
+            (cst_packed_member){.seconds = SECONDS_PAIR + 3 * SECONDS_ADD * kernels->view->classes};
+    }
     return status;
 }
 
 cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst_packed *out) {
     *out = (cst_packed){.kernels = kernels};
-    out->member = cst_alloc(context, (size_t)kernels->view->members, sizeof *out->member);
-    if (!out->member)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->member, kernels->view->members);
     return cst_parallel_for(context, kernels->view->members, plan_member, out);
 }
 
@@ -492,14 +443,13 @@ static cst_status read_rows(cst_context *worker, const cst_packed *packed, int32
     const cst_view *view = packed->kernels->view;
     if (!packed->sample)
         return cst_view_rows(worker, view, member, first, count, scratch, rows);
-    cst_status status = CST_OK;
     *rows = scratch;
-    for (int64_t at = 0; status == CST_OK && at < count; at += CST_STRIP_ROWS) {
+    for (int64_t at = 0; at < count; at += CST_STRIP_ROWS) {
         int64_t part = count - at < CST_STRIP_ROWS ? count - at : CST_STRIP_ROWS;
-        status = cst_view_gather(worker, view, member, packed->sample + first + at, part,
-                                 scratch + at * view->classes);
+        CST_TRY(cst_view_gather(worker, view, member, packed->sample + first + at, part,
+                                scratch + at * view->classes));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Means of the kernel of a strip with the reference rows, less `below`; tile
@@ -511,10 +461,7 @@ static cst_status find_levels(cst_context *worker, const cst_kernels *kernels,
     double sums[CST_REFERENCE_ROWS] = {0};
     float columns[CST_REFERENCE_ROWS] = {0};
     const cst_strip *with = &m->sample;
-    cst_status status =
-        products(worker, m->packing, strip, with, kernels->view->classes, m->cut, tile);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(products(worker, m->packing, strip, with, kernels->view->classes, m->cut, tile));
     kernels_in_place(strip->rows, with->rows, strip->exponents, with->exponents, zero, zero, tile);
     margins(strip->rows, with->rows, tile, sums, columns);
     for (int64_t i = 0; i < strip->rows; i++)
@@ -522,34 +469,22 @@ static cst_status find_levels(cst_context *worker, const cst_kernels *kernels,
     return CST_OK;
 }
 
-static void free_strips(cst_context *context, const cst_packed *packed, cst_packed_member *m) {
-    for (int64_t s = 0; m->strips && s < packed->strips; s++) {
-        m->strips[s].exponents = NULL; /* parts of the member's */
-        m->strips[s].dense = NULL;
-        free_strip(context, &m->strips[s]);
-    }
-    cst_free(context, m->exponents);
-    cst_free(context, m->dense);
-    m->exponents = NULL;
-    m->dense = NULL;
+/* An array of the member's that counts towards the memory budget where few others do. */
+static cst_status take_counted(cst_context *worker, cst_scope *scope, size_t count, float **out) {
+    *out = cst_alloc_counted(worker, count, sizeof **out);
+    return *out ? cst_scope_own(worker, scope, cst_free, *out) : CST_ERROR_MEMORY;
 }
 
 /* The arrays of a member, and the places of its strips in them. */
 static cst_status open_strips(cst_context *worker, const cst_packed *packed, cst_packed_member *m) {
     size_t rows = (size_t)packed->rows;
     size_t classes = (size_t)packed->kernels->view->classes;
-    bool dense = m->packing == CST_PACKED_DENSE;
-    if (!m->strips)
-        m->strips = cst_alloc(worker, (size_t)packed->strips, sizeof *m->strips);
-    if (!m->levels)
-        m->levels = cst_alloc_counted(worker, rows, sizeof *m->levels);
+    CST_TAKE(worker, &m->scope, m->strips, packed->strips);
+    CST_TRY(take_counted(worker, &m->scope, rows, &m->levels));
     if (m->packing != CST_PACKED_NOT)
-        m->exponents = cst_alloc_counted(worker, rows, sizeof *m->exponents);
-    if (dense)
-        m->dense = cst_alloc_counted(worker, rows, classes * sizeof *m->dense);
-    if (!m->strips || !m->levels || (m->packing != CST_PACKED_NOT && !m->exponents) ||
-        (dense && !m->dense))
-        return CST_ERROR_MEMORY;
+        CST_TRY(take_counted(worker, &m->scope, rows, &m->exponents));
+    if (m->packing == CST_PACKED_DENSE)
+        CST_TRY(take_counted(worker, &m->scope, rows * classes, &m->dense));
     for (int64_t s = 0; s < packed->strips; s++) {
         int64_t first = s * CST_STRIP_ROWS;
         int64_t left = packed->rows - first;
@@ -586,31 +521,29 @@ static cst_status fill_strips(cst_context *worker, const fill_job *job, int32_t 
     int64_t classes = kernels->view->classes;
     float means[CST_REFERENCE_ROWS];
     double mean = 0;
-    float *scratch = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)classes * sizeof *scratch);
-    float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
-    cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
-    for (int64_t i = 0; status == CST_OK && i < m->sample.rows; i++)
+    CST_SCOPE(scope);
+    CST_NEW(worker, scope, float, scratch, (CST_BLOCK_ROWS * (size_t)classes));
+    CST_NEW(worker, scope, float, tile, (CST_REFERENCE_ROWS * CST_REFERENCE_ROWS));
+    CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
+    for (int64_t i = 0; i < m->sample.rows; i++)
         mean += (double)means[i] / (double)m->sample.rows;
-    for (int64_t at = 0, n = 0; status == CST_OK && *fit && at < job->count; at += n) {
+    for (int64_t at = 0, n = 0; *fit && at < job->count; at += n) {
         const float *rows = NULL;
         int64_t first = job->strips[at] * CST_STRIP_ROWS;
         n = strips_together(job, at);
         int64_t count = (n - 1) * CST_STRIP_ROWS + m->strips[job->strips[at] + n - 1].rows;
-        status = read_rows(worker, packed, member, first, count, scratch, &rows);
-        for (int64_t s = 0; status == CST_OK && *fit && s < n; s++) {
+        CST_TRY(read_rows(worker, packed, member, first, count, scratch, &rows));
+        for (int64_t s = 0; *fit && s < n; s++) {
             cst_trim(worker);
             cst_strip *strip = &m->strips[job->strips[at + s]];
-            status = pack_strip(worker, kernels, member, m, rows + s * CST_STRIP_ROWS * classes,
-                                strip->rows, strip, fit);
-            if (status == CST_OK && *fit)
-                status = find_levels(worker, kernels, m, strip, mean / 2, tile,
-                                     m->levels + first + s * CST_STRIP_ROWS);
+            CST_TRY(pack_strip(worker, kernels, member, m, rows + s * CST_STRIP_ROWS * classes,
+                               strip->rows, strip, fit));
+            if (*fit)
+                CST_TRY(find_levels(worker, kernels, m, strip, mean / 2, tile,
+                                    m->levels + first + s * CST_STRIP_ROWS));
         }
     }
-    cst_free(worker, scratch);
-    cst_free(worker, tile);
-    return status;
+    return CST_OK;
 }
 
 static cst_status fill_member(cst_context *worker, void *user, int64_t task) {
@@ -619,11 +552,12 @@ static cst_status fill_member(cst_context *worker, void *user, int64_t task) {
     bool fit = true;
     if (job->packed->kernels->constant[task])
         return CST_OK;
-    cst_status status = m->strips ? CST_OK : open_strips(worker, job->packed, m);
-    if (status == CST_OK && m->packing != CST_PACKED_NOT)
-        status = fill_strips(worker, job, (int32_t)task, &fit);
+    if (!m->strips)
+        CST_TRY(open_strips(worker, job->packed, m));
+    if (m->packing != CST_PACKED_NOT)
+        CST_TRY(fill_strips(worker, job, (int32_t)task, &fit));
     job->misfit[task] = fit ? 0 : 1;
-    return status;
+    return CST_OK;
 }
 
 /* The reference rows again, and dense strips, for a member that turned out not to fit sparse ones.
@@ -637,37 +571,32 @@ static cst_status fill_again(cst_context *worker, void *user, int64_t task) {
     bool fit = true;
     if (!(job->misfit[task] > 0))
         return CST_OK;
-    free_strips(worker, packed, m);
-    m->packing = CST_PACKED_DENSE;
-    cst_status status = start_trial(worker, packed->kernels, (int32_t)task, &t);
-    CST_THEN(try_packing(worker, packed->kernels, (int32_t)task, &t, m, &good));
+    CST_SCOPE(scope);
+    cst_scope_free(&m->scope);
+    *m = (cst_packed_member){.packing = CST_PACKED_DENSE};
+    CST_TRY(start_trial(worker, scope, packed->kernels, (int32_t)task, &t));
+    CST_TRY(try_packing(worker, packed->kernels, (int32_t)task, &t, m, &good));
     if (!good)
         m->packing = CST_PACKED_NOT;
-    free_trial(worker, &t);
-    CST_THEN(open_strips(worker, packed, m));
-    if (status == CST_OK && good)
-        status = fill_strips(worker, job, (int32_t)task, &fit);
-    return status;
+    CST_TRY(open_strips(worker, packed, m));
+    return good ? fill_strips(worker, job, (int32_t)task, &fit) : CST_OK;
 }
 
 /* The rows' exponents and levels of every rank, for what is summed over all rows. */
 static cst_status share_levels(cst_context *context, cst_status status, const cst_packed *packed) {
     int32_t members = packed->kernels->view->members;
     size_t all = (size_t)packed->rows * sizeof(float);
-    cst_share *filled = cst_alloc(context, 2 * (size_t)members, sizeof *filled);
     int32_t arrays = 0;
-    if (status == CST_OK && !filled)
-        status = CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_share, filled, (2 * members));
+    for (int32_t k = 0; k < members; k++) {
         const cst_packed_member *m = &packed->member[k];
-        if (packed->kernels->constant[k] || m->packing == CST_PACKED_NOT)
+        if (status != CST_OK || packed->kernels->constant[k] || m->packing == CST_PACKED_NOT)
             continue;
         filled[arrays++] = (cst_share){m->exponents, CST_STRIP_ROWS * sizeof(float), all};
         filled[arrays++] = (cst_share){m->levels, CST_STRIP_ROWS * sizeof(float), all};
     }
-    status = cst_ranks_fill(context, status, packed->strips, filled, arrays);
-    cst_free(context, filled);
-    return status;
+    return cst_ranks_fill(context, status, packed->strips, filled, arrays);
 }
 
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
@@ -681,24 +610,21 @@ cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64
     int64_t last = packed->strips;
     if (packed->partial)
         cst_ranks_part(context, packed->strips, 1, &first, &last);
-    int64_t *strips = cst_alloc(context, (size_t)(last - first), sizeof *strips);
-    double *misfit = cst_alloc(context, (size_t)members, sizeof *misfit);
-    packed->there = cst_alloc(context, (size_t)packed->strips, sizeof *packed->there);
-    cst_status status = strips && misfit && packed->there ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t s = first; status == CST_OK && s < last; s++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, strips, last - first);
+    CST_NEW(context, scope, double, misfit, members);
+    CST_TAKE(context, &packed->scope, packed->there, packed->strips);
+    for (int64_t s = first; s < last; s++) {
         strips[s - first] = s;
         packed->there[s] = true;
     }
     fill_job job = {.packed = packed, .strips = strips, .count = last - first, .misfit = misfit};
-    CST_THEN(cst_parallel_for(context, members, fill_member, &job));
+    cst_status status = cst_parallel_for(context, members, fill_member, &job);
     if (packed->partial)
         status = cst_ranks_add(context, status, misfit, (size_t)members);
-    CST_THEN(cst_parallel_for(context, members, fill_again, &job));
-    if (packed->partial)
-        status = share_levels(context, status, packed);
-    cst_free(context, strips);
-    cst_free(context, misfit);
-    return status;
+    CST_TRY(status);
+    status = cst_parallel_for(context, members, fill_again, &job);
+    return packed->partial ? share_levels(context, status, packed) : status;
 }
 
 cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t tiles,
@@ -710,10 +636,10 @@ cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t ti
     if (!packed->partial)
         return CST_OK;
     cst_ranks_part(context, tiles, 1, &first, &last);
-    int64_t *strips = cst_alloc(context, 2 * (size_t)(last - first), sizeof *strips);
-    double *misfit = cst_alloc(context, (size_t)members, sizeof *misfit);
-    cst_status status = strips && misfit ? CST_OK : CST_ERROR_MEMORY;
-    for (int side = 0; status == CST_OK && side < 2; side++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int64_t, strips, (2 * (last - first)));
+    CST_NEW(context, scope, double, misfit, members);
+    for (int side = 0; side < 2; side++)
         for (int64_t i = first; i < last; i++) {
             int64_t s = (i + side * shift) % packed->strips;
             if (!packed->there[s])
@@ -721,27 +647,20 @@ cst_status cst_packed_reach(cst_context *context, cst_packed *packed, int64_t ti
             packed->there[s] = true;
         }
     fill_job job = {.packed = packed, .strips = strips, .count = count, .misfit = misfit};
-    if (status == CST_OK && count > 0)
-        status = cst_parallel_for(context, members, fill_member, &job);
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
+    if (count > 0)
+        CST_TRY(cst_parallel_for(context, members, fill_member, &job));
+    for (int32_t k = 0; k < members; k++)
         if (misfit[k] > 0) /* its own rank packed the same rows */
-            status = cst_fail(context, CST_ERROR_INTERNAL,
-                              "rows read by two ranks differ; please report this");
-    cst_free(context, strips);
-    cst_free(context, misfit);
-    return status;
+            return cst_fail(context, CST_ERROR_INTERNAL,
+                            "rows read by two ranks differ; please report this");
+    return CST_OK;
 }
 
-void cst_packed_free(cst_context *context, cst_packed *packed) {
-    for (int32_t k = 0; packed->member && k < packed->kernels->view->members; k++) {
-        cst_packed_member *m = &packed->member[k];
-        free_strips(context, packed, m);
-        free_strip(context, &m->sample);
-        cst_free(context, m->strips);
-        cst_free(context, m->levels);
-    }
-    cst_free(context, packed->member);
-    cst_free(context, packed->there);
-    packed->member = NULL;
-    packed->there = NULL;
+void cst_packed_free(cst_context *context, void *object) {
+    cst_packed *packed = object;
+    (void)context;
+    for (int32_t k = 0; packed->member && k < packed->kernels->view->members; k++)
+        cst_scope_free(&packed->member[k].scope);
+    cst_scope_free(&packed->scope);
+    *packed = (cst_packed){.kernels = packed->kernels};
 }

@@ -10,9 +10,8 @@
 #include <string.h>
 
 void cst_front_free(cst_context *context, cst_front *front) {
-    for (int32_t i = 0; i < front->count; i++)
-        cst_free(context, front->point[i].members);
-    cst_free(context, front->point);
+    (void)context;
+    cst_scope_free(&front->scope);
     *front = (cst_front){0};
 }
 
@@ -21,8 +20,12 @@ static bool same(const cst_judged_set *set, const int32_t *members, int32_t coun
            memcmp(set->members, members, (size_t)count * sizeof *members) == 0;
 }
 
-/* Adds a point and its costs; points stay sorted by loss. */
-static void put_point(const cst_select_options *options, cst_front_point point, cst_front *out) {
+/* Adds a point with a copy of its members and its costs; points stay sorted by loss. */
+static cst_status put_point(cst_context *context, const cst_select_options *options,
+                            cst_front_point point, cst_front *out) {
+    const int32_t *members = point.members;
+    CST_TAKE(context, &out->scope, point.members, point.size);
+    memcpy(point.members, members, (size_t)point.size * sizeof *members);
     int32_t at = out->count++;
     for (int c = 0; c < CST_COST_COUNT; c++)
         point.cost[c] = cst_cost_of(&options->costs, options->limits.parallel, (cst_cost)c,
@@ -30,31 +33,11 @@ static void put_point(const cst_select_options *options, cst_front_point point, 
     for (; at > 0 && out->point[at - 1].loss > point.loss; at--)
         out->point[at] = out->point[at - 1];
     out->point[at] = point;
-}
-
-/* Takes the sets that were judged as points. */
-static cst_status take_points(cst_context *context, const cst_select_options *options,
-                              int32_t *const *path, int32_t chosen, int64_t rows,
-                              cst_judged_sets *sets, cst_front *out) {
-    out->point = cst_alloc(context, (size_t)sets->count, sizeof *out->point);
-    if (!out->point)
-        return CST_ERROR_MEMORY;
-    for (int32_t i = 0; i < sets->count; i++) {
-        cst_judged_set *set = &sets->set[i];
-        put_point(options,
-                  (cst_front_point){.size = set->count,
-                                    .members = set->members,
-                                    .loss = set->loss / (double)rows,
-                                    .chosen = same(set, path[chosen], chosen + 1)},
-                  out);
-        set->members = NULL;
-    }
     return CST_OK;
 }
 
 /* Keeps the points that no other beats in loss and in some cost. Points have ascending losses. */
-static void keep_best(cst_context *context, const cst_select_options *options, int32_t members,
-                      cst_front *front) {
+static void keep_best(const cst_select_options *options, int32_t members, cst_front *front) {
     for (int c = 0; c < CST_COST_COUNT; c++) {
         double least = INFINITY;
         bool known = cst_cost_known(&options->costs, (cst_cost)c, members);
@@ -72,25 +55,38 @@ static void keep_best(cst_context *context, const cst_select_options *options, i
             best = best || p->best[c];
         if (best)
             front->point[kept++] = *p;
-        else
-            cst_free(context, p->members);
     }
     front->count = kept;
+}
+
+static cst_status front_of_sets(cst_context *context, const cst_select_options *options,
+                                const int32_t *chosen, int32_t size, int32_t members, int64_t rows,
+                                const cst_judged_sets *sets, cst_front *out) {
+    CST_TAKE(context, &out->scope, out->point, sets->count);
+    for (int32_t i = 0; i < sets->count; i++) {
+        const cst_judged_set *set = &sets->set[i];
+        CST_TRY(put_point(context, options,
+                          (cst_front_point){.size = set->count,
+                                            .members = set->members,
+                                            .loss = set->loss / (double)rows,
+                                            .chosen = same(set, chosen, size)},
+                          out));
+    }
+    keep_best(options, members, out);
+    return CST_OK;
 }
 
 cst_status cst_front_make(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                           const cst_select_options *options, int32_t *const *path, int32_t chosen,
                           int64_t rows, cst_front *out) {
-    int32_t members = spaces[0].sets.members;
     cst_judged_sets sets = {0};
     *out = (cst_front){0};
     cst_status status = cst_search_front(context, spaces, fold_count, options, path, chosen, &sets);
-    CST_THEN(take_points(context, options, path, chosen, rows, &sets, out));
-    if (status == CST_OK)
-        keep_best(context, options, members, out);
-    else
+    CST_THEN(front_of_sets(context, options, path[chosen], chosen + 1, spaces[0].sets.members, rows,
+                           &sets, out));
+    cst_scope_free(&sets.scope);
+    if (status != CST_OK)
         cst_front_free(context, out);
-    cst_judged_sets_free(context, &sets);
     return status;
 }
 
@@ -103,26 +99,24 @@ cst_status cst_front_of_path(cst_context *context, const cst_select_options *opt
         known = known || cst_cost_known(&options->costs, (cst_cost)c, members);
     if (!known)
         return CST_OK;
-    out->point = cst_alloc(context, (size_t)members, sizeof *out->point);
+    cst_status status = CST_OK;
+    out->point = cst_take(context, &out->scope, (size_t)members, sizeof *out->point);
     if (!out->point)
         return CST_ERROR_MEMORY;
-    for (int32_t i = 0; i < members; i++) {
+    for (int32_t i = 0; status == CST_OK && i < members; i++) {
         const cst_select_step *step = &selection->path[i];
-        int32_t *set = cst_alloc(context, (size_t)step->size, sizeof *set);
-        if (!set) {
-            cst_front_free(context, out);
-            return CST_ERROR_MEMORY;
-        }
-        memcpy(set, step->members, (size_t)step->size * sizeof *set);
-        put_point(options,
-                  (cst_front_point){.size = step->size,
-                                    .members = set,
-                                    .loss = step->loss,
-                                    .chosen = i == selection->chosen},
-                  out);
+        status = put_point(context, options,
+                           (cst_front_point){.size = step->size,
+                                             .members = step->members,
+                                             .loss = step->loss,
+                                             .chosen = i == selection->chosen},
+                           out);
     }
-    keep_best(context, options, members, out);
-    return CST_OK;
+    if (status == CST_OK)
+        keep_best(options, members, out);
+    else
+        cst_front_free(context, out);
+    return status;
 }
 
 /* ---- of a log-linear pool ---- */

@@ -18,6 +18,7 @@ typedef struct cst_front_point {
 
 /* Ascending loss; the chosen set is there even where it is not the best at its cost. */
 typedef struct cst_front {
+    cst_scope scope;
     int32_t count;
     cst_front_point *point; /* [count] */
 } cst_front;

@@ -36,49 +36,37 @@ static cst_loglinear_options path_fit_options(const cst_logtable *table,
 
 static cst_status path_alloc(cst_context *context, int32_t members, cst_path *out) {
     *out = (cst_path){.members = members};
-    out->set = cst_alloc(context, (size_t)members, sizeof *out->set);
-    out->weights = cst_alloc(context, (size_t)members, sizeof *out->weights);
-    if (!out->set || !out->weights)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->set, members);
+    CST_TAKE(context, &out->scope, out->weights, members);
     for (int32_t s = 0; s < members; s++) {
-        out->set[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->set);
-        out->weights[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->weights);
-        if (!out->set[s] || !out->weights[s])
-            return CST_ERROR_MEMORY;
+        CST_TAKE(context, &out->scope, out->set[s], s + 1);
+        CST_TAKE(context, &out->scope, out->weights[s], s + 1);
     }
     return CST_OK;
 }
 
 void cst_path_free(cst_context *context, cst_path *path) {
-    for (int32_t s = 0; s < path->members; s++) {
-        if (path->set)
-            cst_free(context, path->set[s]);
-        if (path->weights)
-            cst_free(context, path->weights[s]);
-    }
-    cst_free(context, path->set);
-    cst_free(context, path->weights);
+    (void)context;
+    cst_scope_free(&path->scope);
     *path = (cst_path){0};
 }
 
 /* The inverse of a positive definite matrix, full. */
 static cst_status inverse(cst_context *context, int32_t n, const double *matrix, double *out) {
     size_t d = (size_t)n;
-    double *factor = cst_alloc(context, d * d + d, sizeof *factor);
-    if (!factor)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, factor, (d * d + d));
     memcpy(factor, matrix, d * d * sizeof *factor);
     double *unit = factor + d * d;
-    cst_status status = cst_cholesky(context, n, factor);
-    for (size_t j = 0; status == CST_OK && j < d; j++) {
+    CST_TRY(cst_cholesky(context, n, factor));
+    for (size_t j = 0; j < d; j++) {
         memset(unit, 0, d * sizeof *unit);
         unit[j] = 1;
         cst_cholesky_solve(n, factor, unit);
         for (size_t i = 0; i < d; i++)
             out[i * d + j] = unit[i];
     }
-    cst_free(context, factor);
-    return status;
+    return CST_OK;
 }
 
 /* How far the backward path goes between two fits where it is not followed closely. Members leave
@@ -198,28 +186,23 @@ static void set_reach(backward *s, const cst_loglinear_options *options, const c
     s->gone = fit->decrement;
 }
 
-cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+cst_status cst_path_start(cst_context *context, cst_scope *owner, const cst_logtable *table,
                           const cst_select_options *options, double **weights) {
-    size_t count = (size_t)table->members;
     cst_loglinear fit = {0};
     cst_loglinear_options fit_options = path_fit_options(table, options);
     *weights = NULL;
     if (follows_closely(table))
         return CST_OK;
-    int32_t *active = cst_alloc(context, count, sizeof *active);
-    double *start = cst_alloc(context, count, sizeof *start);
-    cst_status status = active && start ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < table->members; k++)
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, active, table->members);
+    CST_NEW(context, owner, double, start, table->members);
+    for (int32_t k = 0; k < table->members; k++)
         active[k] = k;
-    CST_THEN(cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit));
-    if (status == CST_OK) {
-        memcpy(start, fit.weights, count * sizeof *start);
-        *weights = start;
-    } else {
-        cst_free(context, start);
-    }
+    cst_status status =
+        cst_loglinear_fit(context, table, active, table->members, &fit_options, NULL, &fit);
+    if (status == CST_OK)
+        *weights = memcpy(start, fit.weights, (size_t)table->members * sizeof *start);
     cst_loglinear_free(context, &fit);
-    cst_free(context, active);
     return status;
 }
 
@@ -227,23 +210,20 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, const double *start,
                              cst_path *out) {
     int32_t members = table->members;
-    size_t count = (size_t)members;
     cst_loglinear_options fit_options = path_fit_options(table, options);
-    backward s = {.active = cst_alloc(context, count, sizeof *s.active),
-                  .weights = cst_alloc(context, count, sizeof *s.weights),
-                  .inv = cst_alloc(context, count * count, sizeof *s.inv),
-                  .row = cst_alloc(context, count, sizeof *s.row),
-                  .nonnegative = options->nonnegative,
-                  .closely = follows_closely(table)};
-    cst_status status = path_alloc(context, members, out);
-    if (!s.active || !s.weights || !s.inv || !s.row)
-        status = CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
+    backward s = {.nonnegative = options->nonnegative, .closely = follows_closely(table)};
+    CST_SCOPE(scope);
+    CST_TRY(path_alloc(context, members, out));
+    CST_TAKE(context, scope, s.active, members);
+    CST_TAKE(context, scope, s.weights, members);
+    CST_TAKE(context, scope, s.inv, ((int64_t)members * members));
+    CST_TAKE(context, scope, s.row, members);
+    for (int32_t k = 0; k < members; k++)
         s.active[k] = k;
-    for (int32_t size = members; status == CST_OK && size >= 1;) {
+    for (int32_t size = members; size >= 1;) {
         cst_loglinear fit = {0};
-        status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
-                                   size == members ? start : s.weights, &fit);
+        cst_status status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
+                                              size == members ? start : s.weights, &fit);
         if (status == CST_OK) {
             set_reach(&s, &fit_options, &fit, size == members);
             memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
@@ -253,14 +233,9 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
         if (status == CST_OK)
             size = step_back(&s, size, out);
         cst_loglinear_free(context, &fit);
+        CST_TRY(status);
     }
-    if (status != CST_OK)
-        cst_path_free(context, out);
-    cst_free(context, s.active);
-    cst_free(context, s.weights);
-    cst_free(context, s.inv);
-    cst_free(context, s.row);
-    return status;
+    return CST_OK;
 }
 
 /* ---- forward ---- */
@@ -313,12 +288,12 @@ static double gain(const forward_state *s, const double *inv, const cst_loglinea
 static cst_status best_candidate(cst_context *context, forward_state *s, int32_t *join) {
     int32_t members = s->table->members;
     size_t size = (size_t)s->size;
-    double *gradient = cst_alloc(context, (size_t)members, sizeof *gradient);
-    double *inv = cst_alloc(context, 2 * size * size + 1, sizeof *inv);
     cst_loglinear at = {0};
-    cst_status status = gradient && inv ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
-                                     s->full, gradient, &at));
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, gradient, members);
+    CST_NEW(context, scope, double, inv, 2 * size * size + 1);
+    cst_status status = cst_loglinear_curvature(context, s->table, s->everyone, members,
+                                                s->options->prior, s->full, gradient, &at);
     if (status == CST_OK && size > 0) {
         double *sub = inv + size * size;
         for (size_t i = 0; i < size; i++)
@@ -341,8 +316,6 @@ static cst_status best_candidate(cst_context *context, forward_state *s, int32_t
         }
     }
     cst_loglinear_free(context, &at);
-    cst_free(context, gradient);
-    cst_free(context, inv);
     return status;
 }
 
@@ -383,26 +356,18 @@ static cst_status forward_step(cst_context *context, forward_state *s, cst_path 
 
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out) {
-    size_t members = (size_t)table->members;
     forward_state s = {.table = table, .options = options};
-    s.set = cst_alloc(context, 2 * members, sizeof *s.set);
-    s.weights = cst_alloc(context, 2 * members, sizeof *s.weights);
-    cst_status status = path_alloc(context, table->members, out);
-    if (!s.set || !s.weights)
-        status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        s.everyone = s.set + members;
-        s.full = s.weights + members;
-        for (int32_t k = 0; k < table->members; k++)
-            s.everyone[k] = k;
-    }
-    while (status == CST_OK && s.size < table->members)
-        status = forward_step(context, &s, out);
-    if (status != CST_OK)
-        cst_path_free(context, out);
-    cst_free(context, s.set);
-    cst_free(context, s.weights);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(path_alloc(context, table->members, out));
+    CST_TAKE(context, scope, s.set, table->members);
+    CST_TAKE(context, scope, s.everyone, table->members);
+    CST_TAKE(context, scope, s.weights, table->members);
+    CST_TAKE(context, scope, s.full, table->members);
+    for (int32_t k = 0; k < table->members; k++)
+        s.everyone[k] = k;
+    while (s.size < table->members)
+        CST_TRY(forward_step(context, &s, out));
+    return CST_OK;
 }
 
 /* ---- within limits ---- */
@@ -429,10 +394,9 @@ static cst_status space_model(cst_context *context, void *user, const int32_t *c
     const cst_log_space *space = user;
     double prior = space->options->prior;
     size_t k = (size_t)n;
-    double *full = cst_alloc(context, k, sizeof *full);
     cst_loglinear at = {0};
-    if (!full)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, full, k);
     for (int32_t p = 0; p < n; p++)
         for (int32_t j = 0; j < count; j++)
             if (candidates[p] == set[j])
@@ -450,7 +414,6 @@ static cst_status space_model(cst_context *context, void *user, const int32_t *c
         }
     }
     cst_loglinear_free(context, &at);
-    cst_free(context, full);
     return status;
 }
 

@@ -7,17 +7,20 @@
 
 /* Sets of sizes 1..members with the weights fitted to each. set[s-1] has s ascending positions. */
 typedef struct cst_path {
+    cst_scope scope;
     int32_t members;
     int32_t **set;    /* [members][size] */
     double **weights; /* [members][size] */
 } cst_path;
 
-/* *weights: [members] of all members, fitted to a table's rows, the caller's: what paths on parts
+/* *weights: [members] of all members, fitted to a table's rows: what paths on parts
  * of the rows start from. NULL where they start by themselves. */
-cst_status cst_path_start(cst_context *context, const cst_logtable *table,
+cst_status cst_path_start(cst_context *context, cst_scope *owner, const cst_logtable *table,
                           const cst_select_options *options, double **weights);
 
-/* start: [members] weights near the optimum of all members, or NULL. */
+/* start: [members] weights near the optimum of all members, or NULL. Free *out also after a
+ * failure.
+ */
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, const double *start, cst_path *out);
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,

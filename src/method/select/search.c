@@ -119,41 +119,26 @@ static void model_weights(const cst_set_search *s, uint64_t mask, double *weight
 
 /* ---- sets ---- */
 
-static cst_status append(cst_context *context, cst_set_search *s, uint64_t mask, double *weights,
-                         double loss) {
-    if (s->found_count == s->capacity) {
-        int32_t capacity = s->capacity ? 2 * s->capacity : 64;
-        cst_found_set *grown =
-            cst_grow(context, s->found, (size_t)s->capacity, (size_t)capacity, sizeof *grown);
-        if (!grown) {
-            cst_free(context, weights);
-            return CST_ERROR_MEMORY;
-        }
-        s->found = grown;
-        s->capacity = capacity;
-    }
-    s->found[s->found_count++] =
-        (cst_found_set){.mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
-    return CST_OK;
-}
-
 /* Fits a set from given weights [blocks][count]; NULL: equal ones. */
 static cst_status fit(cst_context *context, cst_set_search *s, uint64_t mask, const double *start) {
     int32_t members[CST_SEARCH_MEMBERS];
     int32_t count = cst_set_search_members(s, mask, members);
-    size_t cells = (size_t)count * (size_t)s->space->blocks;
+    int32_t cells = count * s->space->blocks;
     double loss = 0;
-    double *weights = cst_alloc(context, cells, sizeof *weights);
-    if (!weights)
-        return CST_ERROR_MEMORY;
-    for (size_t i = 0; i < cells; i++)
+    CST_NEW(context, &s->scope, double, weights, cells);
+    for (int32_t i = 0; i < cells; i++)
         weights[i] = start ? start[i] : 1.0 / count;
-    cst_status status = s->space->fit(context, s->space->user, members, count, weights, &loss);
-    if (status != CST_OK) {
-        cst_free(context, weights);
-        return status;
+    CST_TRY(s->space->fit(context, s->space->user, members, count, weights, &loss));
+    if (s->found_count == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 64;
+        CST_NEW(context, &s->scope, cst_found_set, grown, s->capacity);
+        if (s->found_count > 0)
+            memcpy(grown, s->found, (size_t)s->found_count * sizeof *grown);
+        s->found = grown;
     }
-    return append(context, s, mask, weights, loss);
+    s->found[s->found_count++] =
+        (cst_found_set){.mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
+    return CST_OK;
 }
 
 cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
@@ -199,19 +184,19 @@ static cst_status choose_candidates(cst_context *context, const cst_limits *limi
     const cst_set_space *space = s->space;
     int32_t all = space->members;
     size_t blocks = (size_t)space->blocks;
-    double *value = cst_alloc(context, 2 * (size_t)all, sizeof *value);
-    bool *taken = cst_alloc(context, (size_t)all, sizeof *taken);
-    int32_t *part = cst_alloc(context, CST_SEARCH_MEMBERS, sizeof *part);
-    cst_status status = value && taken && part ? CST_OK : CST_ERROR_MEMORY;
-    double *gain = value ? value + all : NULL;
-    for (int32_t first = 0; status == CST_OK && first < all; first += CST_SEARCH_MEMBERS) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, value, 2 * (size_t)all);
+    CST_NEW(context, scope, bool, taken, all);
+    CST_NEW(context, scope, int32_t, part, CST_SEARCH_MEMBERS);
+    double *gain = value + all;
+    for (int32_t first = 0; first < all; first += CST_SEARCH_MEMBERS) {
         double loss = 0;
         int32_t n = all - first < CST_SEARCH_MEMBERS ? all - first : CST_SEARCH_MEMBERS;
         for (int32_t j = 0; j < n; j++)
             part[j] = first + j;
-        status = space->model(context, space->user, part, n, NULL, 0, NULL, &loss, s->slope,
-                              s->curvature);
-        for (int32_t j = 0; status == CST_OK && j < n; j++)
+        CST_TRY(space->model(context, space->user, part, n, NULL, 0, NULL, &loss, s->slope,
+                             s->curvature));
+        for (int32_t j = 0; j < n; j++)
             for (size_t b = 0; b < blocks; b++) {
                 size_t at = b * (size_t)n + (size_t)j;
                 double slope = s->slope[at];
@@ -219,49 +204,31 @@ static cst_status choose_candidates(cst_context *context, const cst_limits *limi
                 gain[first + j] += curvature > 0 ? slope * slope / curvature : 0;
             }
     }
-    if (status == CST_OK) {
-        int32_t count = 0;
-        for (int32_t k = 0; k < all; k++)
-            value[k] = -share_of(s->costs, limits, k);
-        take_largest(value, all, CST_SEARCH_MEMBERS / 4, taken, &count);
-        take_largest(gain, all, CST_SEARCH_MEMBERS / 2, taken, &count);
-        for (int32_t k = 0; k < all; k++)
-            value[k] = gain[k] / fmax(-value[k], 1e-12);
-        take_largest(value, all, CST_SEARCH_MEMBERS, taken, &count);
-        for (int32_t k = 0, to = 0; k < all; k++)
-            if (taken[k])
-                s->candidates[to++] = k;
-    }
-    cst_free(context, value);
-    cst_free(context, taken);
-    cst_free(context, part);
-    return status;
+    int32_t count = 0;
+    for (int32_t k = 0; k < all; k++)
+        value[k] = -share_of(s->costs, limits, k);
+    take_largest(value, all, CST_SEARCH_MEMBERS / 4, taken, &count);
+    take_largest(gain, all, CST_SEARCH_MEMBERS / 2, taken, &count);
+    for (int32_t k = 0; k < all; k++)
+        value[k] = gain[k] / fmax(-value[k], 1e-12);
+    take_largest(value, all, CST_SEARCH_MEMBERS, taken, &count);
+    for (int32_t k = 0, to = 0; k < all; k++)
+        if (taken[k])
+            s->candidates[to++] = k;
+    return CST_OK;
 }
 
 cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
                                 const cst_costs *costs, const cst_limits *limits,
                                 cst_set_search *out) {
     bool many = space->members > CST_SEARCH_MEMBERS;
-    size_t blocks = (size_t)space->blocks;
     *out = (cst_set_search){
         .space = space, .costs = costs, .n = many ? CST_SEARCH_MEMBERS : space->members};
-    size_t n = (size_t)out->n;
-    out->slope = cst_alloc(context, blocks * n, sizeof *out->slope);
-    out->curvature = cst_alloc(context, blocks * n * n, sizeof *out->curvature);
-    if (!out->slope || !out->curvature)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->slope, (space->blocks * out->n));
+    CST_TAKE(context, &out->scope, out->curvature, (space->blocks * out->n * out->n));
     for (int32_t p = 0; p < out->n; p++)
         out->candidates[p] = p;
     return many ? choose_candidates(context, limits, out) : CST_OK;
-}
-
-void cst_set_search_free(cst_context *context, cst_set_search *search) {
-    for (int32_t i = 0; i < search->found_count; i++)
-        cst_free(context, search->found[i].weights);
-    cst_free(context, search->found);
-    cst_free(context, search->slope);
-    cst_free(context, search->curvature);
-    *search = (cst_set_search){0};
 }
 
 /* ---- one search ---- */
@@ -427,23 +394,18 @@ static double promised(const promising *p, int rank) {
 /* Fits what was promising and keeps the better. */
 static cst_status fit_promising(cst_context *context, run *r) {
     cst_set_search *s = r->s;
-    cst_status status = CST_OK;
-    double *start =
-        cst_alloc(context, (size_t)CST_SEARCH_MEMBERS * (size_t)s->space->blocks, sizeof *start);
-    if (!start)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, start, (CST_SEARCH_MEMBERS * s->space->blocks));
     double worst = r->every_size ? INFINITY : promised(&r->next, ANY_SIZE);
-    for (int32_t size = 1; status == CST_OK && size <= r->most; size++)
-        for (int32_t i = 0; status == CST_OK && i < r->next.count[size]; i++) {
+    for (int32_t size = 1; size <= r->most; size++)
+        for (int32_t i = 0; i < r->next.count[size]; i++) {
             if (r->next.loss[size][i] > worst)
                 break;
             model_weights(s, r->next.mask[size][i], start);
-            status = fit(context, s, r->next.mask[size][i], start);
-            if (status == CST_OK)
-                rank_set(r, s->found_count - 1);
+            CST_TRY(fit(context, s, r->next.mask[size][i], start));
+            rank_set(r, s->found_count - 1);
         }
-    cst_free(context, start);
-    return status;
+    return CST_OK;
 }
 
 /* The model at a set, what it promises, and that fitted. at < 0: the empty set. */
@@ -526,25 +488,23 @@ static void take_known(run *r) {
 /* Searches around the set of each size that has a rank among the best. */
 static cst_status sweep_sizes(cst_context *context, run *r, int32_t rank, int32_t *left,
                               bool *expanded) {
-    cst_status status = CST_OK;
-    for (int32_t size = 1; status == CST_OK && size <= r->most && *left > 0; size++) {
+    for (int32_t size = 1; size <= r->most && *left > 0; size++) {
         int32_t at = r->beam[size][rank];
         if (at < 0 || r->s->found[at].expanded)
             continue;
         *expanded = true;
         (*left)--;
-        status = expand(context, r, at);
-        CST_THEN(cst_poll(context));
+        CST_TRY(expand(context, r, at));
+        CST_TRY(cst_poll(context));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
                               const cst_limits *limits, int32_t most, bool every_size,
                               int32_t *best) {
-    run *r = cst_alloc(context, 1, sizeof *r);
-    if (!r)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, run, r, 1);
     r->s = search;
     r->limits = limits;
     r->every_size = every_size;
@@ -552,32 +512,30 @@ cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
     uint64_t start[CST_SEARCH_MEMBERS + 1];
     starts(r, start);
     take_known(r);
-    cst_status status = expand(context, r, -1);
+    CST_TRY(expand(context, r, -1));
     int32_t all = search->n <= CST_SEARCH_ALL ? find(search, bit(search->n) - 1) : -1;
-    if (status == CST_OK && all >= 0 && !search->found[all].expanded)
-        status = expand(context, r, all);
-    for (int32_t size = 1; status == CST_OK && every_size && size <= r->most; size++)
+    if (all >= 0 && !search->found[all].expanded)
+        CST_TRY(expand(context, r, all));
+    for (int32_t size = 1; every_size && size <= r->most; size++)
         if (r->beam[size][0] < 0 && start[size]) {
-            status = fit(context, search, start[size], NULL);
-            if (status == CST_OK)
-                rank_set(r, search->found_count - 1);
+            CST_TRY(fit(context, search, start[size], NULL));
+            rank_set(r, search->found_count - 1);
         }
     int32_t left = ROUNDS * (r->most + 2);
     int32_t rank = every_size ? 0 : BEAM;
-    while (status == CST_OK && left > 0 && rank < BEAM) {
+    while (left > 0 && rank < BEAM) {
         bool expanded = false;
-        status = sweep_sizes(context, r, rank, &left, &expanded);
+        CST_TRY(sweep_sizes(context, r, rank, &left, &expanded));
         rank = expanded ? 0 : rank + 1; /* the second best where the best lead no further */
     }
-    while (status == CST_OK && !every_size && left-- > 0) {
+    while (!every_size && left-- > 0) {
         int32_t at = best_of_all(r);
         if (at < 0 || search->found[at].expanded)
             break;
-        status = expand(context, r, at);
+        CST_TRY(expand(context, r, at));
     }
     for (int32_t size = 0; size <= most; size++)
         for (int32_t place = 0; place < BEAM; place++)
             best[(ptrdiff_t)size * BEAM + place] = size <= r->most ? r->beam[size][place] : -1;
-    cst_free(context, r);
-    return status;
+    return CST_OK;
 }

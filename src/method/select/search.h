@@ -5,6 +5,7 @@
 #ifndef CST_SELECT_SEARCH_H
 #define CST_SELECT_SEARCH_H
 
+#include "core/scope.h"
 #include "data/pool/costs.h"
 
 /* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. Sets of a
@@ -37,6 +38,7 @@ typedef struct cst_found_set {
 } cst_found_set;
 
 typedef struct cst_set_search {
+    cst_scope scope; /* the caller frees it */
     const cst_set_space *space;
     const cst_costs *costs;
     bool parallel; /* of latency, where costs are compared */
@@ -57,7 +59,6 @@ int32_t cst_set_search_members(const cst_set_search *search, uint64_t mask, int3
 cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
                                 const cst_costs *costs, const cst_limits *limits,
                                 cst_set_search *out);
-void cst_set_search_free(cst_context *context, cst_set_search *search);
 
 /* Adds a set that was fitted elsewhere; one with members that are no candidates is left out. */
 cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,

@@ -68,8 +68,6 @@ static cst_status build_path(cst_context *context, const cst_logtable *table,
     status = cst_path_forward(context, table, options, &forward);
     CST_THEN(merge_paths(context, table, out, &forward));
     cst_path_free(context, &forward);
-    if (status != CST_OK)
-        cst_path_free(context, out);
     return status;
 }
 
@@ -78,15 +76,15 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
                            double *moments) {
     size_t members = (size_t)path->members;
     size_t rows = (size_t)table->rows;
-    double *losses = cst_alloc(context, members * rows, sizeof *losses);
-    cst_status status = losses ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t s = 0; status == CST_OK && s < members; s++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, losses, (members * rows));
+    for (size_t s = 0; s < members; s++) {
         double mean = 0;
-        status = cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
-                                    NULL, &mean, losses + s * rows);
+        CST_TRY(cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
+                                   NULL, &mean, losses + s * rows));
         moments[s] = mean * (double)rows;
     }
-    for (size_t s = 0; status == CST_OK && s < members; s++)
+    for (size_t s = 0; s < members; s++)
         for (size_t t = 0; t <= s; t++) {
             double sum = 0;
             for (size_t i = 0; i < rows; i++)
@@ -94,8 +92,7 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
             moments[members + s * members + t] = sum;
             moments[members + t * members + s] = sum;
         }
-    cst_free(context, losses);
-    return status;
+    return CST_OK;
 }
 
 static cst_status split(cst_context *context, const fold_job *job, int64_t fold) {
@@ -155,29 +152,23 @@ static void take_chosen(const fold_job *job, const int32_t *chosen, const cst_ju
 }
 
 static cst_status search_within(cst_context *context, const fold_job *job) {
-    size_t count = (size_t)job->fold_count + 1;
+    int32_t count = job->fold_count + 1;
     cst_judged_sets sets = {0};
-    cst_log_space *logs = cst_alloc(context, count, sizeof *logs);
-    cst_fold_space *spaces = cst_alloc(context, count, sizeof *spaces);
-    int32_t ***path = cst_alloc(context, count, sizeof *path);
-    int32_t *chosen = cst_alloc(context, (size_t)job->table->members, sizeof *chosen);
-    cst_status status = logs && spaces && path && chosen ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        make_spaces(job, logs, spaces);
-        for (size_t f = 0; f < count; f++)
-            path[f] = job->path[f].set;
-        status =
-            cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
-    }
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_log_space, logs, count);
+    CST_NEW(context, scope, cst_fold_space, spaces, count);
+    CST_NEW(context, scope, int32_t **, path, count);
+    CST_NEW(context, scope, int32_t, chosen, job->table->members);
+    make_spaces(job, logs, spaces);
+    for (int32_t f = 0; f < count; f++)
+        path[f] = job->path[f].set;
+    cst_status status =
+        cst_search_within(context, spaces, job->fold_count, job->options, path, chosen, &sets);
     if (status == CST_OK)
         take_chosen(job, chosen, &sets);
-    CST_THEN(cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job));
-    cst_judged_sets_free(context, &sets);
-    cst_free(context, logs);
-    cst_free(context, spaces);
-    cst_free(context, path);
-    cst_free(context, chosen);
-    return status;
+    cst_scope_free(&sets.scope);
+    CST_TRY(status);
+    return cst_parallel_turns(context, job->fold_count, judge_task, (void *)(uintptr_t)job);
 }
 
 /* Paired standard error of the mean difference between sizes s and t. */
@@ -188,8 +179,8 @@ static double paired_se(const double *total, size_t members, size_t s, size_t t,
     return sqrt(fmax(square / n - mean * mean, 0) / n);
 }
 
-static void describe(const cst_select_options *o, const double *total, double n, int32_t **sets,
-                     cst_selection *out) {
+static void describe(const cst_select_options *o, const double *total, double n,
+                     int32_t *const *sets, cst_selection *out) {
     size_t members = (size_t)out->members;
     for (size_t s = 1; s < members; s++)
         if (total[s] < total[out->best])
@@ -203,8 +194,7 @@ static void describe(const cst_select_options *o, const double *total, double n,
         step->excess_se = paired_se(total, members, s, b, n);
         step->against_all = (total[s] - total[members - 1]) / n;
         step->against_all_se = paired_se(total, members, s, members - 1, n);
-        step->members = sets[s];
-        sets[s] = NULL;
+        memcpy(step->members, sets[s], ((size_t)s + 1) * sizeof *step->members);
         for (int c = 0; c < CST_COST_COUNT; c++)
             step->cost[c] =
                 cst_cost_of(&o->costs, o->limits.parallel, (cst_cost)c, step->members, step->size);
@@ -302,58 +292,53 @@ static cst_status choose(cst_context *context, const cst_select_options *options
 }
 
 cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
-                                const double *total, int64_t rows, int32_t **sets,
+                                const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out) {
     out->rows = rows;
-    out->path = cst_alloc(context, (size_t)out->members, sizeof *out->path);
-    if (!out->path)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->path, out->members);
+    for (int32_t s = 0; s < out->members; s++)
+        CST_TAKE(context, &out->scope, out->path[s].members, s + 1);
     describe(options, total, (double)rows, sets, out);
     return choose(context, options, total, out);
 }
 
 /* Losses of the sizes on the table's rows, and the choice. */
+static cst_status run_folds(cst_context *context, cst_scope *scope, fold_job *job,
+                            cst_selection *out) {
+    size_t members = (size_t)job->table->members;
+    size_t width = members + members * members;
+    CST_NEW(context, scope, double, total, width);
+    CST_TAKE(context, scope, job->moments, (size_t)job->fold_count * width);
+    if (!only_forward(job->options, job->table->members))
+        CST_TRY(cst_path_start(context, scope, job->table, job->options, &job->start));
+    CST_TRY(cst_parallel_long(context, (int64_t)job->fold_count + 1, fold_task, job));
+    if (job->limited)
+        CST_TRY(search_within(context, job));
+    for (int32_t f = 0; f < job->fold_count; f++)
+        for (size_t j = 0; j < width; j++)
+            total[j] += job->moments[(size_t)f * width + j];
+    return cst_selection_finish(context, job->options, total, job->table->rows,
+                                job->path[job->fold_count].set, out);
+}
+
 static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out) {
-    size_t members = (size_t)table->members;
-    size_t width = members + members * members;
-    size_t count = (size_t)fold_count;
     fold_job job = {.table = table,
                     .folds = folds,
                     .fold_count = fold_count,
                     .options = options,
                     .limited = cst_limited(&options->limits)};
-    double *total = cst_alloc(context, width, sizeof *total);
-    job.in = cst_alloc(context, count, sizeof *job.in);
-    job.held = cst_alloc(context, count, sizeof *job.held);
-    job.path = cst_alloc(context, count + 1, sizeof *job.path);
-    job.moments = cst_alloc(context, count * width, sizeof(double));
-    cst_status status =
-        total && job.in && job.held && job.path && job.moments ? CST_OK : CST_ERROR_MEMORY;
-    if (!only_forward(options, table->members))
-        CST_THEN(cst_path_start(context, table, options, &job.start));
-    CST_THEN(cst_parallel_long(context, (int64_t)fold_count + 1, fold_task, &job));
-    if (status == CST_OK && job.limited)
-        status = search_within(context, &job);
-    for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
-        for (size_t j = 0; j < width; j++)
-            total[j] += job.moments[(size_t)f * width + j];
-    CST_THEN(
-        cst_selection_finish(context, options, total, table->rows, job.path[fold_count].set, out));
-    for (size_t f = 0; f < count; f++) {
-        if (job.in)
-            cst_logtable_free(context, &job.in[f]);
-        if (job.held)
-            cst_logtable_free(context, &job.held[f]);
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.in, fold_count);
+    CST_TAKE(context, scope, job.held, fold_count);
+    CST_TAKE(context, scope, job.path, fold_count + 1);
+    cst_status status = run_folds(context, scope, &job, out);
+    for (int32_t f = 0; f < fold_count; f++) {
+        cst_logtable_free(context, &job.in[f]);
+        cst_logtable_free(context, &job.held[f]);
     }
-    for (size_t f = 0; job.path && f <= count; f++)
+    for (int32_t f = 0; f <= fold_count; f++)
         cst_path_free(context, &job.path[f]);
-    cst_free(context, job.in);
-    cst_free(context, job.held);
-    cst_free(context, job.path);
-    cst_free(context, job.moments);
-    cst_free(context, job.start);
-    cst_free(context, total);
     return status;
 }
 
@@ -378,8 +363,7 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
 }
 
 void cst_selection_free(cst_context *context, cst_selection *selection) {
-    for (int32_t s = 0; selection->path && s < selection->members; s++)
-        cst_free(context, selection->path[s].members);
-    cst_free(context, selection->path);
+    (void)context;
+    cst_scope_free(&selection->scope);
     *selection = (cst_selection){0};
 }

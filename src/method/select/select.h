@@ -54,6 +54,7 @@ typedef struct cst_select_step {
 } cst_select_step;
 
 typedef struct cst_selection {
+    cst_scope scope;
     int32_t members;       /* K of the view */
     int64_t rows;          /* rows that were looked at */
     cst_select_step *path; /* [members]: sizes 1..K */
@@ -68,9 +69,9 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
 
 /* The path and the choice from held-out losses, for whoever computes them: total [K + K*K], sums
  * over `rows` rows of the loss at each size and of the products of the losses at two sizes; sets
- * [K][size], taken (NULL afterwards). out->members is set already, out->path is made. */
+ * [K][size], copied. out->members is set already, out->path is made. */
 cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
-                                const double *total, int64_t rows, int32_t **sets,
+                                const double *total, int64_t rows, int32_t *const *sets,
                                 cst_selection *out);
 void cst_selection_free(cst_context *context, cst_selection *selection);
 

@@ -7,15 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-void cst_judged_sets_free(cst_context *context, cst_judged_sets *sets) {
-    for (int32_t i = 0; i < sets->count; i++) {
-        cst_free(context, sets->set[i].members);
-        cst_free(context, sets->set[i].weights);
-    }
-    cst_free(context, sets->set);
-    *sets = (cst_judged_sets){0};
-}
-
 static bool has(const cst_judged_sets *sets, const int32_t *members, int32_t count) {
     for (int32_t i = 0; i < sets->count; i++)
         if (sets->set[i].count == count &&
@@ -30,22 +21,20 @@ static cst_status add(cst_context *context, cst_judged_sets *sets, const int32_t
                       int32_t count, const double *weights) {
     if (has(sets, members, count))
         return CST_OK;
-    cst_judged_set *grown =
-        cst_grow(context, sets->set, (size_t)sets->count, (size_t)sets->count + 1, sizeof *grown);
-    if (!grown)
-        return CST_ERROR_MEMORY;
-    sets->set = grown;
-    cst_judged_set *set = &grown[sets->count++];
-    size_t cells = (size_t)sets->blocks * (size_t)count;
-    *set = (cst_judged_set){
-        .count = count,
-        .members = cst_alloc(context, (size_t)count, sizeof *set->members),
-        .weights = cst_alloc(context, (size_t)sets->fold_count * cells, sizeof *set->weights)};
-    if (!set->members || !set->weights)
-        return CST_ERROR_MEMORY;
-    memcpy(set->members, members, (size_t)count * sizeof *members);
-    for (size_t i = 0; i < (size_t)sets->fold_count * cells; i++)
-        set->weights[i] = weights ? weights[i % cells] : 1.0 / count;
+    if ((sets->count & (sets->count - 1)) == 0) { /* doubled at powers of two */
+        CST_NEW(context, &sets->scope, cst_judged_set, grown, (sets->count ? 2 * sets->count : 1));
+        if (sets->count > 0)
+            memcpy(grown, sets->set, (size_t)sets->count * sizeof *grown);
+        sets->set = grown;
+    }
+    cst_judged_set set = {.count = count};
+    int32_t cells = sets->blocks * count;
+    CST_TAKE(context, &sets->scope, set.members, count);
+    CST_TAKE(context, &sets->scope, set.weights, (sets->fold_count * cells));
+    memcpy(set.members, members, (size_t)count * sizeof *members);
+    for (int32_t i = 0; i < sets->fold_count * cells; i++)
+        set.weights[i] = weights ? weights[i % cells] : 1.0 / count;
+    sets->set[sets->count++] = set;
     return CST_OK;
 }
 
@@ -68,33 +57,31 @@ typedef struct judging {
 static cst_status judge_fold(cst_context *context, void *user, int64_t fold) {
     const judging *job = user;
     const cst_fold_space *space = &job->spaces[fold];
-    cst_status status = CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < job->sets->count; i++) {
+    for (int32_t i = 0; i < job->sets->count; i++) {
         const cst_judged_set *set = &job->sets->set[i];
         double *weights = set->weights + fold * job->sets->blocks * set->count;
         double fitted = 0;
-        status =
-            space->sets.fit(context, space->sets.user, set->members, set->count, weights, &fitted);
-        CST_THEN(space->judge(context, space->sets.user, set->members, set->count, weights,
-                              &job->loss[fold * job->sets->count + i]));
-        CST_THEN(cst_poll(context));
+        CST_TRY(
+            space->sets.fit(context, space->sets.user, set->members, set->count, weights, &fitted));
+        CST_TRY(space->judge(context, space->sets.user, set->members, set->count, weights,
+                             &job->loss[fold * job->sets->count + i]));
+        CST_TRY(cst_poll(context));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status judge(cst_context *context, const cst_fold_space *spaces, cst_judged_sets *sets) {
-    size_t count = (size_t)sets->count;
+    int32_t count = sets->count;
     judging job = {.spaces = spaces, .sets = sets};
-    job.loss = cst_alloc(context, (size_t)sets->fold_count * count, sizeof *job.loss);
-    cst_status status = job.loss ? cst_parallel_turns(context, sets->fold_count, judge_fold, &job)
-                                 : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.loss, (sets->fold_count * count));
+    CST_TRY(cst_parallel_turns(context, sets->fold_count, judge_fold, &job));
+    for (int32_t i = 0; i < count; i++) {
         sets->set[i].loss = 0;
-        for (size_t f = 0; f < (size_t)sets->fold_count; f++)
+        for (int32_t f = 0; f < sets->fold_count; f++)
             sets->set[i].loss += job.loss[f * count + i];
     }
-    cst_free(context, job.loss);
-    return status;
+    return CST_OK;
 }
 
 /* ---- within limits ---- */
@@ -111,12 +98,11 @@ typedef struct searching {
 static cst_status add_path(cst_context *context, const cst_select_options *options,
                            int32_t *const *path, int32_t members, bool all,
                            cst_set_search *search) {
-    cst_status status = CST_OK;
-    for (int32_t s = 0; status == CST_OK && s < members; s++)
+    for (int32_t s = 0; s < members; s++)
         if (all || s + 1 == members ||
             cst_costs_within(&options->costs, &options->limits, path[s], s + 1))
-            status = cst_set_search_add(context, search, path[s], s + 1, NULL);
-    return status;
+            CST_TRY(cst_set_search_add(context, search, path[s], s + 1, NULL));
+    return CST_OK;
 }
 
 static cst_status search_task(cst_context *context, void *user, int64_t task) {
@@ -125,56 +111,56 @@ static cst_status search_task(cst_context *context, void *user, int64_t task) {
     const cst_select_options *o = job->options;
     cst_set_search *search = &job->search[task];
     int32_t *best = job->best + task * (job->most + 1) * CST_SEARCH_BEAM;
-    cst_status status = cst_set_search_begin(context, sets, &o->costs, &o->limits, search);
-    CST_THEN(add_path(context, o, job->path[task], sets->members, false, search));
-    CST_THEN(cst_set_search_run(context, search, &o->limits, job->most, true, best));
-    return status;
+    CST_TRY(cst_set_search_begin(context, sets, &o->costs, &o->limits, search));
+    CST_TRY(add_path(context, o, job->path[task], sets->members, false, search));
+    return cst_set_search_run(context, search, &o->limits, job->most, true, best);
 }
 
 /* Of every size: the best of each fold's search, and all that the search on all rows comes back
  * with. */
 static cst_status gather(cst_context *context, const searching *job, int32_t fold_count,
                          cst_judged_sets *out) {
-    cst_status status = CST_OK;
-    for (int32_t size = 1; status == CST_OK && size <= job->most; size++)
-        for (int32_t f = fold_count; status == CST_OK && f >= 0; f--)
-            for (int32_t rank = 0; status == CST_OK && rank < CST_SEARCH_BEAM; rank++) {
+    for (int32_t size = 1; size <= job->most; size++)
+        for (int32_t f = fold_count; f >= 0; f--)
+            for (int32_t rank = 0; rank < CST_SEARCH_BEAM; rank++) {
                 int32_t at =
                     job->best[((ptrdiff_t)f * (job->most + 1) + size) * CST_SEARCH_BEAM + rank];
                 if (at >= 0 && (rank == 0 || f == fold_count))
-                    status = add_found(context, out, &job->search[f], at);
+                    CST_TRY(add_found(context, out, &job->search[f], at));
             }
-    return status;
+    return CST_OK;
+}
+
+static cst_status search_all(cst_context *context, searching *job, int32_t fold_count,
+                             cst_judged_sets *out) {
+    CST_TRY(cst_parallel_turns(context, (int64_t)fold_count + 1, search_task, job));
+    CST_TRY(gather(context, job, fold_count, out));
+    return judge(context, job->spaces, out);
 }
 
 cst_status cst_search_within(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                              const cst_select_options *options, int32_t **const *path,
                              int32_t *chosen, cst_judged_sets *out) {
     int32_t members = spaces[0].sets.members;
-    size_t tasks = (size_t)fold_count + 1;
     searching job = {.spaces = spaces, .options = options, .path = path};
     job.most =
         options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
-    job.search = cst_alloc(context, tasks, sizeof *job.search);
-    job.best =
-        cst_alloc(context, tasks * ((size_t)job.most + 1) * CST_SEARCH_BEAM, sizeof *job.best);
     *out = (cst_judged_sets){.fold_count = fold_count, .blocks = spaces[0].sets.blocks};
-    cst_status status = job.search && job.best ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_parallel_turns(context, (int64_t)tasks, search_task, &job));
-    CST_THEN(gather(context, &job, fold_count, out));
-    CST_THEN(judge(context, spaces, out));
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, job.search, fold_count + 1);
+    CST_TAKE(context, scope, job.best, ((fold_count + 1) * (job.most + 1) * CST_SEARCH_BEAM));
+    cst_status status = search_all(context, &job, fold_count, out);
+    for (int32_t f = 0; f <= fold_count; f++)
+        cst_scope_free(&job.search[f].scope);
+    CST_TRY(status);
     for (int32_t s = 0; s < members; s++)
         chosen[s] = -1;
-    for (int32_t i = 0; status == CST_OK && i < out->count; i++) {
+    for (int32_t i = 0; i < out->count; i++) {
         int32_t *mine = &chosen[out->set[i].count - 1];
         if (*mine < 0 || out->set[i].loss < out->set[*mine].loss)
             *mine = i;
     }
-    for (size_t f = 0; job.search && f < tasks; f++)
-        cst_set_search_free(context, &job.search[f]);
-    cst_free(context, job.search);
-    cst_free(context, job.best);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the front ---- */
@@ -185,11 +171,11 @@ enum { RUNGS = 8, FRONT_SETS = 16 };
 static cst_status add_front(cst_context *context, const cst_set_search *search, cst_cost cost,
                             cst_judged_sets *out) {
     size_t count = (size_t)search->found_count;
-    double *value = cst_alloc(context, count, sizeof *value);
-    int32_t *order = cst_alloc(context, count, sizeof *order);
-    cst_status status = value && order ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, value, count);
+    CST_NEW(context, scope, int32_t, order, count);
     int32_t on = 0;
-    for (size_t i = 0; status == CST_OK && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         int32_t members[CST_SEARCH_MEMBERS];
         int32_t size = cst_set_search_members(search, search->found[i].mask, members);
         value[i] = cst_cost_of(search->costs, search->parallel, cost, members, size);
@@ -203,18 +189,16 @@ static cst_status add_front(cst_context *context, const cst_set_search *search, 
         order[at] = (int32_t)i;
     }
     double least = INFINITY;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (search->found[order[i]].loss < least) {
             least = search->found[order[i]].loss;
             order[on++] = order[i];
         }
     int32_t taken = on < FRONT_SETS ? on : FRONT_SETS;
-    for (int32_t j = 0; status == CST_OK && j < taken; j++)
-        status = add_found(context, out, search,
-                           order[taken > 1 ? (int64_t)j * (on - 1) / (taken - 1) : 0]);
-    cst_free(context, value);
-    cst_free(context, order);
-    return status;
+    for (int32_t j = 0; j < taken; j++)
+        CST_TRY(add_found(context, out, search,
+                          order[taken > 1 ? (int64_t)j * (on - 1) / (taken - 1) : 0]));
+    return CST_OK;
 }
 
 /* Searches with a limit on one cost, from the cheapest member's to that of all members. */
@@ -226,39 +210,45 @@ static cst_status climb(cst_context *context, cst_set_search *search, cst_cost c
     for (int32_t p = 0; p < search->n; p++)
         if (of[search->candidates[p]] > 0)
             least = fmin(least, of[search->candidates[p]]);
-    cst_status status = CST_OK;
-    for (int j = 0; status == CST_OK && least < all && j < RUNGS; j++) {
+    for (int j = 0; least < all && j < RUNGS; j++) {
         cst_limits limits = {.parallel = search->parallel};
         limits.most[cost] = least * pow(all / least, (j + 0.5) / RUNGS);
-        status = cst_set_search_run(context, search, &limits, most, false, best);
+        CST_TRY(cst_set_search_run(context, search, &limits, most, false, best));
     }
-    return status;
+    return CST_OK;
+}
+
+/* The sets on the front of every cost, and those of the path. */
+static cst_status search_costs(cst_context *context, const cst_set_space *all,
+                               const cst_select_options *options, int32_t *const *path,
+                               cst_set_search *search, cst_judged_sets *out) {
+    int32_t members = all->members;
+    int32_t most =
+        options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, int32_t, best, ((most + 1) * CST_SEARCH_BEAM));
+    CST_TRY(cst_set_search_begin(context, all, &options->costs, &options->limits, search));
+    search->parallel = options->limits.parallel;
+    CST_TRY(add_path(context, options, path, members, true, search));
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        if (cst_cost_known(&options->costs, (cst_cost)c, members))
+            CST_TRY(climb(context, search, (cst_cost)c, most, best));
+    for (int c = 0; c < CST_COST_COUNT; c++)
+        if (cst_cost_known(&options->costs, (cst_cost)c, members))
+            CST_TRY(add_front(context, search, (cst_cost)c, out));
+    return CST_OK;
 }
 
 cst_status cst_search_front(cst_context *context, const cst_fold_space *spaces, int32_t fold_count,
                             const cst_select_options *options, int32_t *const *path, int32_t chosen,
                             cst_judged_sets *out) {
     const cst_set_space *all = &spaces[fold_count].sets;
-    int32_t members = all->members;
-    int32_t most =
-        options->cap_count > 0 && options->cap_count < members ? options->cap_count : members;
     cst_set_search search = {0};
-    int32_t *best = cst_alloc(context, ((size_t)most + 1) * CST_SEARCH_BEAM, sizeof *best);
     *out = (cst_judged_sets){.fold_count = fold_count, .blocks = all->blocks};
-    cst_status status = best ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_set_search_begin(context, all, &options->costs, &options->limits, &search));
-    search.parallel = options->limits.parallel;
-    CST_THEN(add_path(context, options, path, members, true, &search));
-    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
-        if (cst_cost_known(&options->costs, (cst_cost)c, members))
-            status = climb(context, &search, (cst_cost)c, most, best);
-    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
-        if (cst_cost_known(&options->costs, (cst_cost)c, members))
-            status = add_front(context, &search, (cst_cost)c, out);
+    cst_status status = search_costs(context, all, options, path, &search, out);
     if (status == CST_OK && chosen >= 0)
         status = add(context, out, path[chosen], chosen + 1, NULL);
     CST_THEN(judge(context, spaces, out));
-    cst_set_search_free(context, &search);
-    cst_free(context, best);
+    cst_scope_free(&search.scope);
     return status;
 }

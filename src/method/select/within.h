@@ -26,13 +26,12 @@ typedef struct cst_judged_set {
 } cst_judged_set;
 
 typedef struct cst_judged_sets {
+    cst_scope scope; /* the caller frees it, also after a failure */
     int32_t fold_count;
     int32_t blocks;
     int32_t count;
     cst_judged_set *set; /* [count] */
 } cst_judged_sets;
-
-void cst_judged_sets_free(cst_context *context, cst_judged_sets *sets);
 
 /* spaces: [fold_count + 1], the last of all rows. path [fold_count + 1][K][size]: sets to begin
  * from, one of each size. chosen [K]: for each size the set within the limits of least loss, a

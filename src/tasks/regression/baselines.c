@@ -181,7 +181,7 @@ static cst_status fit_penalised(cst_context *context, const cst_moments *moments
 /* The mean of the tagged group that has the least squared error on these rows. */
 static cst_status fit_tagged(cst_context *context, cst_ensemble_kind kind,
                              const cst_member_ensemble *tags, const double *products, int32_t count,
-                             double *weights, cst_tagged_choice *best) {
+                             double *weights, cst_ensemble_choice *best) {
     size_t k = (size_t)count;
     double least = INFINITY;
     double *group;
@@ -189,7 +189,7 @@ static cst_status fit_tagged(cst_context *context, cst_ensemble_kind kind,
     CST_TAKE(context, scope, group, k);
     for (int32_t first = 0; tags && first < count; first++) {
         double loss = 0;
-        int32_t size = cst_tagged_group(cst_tagged_rule_of(kind), tags, count, first, group);
+        int32_t size = cst_ensemble_group(cst_ensemble_rule_of(kind), tags, count, first, group);
         if (size == 0)
             continue;
         for (size_t i = 0; i < k; i++)
@@ -267,13 +267,13 @@ const cst_value_baseline *cst_value_baseline_find(const char *name) {
 
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept, cst_tagged_choice *choice) {
-    cst_tagged_choice own;
-    cst_tagged_choice *best = choice ? choice : &own;
+                                  double *weights, double *intercept, cst_ensemble_choice *choice) {
+    cst_ensemble_choice own;
+    cst_ensemble_choice *best = choice ? choice : &own;
     double *products;
     CST_SCOPE(scope);
     *intercept = 0;
-    *best = (cst_tagged_choice){0};
+    *best = (cst_ensemble_choice){0};
     if (!baseline->mix && baseline->kind == CST_ENSEMBLE_NONE) {
         CST_TRY(fit_penalised(context, moments, baseline->penalty, weights, intercept));
     } else {

@@ -81,7 +81,7 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     entry->definition = method->definition;
     entry->settings = &method->settings;
     if (method->baseline)
-        entry->tags = cst_tagged_rule_of(method->baseline->kind);
+        entry->tags = cst_ensemble_rule_of(method->baseline->kind);
     return CST_OK;
 }
 

@@ -7,7 +7,7 @@
 #define CST_REGRESSION_LINEAR_POOL_H
 
 #include "data/pool/pool.h"
-#include "fit/baselines/tagged.h"
+#include "fit/baselines/ensembles.h"
 #include "fit/owned.h"
 #include "method/linear/linear.h"
 #include "method/linear/moments.h"
@@ -106,6 +106,6 @@ const cst_value_baseline *cst_value_baseline_find(const char *name);
  * where it is not NULL, tells (of another baseline: none). */
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept, cst_tagged_choice *choice);
+                                  double *weights, double *intercept, cst_ensemble_choice *choice);
 
 #endif

@@ -57,7 +57,7 @@ typedef struct linear_fit {
     double *intercept;        /* [outputs] */
     double *noise;            /* [outputs] */
     bool *uses;               /* [members]: with a weight */
-    cst_tagged_choice tagged; /* of the first output */
+    cst_ensemble_choice tagged; /* of the first output */
     bool differs;             /* another output has another group */
 } linear_fit;
 
@@ -105,7 +105,7 @@ static cst_status fit_linear(cst_context *context, cst_scope *scope, const cst_v
         double intercept = 0;
         double location = s->scaling.location[d];
         double scale = s->scaling.scale[d];
-        cst_tagged_choice tagged = {0};
+        cst_ensemble_choice tagged = {0};
         CST_SCOPE(part);
         CST_TRY(cst_value_moments_part(context, part, &s->moments[d], without, NULL, 0, &moments));
         CST_TRY(cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
@@ -131,7 +131,7 @@ static void describe_group(const linear_fit *fit, const cst_member_ensemble *tag
         (void)cst_snprintf(detail, room, "groups differ between outputs; %d candidates",
                            (int)fit->tagged.groups);
     else if (fit->tagged.size > 0)
-        cst_tagged_describe(tags, &fit->tagged, detail, room);
+        cst_ensemble_describe(tags, &fit->tagged, detail, room);
 }
 
 CST_OWNED(cst_made_model)

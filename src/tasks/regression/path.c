@@ -426,8 +426,6 @@ static cst_status take_spaces(cst_context *context, cst_scope *scope, const sele
     return CST_OK;
 }
 
-CST_OWNED(cst_judged_sets)
-
 /* Puts the sets that a search chooses within the limits into every path. */
 static cst_status search_within(cst_context *context, const select_job *job) {
     int32_t folds = job->run->fold_count;
@@ -442,12 +440,13 @@ static cst_status search_within(cst_context *context, const select_job *job) {
     CST_TAKE(context, scope, chosen, members);
     for (int32_t f = 0; f <= folds; f++)
         path[f] = job->paths[f].set;
-    CST_OWN(context, scope, cst_judged_sets, &sets);
-    CST_TRY(cst_search_within(context, spaces, folds, job->options, path, chosen, &sets));
-    for (int32_t s = 0; s < members; s++)
+    cst_status status =
+        cst_search_within(context, spaces, folds, job->options, path, chosen, &sets);
+    for (int32_t s = 0; status == CST_OK && s < members; s++)
         for (int32_t f = 0; chosen[s] >= 0 && f <= folds; f++)
             memcpy(path[f][s], sets.set[chosen[s]].members, ((size_t)s + 1) * sizeof ***path);
-    return CST_OK;
+    cst_scope_free(&sets.scope);
+    return status;
 }
 
 /* The front around the sets of a selection. */

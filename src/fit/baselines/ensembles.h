@@ -15,36 +15,36 @@
 #include <stdint.h>
 
 /* What of a kind is averaged. */
-typedef struct cst_tagged_rule {
+typedef struct cst_ensemble_rule {
     cst_ensemble_kind kind;
     bool group;    /* members of one `of` are averaged; otherwise each stands alone */
     bool passes;   /* weighted by forward passes: one average over all passes */
     int32_t least; /* members that a group must have */
-} cst_tagged_rule;
+} cst_ensemble_rule;
 
 /* The rule of a kind; NULL for CST_ENSEMBLE_NONE. */
-const cst_tagged_rule *cst_tagged_rule_of(cst_ensemble_kind kind);
+const cst_ensemble_rule *cst_ensemble_rule_of(cst_ensemble_kind kind);
 
 /* Size of the group whose first member is `first`; 0 where `first` is not the first of a group, or
  * the group is too small. weights [members], which may be NULL, get what each member weighs in the
  * group's mean: sum 1. */
-int32_t cst_tagged_group(const cst_tagged_rule *rule, const cst_member_ensemble *tags,
-                         int32_t members, int32_t first, double *weights);
+int32_t cst_ensemble_group(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
+                           int32_t members, int32_t first, double *weights);
 
 /* Whether there is a group; tags may be NULL. */
-bool cst_tagged_applies(const cst_tagged_rule *rule, const cst_member_ensemble *tags,
-                        int32_t members);
+bool cst_ensemble_applies(const cst_ensemble_rule *rule, const cst_member_ensemble *tags,
+                          int32_t members);
 
 /* A group that was chosen among others. */
-typedef struct cst_tagged_choice {
+typedef struct cst_ensemble_choice {
     int32_t first;  /* its first member */
     int32_t size;   /* 0: none was chosen */
     int32_t groups; /* there are to choose from */
-} cst_tagged_choice;
+} cst_ensemble_choice;
 
 /* "of 'NAME', 3 members; 2 candidates": the group that was chosen among the members that bear
  * `tags`. The name is cut between characters of UTF-8. */
-void cst_tagged_describe(const cst_member_ensemble *tags, const cst_tagged_choice *choice,
-                         char *detail, size_t room);
+void cst_ensemble_describe(const cst_member_ensemble *tags, const cst_ensemble_choice *choice,
+                           char *detail, size_t room);
 
 #endif

@@ -5,7 +5,7 @@
  */
 #include "core/la.h"
 #include "core/wide.h"
-#include "fit/stages.h"
+#include "fit/family.h"
 #include "method/blend/greedy.h"
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"
@@ -187,7 +187,9 @@ static void bench_predict(cst_context *context, const input *in) {
         folds[i] = i % 2;
     cst_view some = in->view;
     some.rows = in->rows < 500 ? in->rows : 500;
-    need(cst_stages_run(context, &some, folds, 2, &settings, &unknown, &stages) == CST_OK, "fit");
+    const cst_run run =
+        cst_run_of(&cst_classification_family, &some, folds, 2, &settings, &unknown);
+    need(cst_stages_run(context, &run, &stages) == CST_OK, "fit");
     double best = INFINITY;
     for (int repeat = 0; repeat < 9; repeat++) {
         double start = cst_seconds();

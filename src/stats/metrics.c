@@ -90,9 +90,10 @@ static cst_status ordered(cst_context *context, const cst_samples *samples, int3
 }
 
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,
-                                int32_t classes, const int32_t *labels, int bins,
+                                int64_t classes_given, const int32_t *labels, int bins,
                                 cst_metrics *out) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
                                          "cst_metrics_evaluate: context and scores are required");
@@ -139,9 +140,10 @@ static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliabilit
 }
 
 cst_status cst_metrics_reliability(cst_context *context, const float *probabilities, int64_t rows,
-                                   int32_t classes, const int32_t *labels, int bins,
+                                   int64_t classes_given, const int32_t *labels, int bins,
                                    cst_reliability_bin *out) {
     CST_ENTER(context);
+    CST_COUNT(context, classes, classes_given);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
                                          "cst_metrics_reliability: context and bins are required");

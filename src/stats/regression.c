@@ -202,10 +202,12 @@ static void add_share(cst_value_metrics *average, const cst_value_metrics *one, 
     }
 }
 
-cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_values *predicted,
+cst_status cst_value_metrics_evaluate(cst_context *context,
+                                      const cst_predicted_values *predicted_given,
                                       const double *targets, cst_value_metrics *average,
                                       cst_value_metrics *each) {
     CST_ENTER(context);
+    CST_STRUCT(context, cst_predicted_values, predicted, predicted_given);
     if (!predicted || !targets || !average)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_metrics_evaluate: predictions, targets and scores are required");
@@ -407,7 +409,7 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_value_bo
                      .targets = in->targets,
                      .weights = in->weights,
                      .methods = in->methods,
-                     .outputs = in->predicted->outputs,
+                     .outputs = (int32_t)in->predicted->outputs,
                      .rows = in->predicted->rows};
     CST_TRY(check(context, &job));
     CST_TRY(make_table(context, scope, &job));

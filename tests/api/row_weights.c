@@ -253,13 +253,12 @@ static void linear_pool_matches_numpy(void **state) {
     view.labels = NULL;
     view.targets = rw_targets;
     assert_int_equal(cst_scaling_make(context, &view, &scaling), CST_OK);
-    assert_int_equal(cst_value_moments(context, &view, &scaling, &none, folds, 1, &moments),
+    CST_SCOPE(scope);
+    assert_int_equal(cst_value_moments(context, scope, &view, &scaling, &none, folds, 1, &moments),
                      CST_OK);
-    assert_int_equal(cst_linear_pool_fit(context, &moments, &options, &pool), CST_OK);
+    assert_int_equal(cst_linear_pool_fit(context, scope, &moments, &options, &pool), CST_OK);
     for (int k = 0; k < RW_MEMBERS; k++)
         close_to(pool.weights[k], rw_linear_pool[k], 1e-8);
-    cst_linear_pool_free(context, &pool);
-    cst_value_moments_free(context, &moments, 1);
     cst_scaling_free(context, &scaling);
 }
 

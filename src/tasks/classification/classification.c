@@ -3,11 +3,11 @@
 
 #include "data/checks/checks.h"
 #include "fit/document.h"
+#include "fit/family.h"
 #include "fit/harness.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
 #include "fit/profile.h"
-#include "model/seen_rows.h"
+#include "model/fit_rows.h"
 #include "stats/statistics.h"
 #include "stats/weighted.h"
 #include "tasks/classification/shift.h"
@@ -90,7 +90,7 @@ static cst_status open_methods(cst_context *context, cst_evaluation *e) {
     if (!s)
         return CST_ERROR_MEMORY;
     CST_TRY(cst_method_parse(context, "default", options->seed, options->settings,
-                             options->setting_count, &method));
+                             (int32_t)options->setting_count, &method));
     CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
                               options->seed, &s->source));
     if (method.settings.checks && !e->checked)
@@ -105,7 +105,7 @@ static cst_status open_model(cst_context *context, cst_evaluation *e, const cst_
     state *s = cst_evaluation_data(context, e, sizeof *s, release);
     if (!s)
         return CST_ERROR_MEMORY;
-    s->classes = cst_model_classes(model);
+    s->classes = (int32_t)cst_model_classes(model);
     CST_TRY(cst_targets_make(context, e->pool, e->split, e->options->clean, e->options->ood,
                              &s->targets));
     CST_TAKE(context, &e->scope, s->positions, cst_model_inputs(model) + cst_pool_members(e->pool));
@@ -366,7 +366,7 @@ static cst_status say_seen(cst_context *context, const cst_evaluation *e, const 
                        (long long)match.looked_at, split, (long long)match.found);
         *any = *any || seen == CST_SEEN_ALL;
     }
-    cst_known_rows_free(context, &known);
+    cst_scope_free(&known.scope);
     return status;
 }
 
@@ -408,7 +408,7 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
     const cst_evaluation e = {.ops = ops, .options = &options, .brief = true, .data = &s};
     if (status == CST_OK && !rows)
         status = CST_ERROR_MEMORY;
-    CST_THEN(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_THEN(cst_report_begin(context, CST_REPORT_EVALUATE, report));
     CST_THEN(cst_view_copy(context, view, 0, rows));
     CST_THEN(score(context, scope, &s, &p, entry.scores));
     CST_THEN(cst_put_evaluation(context, *report, &e, &entry, 1));
@@ -588,7 +588,7 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
                              .methods = methods,
                              .count = d->count,
                              .reference = d->reference,
-                             .resamples = options->resamples,
+                             .resamples = (int32_t)options->resamples,
                              .seed = options->seed,
                              .head_above = options->head_above,
                              .tail_below = options->tail_below,

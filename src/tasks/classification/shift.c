@@ -106,7 +106,7 @@ static cst_status add(cst_context *context, const cst_pool *pool, const char *sp
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d splits", TARGETS_MAX);
     if (!cst_pool_has_split(pool, split))
         return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
-    int32_t conditions = cst_pool_conditions(pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
     if (role != CST_TARGET_SCORED && conditions > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "split '%.100s' has %d conditions; a split that is %s must have none",

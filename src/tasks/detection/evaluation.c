@@ -1,7 +1,7 @@
 /* The table of detection. Chosen by src/tasks. docs/detection.md. */
 #include "fit/harness.h"
 #include "fit/profile.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
 #include "tasks/detection/splits.h"
@@ -47,8 +47,8 @@ static cst_status open_training(cst_context *context, cst_evaluation *e, bool *c
     const char *split = cst_evaluation_fitted(e);
     cst_options *options = NULL;
     cst_detect_options detect;
-    CST_TRY(
-        cst_method_options(context, "default", o->seed, o->settings, o->setting_count, &options));
+    CST_TRY(cst_method_options(context, "default", o->seed, o->settings, (int32_t)o->setting_count,
+                               &options));
     cst_detect_options_read(options, &detect);
     int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
     *checks = cst_option_flag(options, CST_OPT_CHECKS) && !e->checked;
@@ -278,11 +278,12 @@ static cst_status score_file(cst_context *context, const char *detections, const
 }
 
 cst_status cst_evaluate_detections(cst_context *context, const char *detections,
-                                   const char *annotations, int32_t resamples, uint64_t seed,
+                                   const char *annotations, int64_t resamples_given, uint64_t seed,
                                    cst_report **report) {
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_COUNT(context, resamples, resamples_given);
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!detections || !annotations || !report)
@@ -294,7 +295,7 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     const cst_evaluation e = {
         .ops = &cst_detection_ops, .options = &options, .brief = true, .data = &s};
     cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    cst_status status = cst_report_begin(context, CST_REPORT_EVALUATE, report);
     CST_THEN(score_file(context, detections, annotations, &e, *report));
     cst_box_split_close(context, &s.other);
     return cst_why(context, cst_finish_report(context, status, report));

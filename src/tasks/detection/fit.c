@@ -1,8 +1,8 @@
 /* Fit and inspection of a pool of detections by clusters as rows. docs/detection.md. */
 #include "core/la.h"
 #include "fit/document.h"
+#include "fit/family.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
 #include "tasks/detection/detection.h"
 #include "tasks/detection/figures.h"
 #include "tasks/detection/splits.h"
@@ -158,7 +158,8 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
     cst_metrics *members;
     CST_TAKE(context, scope, members, source->view.members);
     CST_TRY(cst_member_metrics(context, &source->view, members));
-    cst_fit_facts facts = {.pool = f->pool,
+    cst_fit_facts facts = {.family = &cst_classification_family,
+                           .pool = f->pool,
                            .options = f->options,
                            .settings = &f->settings,
                            .source = source,
@@ -268,8 +269,8 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     if (status == CST_ERROR_INPUT && cst_findings_fatal(&findings))
         status = cst_findings_tell(context, &findings); /* why no cluster is right */
     CST_THEN(pool_of_rows(context, pool, &training, &rows));
-    CST_THEN(cst_inspect_checked(context, rows, "oof", options,
-                                 &(cst_training_hints){.findings = &findings}, report));
+    CST_THEN(cst_inspect_family(context, &cst_classification_family, rows, "oof", options,
+                                &(cst_training_hints){.findings = &findings}, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         CST_PUT(*report, root, CST_S("task", cst_task_name(CST_TASK_DETECTION)),

@@ -3,7 +3,7 @@
 
 #include "core/number.h"
 
-#include "fit/nested.h"
+#include "fit/training.h"
 #include "tasks/detection/ap.h"
 #include "tasks/detection/clusters.h"
 
@@ -150,21 +150,15 @@ static cst_status fit_once(cst_context *context, const cst_method *method,
                            const cst_box_training *t, int32_t fold, uint64_t seed,
                            const int32_t *members, int32_t count, cst_method_fit *out) {
     cst_fold_rows rows = {.inside = t->source}; /* all of them */
-    cst_view all = t->source.view;
-    CST_SCOPE(scope);
     const float **pointers;
+    CST_SCOPE(scope);
     CST_TAKE(context, scope, pointers, members ? count : 0);
-    cst_status status = CST_OK;
-    if (fold >= 0) {
-        status = cst_fold_rows_make(context, &t->source, fold, seed, &rows);
-        all = rows.inside.view;
-    }
-    if (status == CST_OK && members)
+    if (fold >= 0)
+        CST_TRY(cst_fold_rows_make(context, scope, &t->source, fold, seed, &rows));
+    cst_view all = rows.inside.view;
+    if (members)
         rows.inside.view = cst_view_members(&all, members, count, pointers);
-    CST_THEN(cst_method_fit_run(context, method, &rows.inside, seed, out));
-    if (rows.index)
-        cst_fold_rows_free(context, &rows);
-    return status;
+    return cst_method_fit_run(context, method, &rows.inside, seed, out);
 }
 
 /* The learners of `from`, fitted on the kept members alone, in place of those of `to`. */

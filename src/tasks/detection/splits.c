@@ -4,7 +4,7 @@
 #include "data/pool/divide.h"
 #include "data/pool/parts.h"
 #include "data/pool/state.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 #include "tasks/detection/ap.h"
 
 #include <corestack/folds.h>
@@ -177,7 +177,7 @@ static cst_status open_split(cst_context *context, const cst_pool *pool, const c
                              cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
-    *out = (cst_box_split){.members = cst_pool_members(pool)};
+    *out = (cst_box_split){.members = (int32_t)cst_pool_members(pool)};
     cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
     if (status == CST_OK) {
         out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
@@ -377,7 +377,7 @@ cst_status cst_box_training_open(cst_context *context, cst_scope *scope, const c
                                  const char *name, const cst_box_split *split,
                                  const cst_detect_options *options, int32_t folds, uint64_t seed,
                                  cst_box_training *out) {
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     *out = (cst_box_training){.split = split, .name = name, .options = *options};
     CST_TRY(cst_box_rows_make(context, scope, split, &options->clusters, NULL, NULL, &out->rows));
     CST_TRY(make_targets(context, scope, out));

@@ -2,10 +2,9 @@
 #include "tasks/segmentation/segmentation.h"
 
 #include "core/la.h"
+#include "fit/family.h"
 #include "fit/label.h"
-#include "fit/pipeline.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/document.h"
 #include "tasks/segmentation/nested.h"
@@ -18,7 +17,7 @@
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 const cst_settings *settings, cst_options *out) {
     CST_TRY(cst_options_preset(context, out, cst_options_preset_name(options)));
-    for (size_t i = 0; i < cst_option_count(); i++) {
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         CST_TRY(cst_options_set(context, out, key, cst_options_get(options, key)));
     }
@@ -154,7 +153,8 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
                                 &f->sample, &orders));
     cst_status status = cst_options_create(context, &inner);
     CST_THEN(inner_options(context, f->options, &f->settings, inner));
-    CST_THEN(cst_fit_checked(context, f->sample.pool, "oof", inner, &orders.hints, model, report));
+    CST_THEN(cst_fit_family(context, &cst_classification_family, f->sample.pool, "oof", inner,
+                            &orders.hints, model, report));
     cst_options_free(context, inner);
     CST_THEN(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
     CST_THEN(cst_map_relabel(context, f->pool, f->split, f->options, *model));
@@ -222,10 +222,11 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
     CST_TRY(cst_pool_view(context, pool, split, &view));
     CST_TRY(cst_map_orders_make(context, scope, split, cst_pool_cases(pool, split), view.labels,
                                 view.classes, &sample, &orders));
-    CST_TRY(cst_inspect_checked(context, sample.pool, "oof", options, &orders.hints, report));
+    CST_TRY(cst_inspect_family(context, &cst_classification_family, sample.pool, "oof", options,
+                               &orders.hints, report));
     json_t *root = cst_report_root(*report);
     cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
-                       cst_pool_classes(pool), segment.boundary);
+                       (int32_t)cst_pool_classes(pool), segment.boundary);
     json_t *object = cst_report_object(*report, root, "sample");
     cst_report_integer(*report, object, "pixels", sample.rows);
     return cst_report_finish(context, *report);

@@ -417,6 +417,79 @@ static cst_status evaluate_member(cst_context *context, const cst_task_ops *ops,
     return status;
 }
 
+/* ---- shift ---- */
+
+/* Whether the intervals of top-1, NLL and Brier are those of shift, since the rows are several
+ * conditions or splits. */
+static bool shift_scores(const cst_targets *targets) {
+    return targets->scored > 1 || targets->list[0].conditions > 0;
+}
+
+/* Everything that the targets call for; also what it is, at the document's top. */
+static cst_status report_shift(cst_context *context, const cst_shift *shift) {
+    const cst_targets *targets = shift->targets;
+    bool plain = !shift_scores(targets);
+    const char *split = targets->list[0].split;
+    if (targets->list[0].conditions > 0)
+        CST_TRY(cst_shift_corruption(context, shift));
+    else if (targets->scored > 1)
+        CST_TRY(cst_shift_splits(context, shift));
+    else if (shift->reference_errors)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "reference errors are for splits with conditions, and '%s' has none",
+                        split);
+    if (plain)
+        CST_TRY(cst_shift_classes(context, shift));
+    if (plain && cst_pool_groups(shift->pool, split))
+        CST_TRY(cst_shift_groups(context, shift));
+    if (plain)
+        CST_TRY(cst_shift_domains(context, shift));
+    return targets->list[targets->count - 1].role == CST_TARGET_OOD ? cst_shift_ood(context, shift)
+                                                                    : CST_OK;
+}
+
+static void define(cst_report *report, json_t *object, const char *const *names) {
+    for (; *names; names++)
+        cst_report_string(report, object, *names, cst_metric_definition(*names));
+}
+
+/* Definitions of these scores, into an object. */
+static void define_shift(cst_report *report, json_t *object, const cst_pool *pool,
+                         const cst_targets *targets) {
+    static const char *const corruption[] = {"mce", "mce_normalised", "mce_delta", "mce_relative",
+                                             NULL};
+    static const char *const splits[] = {"worst_top1", NULL};
+    static const char *const classes[] = {"accuracy_head", "accuracy_mid", "accuracy_tail",
+                                          "balanced_accuracy", NULL};
+    static const char *const groups[] = {"worst_group_accuracy", NULL};
+    static const char *const ood[] = {"auroc_out_positive",
+                                      "aupr_out_positive",
+                                      "fpr95_out_positive",
+                                      "aupr_in_positive",
+                                      "fpr95_in_positive",
+                                      "detection_error",
+                                      "max_probability",
+                                      "predictive_entropy",
+                                      "disagreement",
+                                      "mutual_information",
+                                      NULL};
+    static const char *const energy[] = {"energy", NULL};
+    bool plain = !shift_scores(targets);
+    bool out = targets->list[targets->count - 1].role == CST_TARGET_OOD;
+    if (targets->list[0].conditions > 0)
+        define(report, object, corruption);
+    if (targets->scored > 1)
+        define(report, object, splits);
+    if (plain && cst_pool_training_counts(pool))
+        define(report, object, classes);
+    if (plain && cst_pool_groups(pool, targets->list[0].split))
+        define(report, object, groups);
+    if (out)
+        define(report, object, ood);
+    if (out && cst_pool_has_logits(pool))
+        define(report, object, energy);
+}
+
 /* ---- intervals and tests ---- */
 
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
@@ -426,7 +499,7 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     const cst_target *target = &s->targets.list[0];
     CST_SCOPE(scope);
     const float **all;
-    if (cst_shift_scores(&s->targets))
+    if (shift_scores(&s->targets))
         return CST_OK;
     CST_TAKE(context, scope, all, count);
     for (int32_t m = 0; m < count; m++)
@@ -451,7 +524,7 @@ static cst_status losses(cst_context *context, cst_scope *scope, const cst_evalu
                          const cst_entry *entry, cst_losses *out) {
     const state *s = e->data;
     const cst_target *target = &s->targets.list[0];
-    if (cst_shift_scores(&s->targets) || target->samples < 2)
+    if (shift_scores(&s->targets) || target->samples < 2)
         return CST_OK;
     *out = (cst_losses){.metric = "nll", .samples = target->samples};
     CST_TAKE(context, scope, out->loss, target->samples);
@@ -520,7 +593,7 @@ static cst_status put_more(cst_context *context, const cst_description *d) {
                              .head_above = options->head_above,
                              .tail_below = options->tail_below,
                              .reference_errors = options->reference_errors};
-    return cst_shift_report(context, &shift);
+    return report_shift(context, &shift);
 }
 
 /* Scores of each condition of the first split. */
@@ -557,7 +630,7 @@ static cst_status put_own(cst_context *context, const cst_description *d) {
     cst_report_string(report, d->object, "ece_definition", cst_metric_definition("ece"));
     if (d->e->pool) { /* of what goes beyond the scores of one file */
         json_t *definitions = cst_report_object(report, d->object, "definitions");
-        cst_shift_definitions(report, definitions, d->e->pool, &s->targets);
+        define_shift(report, definitions, d->e->pool, &s->targets);
         if (json_object_size(definitions) == 0)
             (void)json_object_del(d->object, "definitions");
     }
@@ -574,7 +647,7 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
         put_size(d->report, d->e);
         return CST_OK;
     case CST_PART_DEFINITIONS:
-        cst_shift_definitions(d->report, d->object, d->e->pool, &state_of(d->e)->targets);
+        define_shift(d->report, d->object, d->e->pool, &state_of(d->e)->targets);
         return CST_OK;
     case CST_PART_OWN:
         return put_own(context, d);

@@ -84,17 +84,6 @@ typedef struct cst_shift {
     const char *reference_errors; /* a file or a table's name; NULL: the manifest's, if any */
 } cst_shift;
 
-/* Everything that the targets call for; also what it is, at the document's top. */
-cst_status cst_shift_report(cst_context *context, const cst_shift *shift);
-
-/* Definitions of the scores that cst_shift_report gives, into an object. */
-void cst_shift_definitions(cst_report *report, json_t *object, const cst_pool *pool,
-                           const cst_targets *targets);
-
-/* Whether the intervals of top-1, NLL and Brier are set there, since the rows are several
- * conditions or splits. */
-bool cst_shift_scores(const cst_targets *targets);
-
 /* ---- parts ---- */
 
 cst_status cst_shift_corruption(cst_context *context, const cst_shift *shift);

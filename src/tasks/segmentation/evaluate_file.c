@@ -136,35 +136,6 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
 
 /* ---- label maps in memory ---- */
 
-static const struct definition {
-    const char *name;
-    const char *text;
-} DEFINITIONS[] = {
-    {"miou", "mean of TP / (TP + FP + FN) over the classes in labels or predictions, counted "
-             "over all pixels of the split"},
-    {"pixel_accuracy", "fraction of pixels classified correctly"},
-    {"mean_accuracy", "mean over the classes in the labels of the fraction of their pixels "
-                      "classified correctly"},
-    {"dice", "mean of 2 TP / (2 TP + FP + FN) over the classes in labels or predictions"},
-    {"fwiou", "mean of the classes' IoU weighted by their fraction of the labelled pixels"},
-    {"boundary_error", "error rate on the pixels within d pixels (in rows and columns) of a "
-                       "pixel with another label"},
-    {"boundary_iou", "Boundary IoU (Cheng et al. 2021): mean over classes of the IoU between "
-                     "labels and predictions, restricted to the pixels of the class within d "
-                     "pixels of its contour"},
-    {"nll", "mean of -log p(label) in nats"},
-    {"brier", "mean over pixels of the sum over classes of (p - y)^2, from 0 to 2"},
-    {"ece", "top-label expected calibration error with 15 equal-width bins [lo, hi), the last "
-            "one closed"},
-};
-
-const char *cst_segmentation_definition(const char *name) {
-    for (size_t i = 0; name && i < sizeof DEFINITIONS / sizeof DEFINITIONS[0]; i++)
-        if (strcmp(DEFINITIONS[i].name, name) == 0)
-            return DEFINITIONS[i].text;
-    return NULL;
-}
-
 /* Labels as the tally takes them, checked: -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
                               size_t pixels, int64_t width, int32_t classes, int32_t ignore,

@@ -2,10 +2,9 @@
  * A fit of any method that comparisons know: the model that predicts as the method's row in a
  * comparison does, and a report. Above the methods of every task. docs/baselines.md.
  */
-#include "core/la.h"
-#include "fit/findings.h"
 #include "fit/harness.h"
 
+#include "core/la.h"
 #include "core/measured.h"
 #include "core/options.h"
 #include "fit/document.h"
@@ -98,7 +97,7 @@ static cst_status put_scores(cst_context *context, cst_report *report, const met
 
 static cst_status write_report(cst_context *context, const method_fit *f, double start,
                                cst_report **out) {
-    CST_TRY(cst_report_create(context, CST_REPORT_FIT, out));
+    CST_TRY(cst_report_begin(context, CST_REPORT_FIT, out));
     cst_report *report = *out;
     json_t *root = cst_report_root(report);
     const cst_training *source = f->e.source;

@@ -24,7 +24,7 @@ static bool is_kept(const int32_t *kept, int32_t count, int32_t member) {
 static cst_status name_others(cst_context *context, const cst_pool *pool, const int32_t *kept,
                               cst_model *model) {
     cst_novelty *novelty = model->reference.novelty;
-    int32_t members = cst_pool_members(pool);
+    int32_t members = (int32_t)cst_pool_members(pool);
     CST_TAKE(context, &model->scope, novelty->other_names, members - model->members);
     for (int32_t k = 0; k < members; k++) {
         if (is_kept(kept, model->members, k))

@@ -4,7 +4,7 @@
 #include "core/order.h"
 #include "data/pool/weighted_rows.h"
 #include "model/patterns.h"
-#include "stats/binomial.h"
+#include "stats/statistics.h"
 
 #include <ctype.h>
 #include <inttypes.h>

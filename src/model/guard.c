@@ -455,7 +455,7 @@ static cst_status test_split(cst_context *context, const cst_model *model, const
     }
     if (guard->mode == CST_GUARD_OFF || !model->reference.novelty || view->rows == 0)
         return CST_OK;
-    int32_t conditions = cst_pool_conditions(pool, split);
+    int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
     return test_rows(context, model, view, out, conditions > 0 ? conditions : 1, guard->batch,
                      report);
 }
@@ -482,7 +482,7 @@ int cst_model_has_guard(const cst_model *model) {
     return model && is_known(model);
 }
 
-int32_t cst_model_others(const cst_model *model) {
+int64_t cst_model_others(const cst_model *model) {
     return model && model->reference.novelty ? model->reference.novelty->others : 0;
 }
 

@@ -197,7 +197,7 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
 static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
 
 cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model, cst_pool *pool,
-                                     const char *split, const cst_guard *guard, float **out,
+                                     const char *split, const cst_guard *guard_given, float **out,
                                      int64_t *rows, cst_guard_report **report) {
     if (out)
         *out = NULL;
@@ -206,6 +206,7 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !out || !rows ||
         (guard &&
          (guard->batch < 0 || guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))

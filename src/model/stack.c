@@ -121,11 +121,11 @@ cst_task cst_model_task(const cst_model *model) {
     return model ? model->task : CST_TASK_CLASSIFICATION;
 }
 
-int32_t cst_model_members(const cst_model *model) {
+int64_t cst_model_members(const cst_model *model) {
     return model ? cst_model_inputs(model) : 0;
 }
 
-int32_t cst_model_classes(const cst_model *model) {
+int64_t cst_model_classes(const cst_model *model) {
     return model ? model->classes : 0;
 }
 

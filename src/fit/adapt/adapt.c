@@ -367,20 +367,21 @@ static cst_status adapt(cst_context *context, const cst_model *model, cst_pool *
 }
 
 cst_status cst_adapt(cst_context *context, const cst_model *model, cst_pool *pool,
-                     const cst_adapt_options *options, cst_model **out, cst_report **report) {
+                     const cst_adapt_options *options_given, cst_model **out, cst_report **report) {
     static const cst_adapt_options defaults = {0};
     if (out)
         *out = NULL;
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_adapt_options, options, options_given);
     const cst_adapt_options *o = options ? options : &defaults;
     if (!model || !pool || (o->labels && !o->rows) || (o->rows && o->row_count < 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_adapt: model and pool are required, and labels are given with rows");
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = report ? cst_report_create(context, CST_REPORT_ADAPT, report) : CST_OK;
+    cst_status status = report ? cst_report_begin(context, CST_REPORT_ADAPT, report) : CST_OK;
     CST_THEN(
         adapt(context, model, pool, o->split ? o->split : "new", o, out, report ? *report : NULL));
     if (status == CST_OK && report) {

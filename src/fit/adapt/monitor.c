@@ -92,10 +92,11 @@ static cst_status monitor_make(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_monitor_create(cst_context *context, cst_monitor **out, const cst_model *model,
-                              const cst_monitor_options *options) {
+                              const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_create: monitor and model are required");
@@ -357,7 +358,7 @@ static cst_status add_split(cst_context *context, cst_monitor *monitor, cst_pool
     if (status == CST_OK && !(call = cst_alloc(context, 1, sizeof *call)))
         status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        int32_t conditions = cst_pool_conditions(pool, split);
+        int32_t conditions = (int32_t)cst_pool_conditions(pool, split);
         const int32_t *labels = cst_pool_is_ood(pool, split) || view.index ? NULL : view.labels;
         call->count = conditions > 0 ? conditions : 1;
         if (view.rows < call->count)
@@ -485,10 +486,11 @@ static cst_status load_state(cst_context *context, const char *path,
 }
 
 cst_status cst_monitor_load(cst_context *context, cst_monitor **out, const cst_model *model,
-                            const char *path, const cst_monitor_options *options) {
+                            const char *path, const cst_monitor_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_monitor_options, options, options_given);
     if (!out || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_load: monitor, model and path are required");
@@ -596,7 +598,7 @@ cst_status cst_monitor_report(cst_context *context, const cst_monitor *monitor,
     if (!monitor || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_monitor_report: monitor and report are required");
-    cst_status status = cst_report_create(context, CST_REPORT_MONITOR, report);
+    cst_status status = cst_report_begin(context, CST_REPORT_MONITOR, report);
     if (status == CST_OK)
         fill(monitor, *report);
     CST_THEN(cst_report_finish(context, *report));

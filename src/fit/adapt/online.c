@@ -163,11 +163,14 @@ static cst_status adapter_make(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_adapter_create(cst_context *context, cst_adapter **out, const cst_model *model,
-                              const char *const *names, int32_t members,
-                              const cst_adapter_options *options) {
+                              const char *const *names, int64_t named_given,
+                              const cst_adapter_options *options_given) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_adapter_options, options, options_given);
+    CST_COUNT(context, named, named_given);
+    int32_t members = named;
     int64_t pending = options ? options->pending : 0;
     double alpha = options && options->alpha != 0 ? options->alpha : ALPHA;
     if (!out || !model || members < 0 || (members > 0 && !names))
@@ -533,7 +536,7 @@ cst_status cst_adapter_get_state(cst_context *context, const cst_adapter *adapte
     return CST_OK;
 }
 
-int32_t cst_adapter_members(const cst_adapter *adapter) {
+int64_t cst_adapter_members(const cst_adapter *adapter) {
     return adapter ? adapter->members : 0;
 }
 

@@ -286,7 +286,7 @@ static cst_status work(cst_context *context, run *r, bool wanted, cst_report *re
 }
 
 cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool,
-                      const cst_online_options *options, float **predictions, int64_t *rows,
+                      const cst_online_options *options_given, float **predictions, int64_t *rows,
                       cst_report **report) {
     if (predictions)
         *predictions = NULL;
@@ -295,6 +295,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_online_options, options, options_given);
     if (!adapter || !pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_online: adapter and pool are required");
     run r = {.adapter = adapter,
@@ -304,7 +305,7 @@ cst_status cst_online(cst_context *context, cst_adapter *adapter, cst_pool *pool
              .block = options && options->block != 0 ? options->block : BLOCK_DEFAULT};
     cst_report *made = NULL;
     cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_ONLINE, &made);
+    cst_status status = cst_report_begin(context, CST_REPORT_ONLINE, &made);
     CST_THEN(work(context, &r, predictions != NULL, made));
     if (status == CST_OK && predictions) {
         *predictions = r.predictions;

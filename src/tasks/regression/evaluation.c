@@ -2,18 +2,13 @@
  * The table of regression: what is fitted on and scored, one method's run, bootstrap, tests.
  * Chosen by src/tasks. Paper: section "Results"; docs/regression.md.
  */
-#include "data/pool/weighted_rows.h"
-#include "fit/harness.h"
 #include "fit/label.h"
 #include "fit/profile.h"
 #include "stats/regression.h"
 #include "stats/weighted.h"
-#include "tasks/regression/check.h"
-#include "tasks/regression/document.h"
 #include "tasks/regression/methods.h"
-#include "tasks/regression/redundant.h"
 #include "tasks/regression/regression.h"
-#include "tasks/regression/state.h"
+#include "tasks/regression/stages.h"
 
 #include <string.h>
 
@@ -26,59 +21,30 @@ static const state *state_of(const cst_evaluation *e) {
 
 /* ---- opening ---- */
 
-static cst_status open_rows(cst_context *context, const cst_evaluation *e, state *s) {
-    if (e->nested) {
-        s->rows = s->source.view;
-        return CST_OK;
-    }
-    cst_status status = cst_pool_load(context, e->pool, e->split);
-    CST_THEN(cst_counted_open(context, e->pool, e->split, NULL, 0, &s->counted));
-    s->rows = s->counted.view;
-    if (status == CST_OK && !s->rows.targets)
-        status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against",
-                          e->split);
-    return status;
-}
-
-static void release(cst_context *context, void *data) {
-    state *s = data;
-    if (s->moments)
-        cst_value_moments_free(context, s->moments, s->source.view.classes);
-    cst_free(context, s->moments);
-    if (s->part)
-        return;
-    cst_scaling_free(context, &s->scaling);
-    cst_counted_close(context, &s->counted);
-    cst_counted_close(context, &s->model_rows);
-    cst_training_close(context, &s->source);
-}
-
 static cst_status open(cst_context *context, cst_evaluation *e, const cst_model *model) {
     const cst_compare_options *options = e->options;
+    const char *fitted = cst_evaluation_fitted(e);
     cst_value_method method;
     if (e->data)
         return cst_value_open_baselines(context, e);
-    state *s = cst_evaluation_data(context, e, sizeof *s, release);
+    state *s = cst_evaluation_data(context, e, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
     if (model)
         return cst_value_open_model(context, e, model);
-    cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
-                                               options->setting_count, &method);
-    CST_THEN(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
-                               options->seed, &s->source));
-    CST_THEN(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds,
-                                   s->source.view.rows, s->source.fold_count));
-    CST_THEN(cst_value_check_units(context, e->pool, cst_evaluation_fitted(e), true));
-    CST_THEN(cst_scaling_make(context, &s->source.view, &s->scaling));
-    CST_THEN(cst_value_state_moments(context, s));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_value_method_parse(context, "default", options->seed, options->settings,
+                                   (int32_t)options->setting_count, &method));
+    CST_TRY(cst_value_open_source(context, e, fitted, method.settings.folds, true));
     size_t members = (size_t)s->source.view.members;
-    e->source = &s->source;
     CST_TAKE(context, &e->scope, e->pearson, members * members);
     cst_value_pearson(s->moments, s->source.view.classes, e->pearson);
-    return open_rows(context, e, s);
+    s->rows = s->source.view;
+    if (e->nested)
+        return CST_OK;
+    CST_TRY(cst_value_open_rows(context, e));
+    return s->rows.targets ? CST_OK
+                           : cst_fail(context, CST_ERROR_INPUT,
+                                      "split '%s' has no targets to score against", e->split);
 }
 
 static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_cka_options *options,
@@ -90,17 +56,16 @@ static cst_status cka(cst_context *context, const cst_evaluation *e, const cst_c
 static cst_status subset(cst_context *context, const cst_evaluation *e, cst_evaluation *out) {
     const state *whole = state_of(e);
     const float **pointers;
-    state *s = cst_evaluation_data(context, out, sizeof *s, release);
+    state *s = cst_evaluation_data(context, out, sizeof *s, NULL);
     if (!s)
         return CST_ERROR_MEMORY;
-    s->part = true;
     s->scaling = whole->scaling;
     CST_TRY(cst_training_part(context, &out->scope, &whole->source, out->positions, out->members,
                               &s->source));
     CST_TAKE(context, &out->scope, pointers, out->members);
     s->rows = cst_view_members(&whole->rows, out->positions, out->members, pointers);
     out->source = &s->source;
-    return cst_value_state_moments(context, s);
+    return cst_value_find_moments(context, out);
 }
 
 /* ---- methods ---- */
@@ -115,46 +80,26 @@ static cst_status parse(cst_context *context, const cst_evaluation *e, const cha
     entry->preset = method->preset;
     entry->definition = method->definition;
     entry->settings = &method->settings;
-    if (method->baseline && !method->baseline->fit)
+    if (method->baseline)
         entry->tags = cst_tagged_rule_of(method->baseline->kind);
     return CST_OK;
-}
-
-static void release_result(cst_context *context, void *result) {
-    predicted *p = result;
-    cst_value_entry_free(context, &p->entry);
-    cst_value_result_free(context, &p->result);
-    cst_free(context, p->each);
 }
 
 /* ---- one method ---- */
 
 static cst_status run(cst_context *context, const cst_evaluation *e, const cst_model *model,
                       cst_entry *entry) {
-    const state *s = state_of(e);
-    cst_value_place place = {.made = entry->keep ? &entry->made : NULL,
-                             .unscored = e->unscored,
-                             .source = &s->source,
-                             .rows = e->nested ? NULL : &s->rows,
-                             .scaling = &s->scaling,
-                             .moments = s->moments};
-    predicted *p = cst_entry_result(context, entry, sizeof *p, release_result);
+    const cst_view *rows = &state_of(e)->rows;
+    predicted *p = cst_entry_result(context, entry, sizeof *p, NULL);
     if (!p)
         return CST_ERROR_MEMORY;
-    if (model)
-        return cst_value_run_model(context, e, model, entry);
-    cst_status status = cst_value_entry_run(context, &place, entry->method, &p->entry);
-    p->values = &p->entry.result.values;
-    if (!e->unscored)
-        CST_THEN(cst_value_state_score(context, s, p, entry->scores));
-    if (status != CST_OK)
-        return status;
-    memcpy(entry->uses, p->entry.uses, (size_t)e->members * sizeof *entry->uses);
-    CST_TRY(cst_entry_take_weights(context, p->entry.weights, e->members, entry));
-    entry->mix = entry->weights ? CST_MIX_LINEAR : CST_MIX_OTHER;
-    entry->seconds = p->entry.seconds;
-    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%s", p->entry.detail);
-    return status;
+    p->values = &p->result.values;
+    CST_TRY(cst_value_result_make(context, &entry->scope, rows->rows, rows->classes, &p->result));
+    if (!model)
+        CST_TRY(cst_value_method_run(context, e, entry, &p->result));
+    else
+        CST_TRY(cst_value_run_model(context, e, model, &p->result));
+    return e->unscored ? CST_OK : cst_value_score(context, e, entry);
 }
 
 static cst_status label(cst_context *context, const cst_evaluation *e, const cst_options *options,
@@ -166,7 +111,7 @@ static cst_status label(cst_context *context, const cst_evaluation *e, const cst
 static bool told(const cst_evaluation *e, const cst_entry *entry, int32_t index, cst_told *out) {
     const predicted *p = entry->result;
     const cst_view *rows = &state_of(e)->rows;
-    *out = (cst_told){e->split, p->entry.result.mean, rows->rows, rows->classes};
+    *out = (cst_told){e->split, p->result.array[0], rows->rows, rows->classes};
     return index == 0;
 }
 
@@ -176,24 +121,14 @@ static const cst_predicted_values *values_of(const cst_entry *entry) {
     return ((const predicted *)entry->result)->values;
 }
 
-/* In the order of the table of scores; the median error has none. */
-static void take_intervals(const cst_value_intervals *from, cst_interval *to) {
-    to[0] = from->rmse;
-    to[1] = from->mae;
-    to[3] = from->r2;
-    to[4] = from->nll;
-}
-
 static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                             const cst_entry *const *entries, int32_t count, int32_t reference,
                             int32_t resamples, cst_intervals *out) {
-    enum { COUNT = 5 };
     const cst_view *rows = &state_of(e)->rows;
-    size_t n = (size_t)count;
-    cst_predicted_values *all = cst_alloc(context, n, sizeof *all);
-    cst_value_intervals *found = cst_alloc(context, 2 * n, sizeof *found);
-    cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t m = 0; status == CST_OK && m < n; m++)
+    CST_SCOPE(scope);
+    cst_predicted_values *all;
+    CST_TAKE(context, scope, all, count);
+    for (int32_t m = 0; m < count; m++)
         all[m] = *values_of(entries[m]);
     const cst_value_bootstrap_input input = {.predicted = all,
                                              .methods = count,
@@ -202,15 +137,9 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
                                              .resamples = resamples,
                                              .seed = e->options->seed,
                                              .reference = reference};
-    CST_THEN(cst_value_bootstrap_weighted(context, &input, found, found + n));
-    for (size_t m = 0; status == CST_OK && m < n; m++) {
-        take_intervals(&found[m], out->interval + m * COUNT);
-        take_intervals(&found[n + m], out->difference + m * COUNT);
-    }
-    out->done = status == CST_OK;
-    cst_free(context, all);
-    cst_free(context, found);
-    return status;
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, out->interval, out->difference, out->p));
+    out->done = true;
+    return CST_OK;
 }
 
 /* Squared errors. */
@@ -255,8 +184,8 @@ static cst_status describe(cst_context *context, cst_part part, const cst_descri
     case CST_PART_OWN:
         return cst_value_put_own(context, d->report, d->e, d->entries);
     case CST_PART_DEFINITIONS:
-        cst_report_string(d->report, d->object, "coverage", definition("coverage"));
-        cst_report_string(d->report, d->object, "width", definition("width"));
+        CST_PUT(d->report, d->object, CST_S("coverage", definition("coverage")),
+                CST_S("width", definition("width")));
         break;
     default:
         break;

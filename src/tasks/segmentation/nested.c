@@ -1,11 +1,7 @@
-/*
- * One fit for each fold of cases, and what is chosen by them: offsets of label maps, the best
- * single member. Under every out-of-fold score of a segmentation.
- * docs/method.md#what-is-reported-as-out-of-fold.
- */
+/* One fit for each fold of cases, and what is chosen by them. See the header. */
 #include "tasks/segmentation/nested.h"
 
-#include "fit/nested.h"
+#include "fit/training.h"
 #include "tasks/segmentation/decide.h"
 #include "tasks/segmentation/tally.h"
 
@@ -227,15 +223,11 @@ static cst_status with_table(cst_context *context, const cst_nesting *nesting,
                              void *user) {
     const cst_training *source = nesting->source;
     cst_training shared = *source;
-    cst_compact *table = NULL;
-    cst_status status = CST_OK;
+    CST_SCOPE(scope);
     if (!nesting->method->baseline)
-        status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
-                                  &nesting->method->settings, &table);
-    cst_compact_attach(&shared.view, table);
-    CST_THEN(task(context, &shared, user));
-    cst_logtable_unshare(context, table);
-    return status;
+        CST_TRY(
+            cst_stages_attach(context, scope, source, &nesting->method->settings, &shared.view));
+    return task(context, &shared, user);
 }
 
 static cst_status fit_folds(cst_context *context, const cst_training *shared, void *user) {

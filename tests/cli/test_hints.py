@@ -51,7 +51,7 @@ def all_hints():
     """{text: file:line}"""
     found = {}
     for path in sorted(p for f in ("src/**/*.[ch]", "cli/*.[ch]", "weights/*.[ch]") for p in glob.glob(f"{SOURCES}/{f}", recursive=True)):
-        if path.endswith(("cli/help.c", "core/options.h", "_get.c", "cli/options.c")):
+        if path.endswith(("cli/help.c", "core/options.h", "cli/options.c")):
             continue
         for line, text in literals(path):
             if NAMED.search(SUBJECT.sub("", text)):

@@ -2,10 +2,10 @@
  * Predictions corrected for label shift through the public calls: what is changed, what is kept,
  * what is refused, and no allocation left where memory fails. The figures: tests/novelty.
  */
-#include "model/guard.h"
 #include "check.h"
 #include "data/pool/pool.h"
 #include "failing_memory.h"
+#include "model/guard.h"
 
 #include <corestack/more.h>
 #include <string.h>

@@ -70,14 +70,12 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
 }
 
 static int check_inputs(cli_call *call, const cli_save *save) {
-    int code = CLI_OK;
     const char *input = input_at(call, save->pool, 0);
-    for (int i = 0; code == CLI_OK && input; input = input_at(call, save->pool, ++i)) {
-        code = cli_go_on(call);
-        if (code == CLI_OK)
-            code = check_input(call, save, input);
+    for (int i = 0; input; input = input_at(call, save->pool, ++i)) {
+        CLI_TRY(cli_go_on(call));
+        CLI_TRY(check_input(call, save, input));
     }
-    return code;
+    return CLI_OK;
 }
 
 /* The folder holds none, but a link in it may lead to one. The file of reference errors may lie in
@@ -91,9 +89,7 @@ static int check_not_read(cli_call *call, const cli_save *save, const char *path
     const char *read = errors && cli_same_file(path, errors) ? errors : NULL;
     const char *input = S_ISLNK(info.st_mode) ? input_at(call, save->pool, 0) : NULL;
     for (int i = 0; !read && input; input = input_at(call, save->pool, ++i)) {
-        int code = cli_go_on(call);
-        if (code != CLI_OK)
-            return code;
+        CLI_TRY(cli_go_on(call));
         cut_member(input, archive);
         if (cli_same_file(path, archive))
             read = archive;
@@ -179,16 +175,14 @@ static int check_files(cli_call *call, const cli_save *save, const cst_compare_o
                        const char *split) {
     char path[CLI_PATH_CHARS];
     cli_outfile outfile;
-    int code = CLI_OK;
     const char *method = method_at(call, options, 0);
-    for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
+    for (int i = 0; method; method = method_at(call, options, ++i)) {
         if (!name_file(save, method, split, path))
             return cli_fail(call, "--save: the path is too long");
-        code = check_not_read(call, save, path);
-        if (code == CLI_OK)
-            code = cli_place_outfile(call, "--save", path, false, &outfile);
+        CLI_TRY(check_not_read(call, save, path));
+        CLI_TRY(cli_place_outfile(call, "--save", path, false, &outfile));
     }
-    return code;
+    return CLI_OK;
 }
 
 /* Fails where files of two splits would have one name. */
@@ -242,15 +236,14 @@ static int check_links(cli_call *call, const cli_save *save, const cst_compare_o
                        const char *split, const char *const *splits, int count) {
     char path[CLI_PATH_CHARS];
     struct stat info;
-    int code = CLI_OK;
     const char *method = method_at(call, options, 0);
-    for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
+    for (int i = 0; method; method = method_at(call, options, ++i)) {
         bool linked = name_file(save, method, split, path) && lstat(path, &info) == 0 &&
                       S_ISLNK(info.st_mode);
-        for (int s = 0; code == CLI_OK && linked && s < count; s++)
-            code = check_leads_apart(call, save, options, splits[s], path);
+        for (int s = 0; linked && s < count; s++)
+            CLI_TRY(check_leads_apart(call, save, options, splits[s], path));
     }
-    return code;
+    return CLI_OK;
 }
 
 /* The split that the manifest has the first one compared with, where no other is named. */

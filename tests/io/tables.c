@@ -4,7 +4,7 @@
  */
 #include "io_files.h"
 
-#include "data/files/foreign.h"
+#include "data/files/bytes.h"
 #include "data/readers/row_file.h"
 
 #include <zlib.h>

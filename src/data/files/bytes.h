@@ -86,6 +86,14 @@ cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64
 /* Opens a regular file that is not empty. *info: its status. */
 cst_status cst_open_plain(cst_context *context, const char *path, int *fd, struct stat *info);
 
+/* The formats that can be read, for messages. */
+#define CST_FORMATS "npy, npz, safetensors, csv, tsv and txt (also .csv.gz)"
+
+/* In foreign.c: CST_ERROR_FORMAT, and what to do, where a file called `path` that begins with
+ * `begin` is of a known format that cannot be read; else CST_OK. */
+cst_status cst_refuse_format(cst_context *context, const char *path, const unsigned char *begin,
+                             size_t bytes);
+
 /* ---- packed files, in zip.c and gz.c ---- */
 
 typedef struct cst_packed {

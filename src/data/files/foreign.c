@@ -2,7 +2,6 @@
  * Formats that cannot be read, known by name or first bytes, and what to do with each. Under the
  * readers of predictions.
  */
-#include "data/files/foreign.h"
 #include "data/files/bytes.h"
 
 #include <string.h>

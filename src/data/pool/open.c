@@ -5,7 +5,6 @@
 #define _XOPEN_SOURCE 700
 #include "core/retry.h"
 #include "data/files/bytes.h"
-#include "data/files/foreign.h"
 #include "data/pool/columns.h"
 #include "data/pool/marks.h"
 #include "data/pool/wide.h"

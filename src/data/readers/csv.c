@@ -1,6 +1,6 @@
 /* Records of delimited text, read in chunks. Under cst_table. */
 #include "data/readers/csv.h"
-#include "data/files/foreign.h"
+#include "data/files/bytes.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -30,8 +30,8 @@ static size_t room(const unsigned char *text, size_t size) {
     return bytes;
 }
 
-cst_status cst_json_check_room(cst_context *context, const char *path, const unsigned char *text,
-                               size_t size) {
+static cst_status check_room(cst_context *context, const char *path, const unsigned char *text,
+                             size_t size) {
     size_t most = cst_context_memory(context) / 2;
     size_t needed = room(text, size);
     if (most > CST_JSON_ROOM_MAX)
@@ -71,9 +71,11 @@ static size_t next_piece(void *buffer, size_t room, void *user) {
     return bytes;
 }
 
-cst_status cst_json_parse(cst_context *context, const unsigned char *text, size_t size,
-                          json_t **root, json_error_t *error) {
+cst_status cst_json_parse(cst_context *context, const char *path, const unsigned char *text,
+                          size_t size, json_t **root, json_error_t *error) {
     source from = {.context = context, .text = text, .left = size};
+    *root = NULL;
+    CST_TRY(check_room(context, path, text, size));
     from.locale = cst_c_locale_enter();
     *root = json_load_callback(next_piece, &from, JSON_REJECT_DUPLICATES, error);
     cst_c_locale_leave(from.locale);

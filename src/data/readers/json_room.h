@@ -12,14 +12,10 @@
 /* More is refused whatever the context's budget. */
 #define CST_JSON_ROOM_MAX ((size_t)512 << 20)
 
-/* Parses text [size]. *root is NULL, with CST_OK, where `error` says what is wrong with it: the
- * caller words that. Asks on the way whether to stop. */
-cst_status cst_json_parse(cst_context *context, const unsigned char *text, size_t size,
-                          json_t **root, json_error_t *error);
-
-/* CST_ERROR_LIMIT where the document at `path`, text [size], would take more than half of the
- * context's memory, or more than CST_JSON_ROOM_MAX. */
-cst_status cst_json_check_room(cst_context *context, const char *path, const unsigned char *text,
-                               size_t size);
+/* Parses text [size] of the document at `path`. *root is NULL, with CST_OK, where `error` says what
+ * is wrong with it: the caller words that. CST_ERROR_LIMIT where it would take more than half of
+ * the context's memory, or more than CST_JSON_ROOM_MAX. Asks on the way whether to stop. */
+cst_status cst_json_parse(cst_context *context, const char *path, const unsigned char *text,
+                          size_t size, json_t **root, json_error_t *error);
 
 #endif

@@ -182,11 +182,8 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
                                                            &r->manifest->reference_errors)
                               : CST_ERROR_MEMORY;
     cst_free(r->context, where);
-    if (status == CST_OK) { /* where the pool lies says nothing of the figures */
-        cst_free(r->context, r->manifest->reference_errors.source);
-        r->manifest->reference_errors.source = cst_strdup(r->context, "the manifest");
-        status = r->manifest->reference_errors.source ? CST_OK : CST_ERROR_MEMORY;
-    }
+    if (status == CST_OK) /* where the pool lies says nothing of the figures */
+        r->manifest->reference_errors.source = "the manifest";
     return status;
 }
 
@@ -205,8 +202,7 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
                         "%s: the manifest has %" PRIu64 " bytes; the limit is %d", path,
                         cst_bytes_size(source), MANIFEST_BYTES_MAX);
     CST_TRY(cst_bytes_slurp(context, source, &text));
-    CST_TRY(cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source)));
-    CST_TRY(cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error));
+    CST_TRY(cst_json_parse(context, path, text, (size_t)cst_bytes_size(source), root, &error));
     if (*root)
         return CST_OK;
     return cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,

@@ -5,7 +5,7 @@
 #include "data/readers/npy.h"
 
 #include "core/scope.h"
-#include "data/files/foreign.h"
+#include "data/files/bytes.h"
 
 #include <inttypes.h>
 #include <string.h>

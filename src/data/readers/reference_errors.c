@@ -5,7 +5,6 @@
  */
 #include "data/readers/reference_errors.h"
 
-#include "core/scope.h"
 #include "data/files/bytes.h"
 #include "data/readers/json_room.h"
 #include "data/readers/strings.h"
@@ -60,21 +59,23 @@ static bool is_error(const json_t *value) {
     return error > 0 && error <= 1;
 }
 
-static cst_status read_kind(cst_context *context, const char *where, const char *kind,
-                            const json_t *value, cst_reference_error *out) {
+static cst_status read_kind(cst_context *context, const char *where, cst_scope *scope,
+                            const char *kind, const json_t *value, cst_reference_error *out) {
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
     if (count == 0 || count > KINDS_MAX)
         return wrong(context, where, kind);
-    out->kind = cst_strdup(context, kind);
-    out->errors = cst_alloc(context, count, sizeof *out->errors);
-    if (!out->kind || !out->errors)
+    out->kind = cst_take_text(context, scope, kind);
+    if (!out->kind)
         return CST_ERROR_MEMORY;
+    double *errors;
+    CST_TAKE(context, scope, errors, count);
+    out->errors = errors;
     out->count = (int32_t)count;
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
         if (!is_error(item))
             return wrong(context, where, kind);
-        out->errors[i] = json_number_value(item);
+        errors[i] = json_number_value(item);
     }
     return CST_OK;
 }
@@ -88,15 +89,15 @@ cst_status cst_reference_errors_parse(cst_context *context, const char *where, c
             context, CST_ERROR_INPUT,
             "%s: reference errors must be an object with an error for each kind of corruption",
             where);
-    out->source = cst_strdup(context, where);
-    out->kinds = cst_alloc(context, count, sizeof *out->kinds);
-    if (!out->source || !out->kinds)
+    CST_TAKE(context, &out->scope, out->kinds, count);
+    out->source = cst_take_text(context, &out->scope, where);
+    if (!out->source)
         return CST_ERROR_MEMORY;
     const char *kind = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, kind, value) {
         if (strcmp(kind, "clean") != 0)
-            CST_TRY(read_kind(context, where, kind, value, &out->kinds[out->count++]));
+            CST_TRY(read_kind(context, where, &out->scope, kind, value, &out->kinds[out->count++]));
         else if (is_error(value))
             out->clean = json_number_value(value);
         else
@@ -107,22 +108,15 @@ cst_status cst_reference_errors_parse(cst_context *context, const char *where, c
 
 static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
     out->published = true;
-    out->source = cst_strdup(context, "AlexNet on ImageNet-C (Hendrycks and Dietterich 2019)");
-    out->kinds = cst_alloc(context, ALEXNET_COUNT, sizeof *out->kinds);
-    if (!out->source || !out->kinds)
-        return CST_ERROR_MEMORY;
+    out->source = "AlexNet on ImageNet-C (Hendrycks and Dietterich 2019)";
+    CST_TAKE(context, &out->scope, out->kinds, ALEXNET_COUNT);
     for (int i = 0; i < ALEXNET_COUNT; i++) {
         if (strcmp(ALEXNET[i].kind, "clean") == 0) {
             out->clean = ALEXNET[i].error;
             continue;
         }
         cst_reference_error *kind = &out->kinds[out->count++];
-        kind->kind = cst_strdup(context, ALEXNET[i].kind);
-        kind->errors = cst_alloc(context, 1, sizeof *kind->errors);
-        if (!kind->kind || !kind->errors)
-            return CST_ERROR_MEMORY;
-        kind->count = 1;
-        kind->errors[0] = ALEXNET[i].error;
+        *kind = (cst_reference_error){ALEXNET[i].kind, 1, &ALEXNET[i].error};
     }
     return CST_OK;
 }
@@ -147,8 +141,7 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
                         "%s: has %zu bytes; the limit for reference errors is %d", path, size,
                         FILE_MAX);
     CST_TRY(cst_bytes_slurp(context, source, &text));
-    CST_TRY(cst_json_check_room(context, path, text, size));
-    CST_TRY(cst_json_parse(context, text, size, root, &error));
+    CST_TRY(cst_json_parse(context, path, text, size, root, &error));
     if (*root)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
@@ -170,12 +163,8 @@ cst_status cst_reference_errors_read(cst_context *context, const char *path,
 }
 
 void cst_reference_errors_free(cst_context *context, cst_reference_errors *reference) {
-    for (int32_t i = 0; reference->kinds && i < reference->count; i++) {
-        cst_free(context, reference->kinds[i].kind);
-        cst_free(context, reference->kinds[i].errors);
-    }
-    cst_free(context, reference->kinds);
-    cst_free(context, reference->source);
+    (void)context;
+    cst_scope_free(&reference->scope);
     *reference = (cst_reference_errors){.clean = NAN};
 }
 

@@ -6,18 +6,19 @@
 #ifndef CST_IO_REFERENCE_ERRORS_H
 #define CST_IO_REFERENCE_ERRORS_H
 
-#include "core/base.h"
+#include "core/scope.h"
 
 #include <jansson.h>
 
 typedef struct cst_reference_error {
-    char *kind;
-    int32_t count;  /* 1: the mean over severities; else one for each severity, from the lowest */
-    double *errors; /* [count], fractions in (0, 1] */
+    const char *kind;
+    int32_t count; /* 1: the mean over severities; else one for each severity, from the lowest */
+    const double *errors; /* [count], fractions in (0, 1] */
 } cst_reference_error;
 
 typedef struct cst_reference_errors {
-    char *source; /* for reports */
+    cst_scope scope;
+    const char *source; /* for reports */
     int32_t count;
     cst_reference_error *kinds; /* [count] */
     bool published;             /* a table by its name, with more kinds than a split may have */

@@ -337,8 +337,7 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: byte 8: the header does not begin with '{'; is it a safetensors file?",
                         where);
-    CST_TRY(cst_json_check_room(context, where, text, length));
-    CST_TRY(cst_json_parse(context, text, length, &root, &error));
+    CST_TRY(cst_json_parse(context, where, text, length, &root, &error));
     if (!root)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: byte %d: the header is not valid JSON: %s",
                         where, PREFIX_BYTES + error.position, cst_quote(quoted, error.text));

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const cst_option_spec SPECS[CST_OPT_COUNT] = {
-#define CST_OPTION_SPEC(id, key, type, initial, least, most, choices, help)                        \
+#define CST_OPTION_SPEC(id, field, key, type, initial, least, most, choices, help)                 \
     [CST_OPT_##id] = {key, CST_OPTION_##type, initial, least, most, choices, help},
     CST_OPTION_LIST_ALL(CST_OPTION_SPEC)
 #undef CST_OPTION_SPEC

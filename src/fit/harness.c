@@ -2,7 +2,6 @@
 #include "fit/harness.h"
 #include "fit/findings.h"
 
-#include "core/calling.h"
 #include "model/patterns.h"
 
 #include <math.h>

@@ -48,6 +48,16 @@ static inline int cst_open_file(const char *path, int flags, mode_t mode) {
     return cst_open_at(AT_FDCWD, path, flags, mode);
 }
 
+/* The beginning of a small file of the system as a text; false, and empty, where there is none. */
+static inline bool cst_read_text(const char *path, char *text, size_t size) {
+    int fd = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    ssize_t got = fd >= 0 ? cst_read(fd, text, size - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got > 0;
+}
+
 /* The entries of an open folder, to be read by cst_next_entry, whose descriptor is theirs from here
  * on; NULL where it is -1 or there is no memory. */
 static inline DIR *cst_entries_of(int fd) {

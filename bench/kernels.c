@@ -5,7 +5,7 @@
  */
 #include "core/la.h"
 #include "core/wide.h"
-#include "fit/stages.h"
+#include "fit/family.h"
 #include "method/blend/greedy.h"
 #include "method/loglinear/loglinear.h"
 #include "method/redundancy/redundancy.h"
@@ -119,7 +119,8 @@ static void bench_greedy(cst_context *context, const input *in) {
 }
 
 static void bench_bootstrap(cst_context *context, const input *in) {
-    cst_metric_intervals *intervals = malloc((size_t)in->members * sizeof *intervals);
+    enum { SCORES = 8, NLL = 2 };
+    cst_interval *intervals = malloc(SCORES * (size_t)in->members * sizeof *intervals);
     need(intervals != NULL, "memory");
     double start = cst_seconds();
     const cst_bootstrap_input bootstrap = {.probabilities = in->data,
@@ -129,8 +130,8 @@ static void bench_bootstrap(cst_context *context, const input *in) {
                                            .labels = in->labels,
                                            .resamples = 5000,
                                            .scores = CST_BOOTSTRAP_BASIC};
-    need(cst_bootstrap_weighted(context, &bootstrap, intervals, NULL) == CST_OK, "bootstrap");
-    printf("\"bootstrap\": %.6f, \"nll_low\": %.9g", cst_seconds() - start, intervals[0].nll.low);
+    need(cst_bootstrap_weighted(context, &bootstrap, intervals, NULL, NULL) == CST_OK, "bootstrap");
+    printf("\"bootstrap\": %.6f, \"nll_low\": %.9g", cst_seconds() - start, intervals[NLL].low);
     free(intervals);
 }
 
@@ -186,7 +187,9 @@ static void bench_predict(cst_context *context, const input *in) {
         folds[i] = i % 2;
     cst_view some = in->view;
     some.rows = in->rows < 500 ? in->rows : 500;
-    need(cst_stages_run(context, &some, folds, 2, &settings, &unknown, &stages) == CST_OK, "fit");
+    const cst_run run =
+        cst_run_of(&cst_classification_family, &some, folds, 2, &settings, &unknown);
+    need(cst_stages_run(context, &run, &stages) == CST_OK, "fit");
     double best = INFINITY;
     for (int repeat = 0; repeat < 9; repeat++) {
         double start = cst_seconds();

@@ -70,6 +70,8 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 void cst_context_free(cst_context *context) {
     if (!context)
         return;
+    if (context->held)
+        context->drop_held(context);
     cst_threads_free(context);
     cst_free(context, context->ranks.room);
     for (cst_run *run = &context->outermost; run; run = run->inner) {
@@ -243,41 +245,4 @@ double cst_seconds(void) {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* ---- arguments of public calls ---- */
-
-bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes) {
-    uint64_t cells = 0;
-    if (rows <= 0 || columns <= 0)
-        return true;
-    return !__builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &cells) &&
-           cells < CST_ARRAY_BYTES / bytes;
-}
-
-cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns) {
-    return cst_fail(context, CST_ERROR_LIMIT,
-                    "%s: an array of %lld x %lld numbers does not fit into memory; check the sizes",
-                    call, (long long)rows, (long long)columns);
-}
-
-cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed) {
-    return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "%s: the seed must be 0 to %llu, the largest integer that JSON documents hold "
-                    "exactly, got %llu",
-                    call, (unsigned long long)CST_SEED_MAX, (unsigned long long)seed);
-}
-
-cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples) {
-    return cst_fail(context, CST_ERROR_ARGUMENT, "%s: resamples must be 0 to %d, got %d", call,
-                    CST_RESAMPLES_MAX, (int)resamples);
-}
-
-cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
-                           const char *const *texts, int32_t count) {
-    for (int32_t i = 0; i < count; i++)
-        if (!texts || !texts[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: string %d of the %d of `%s` is NULL",
-                            call, (int)i, (int)count, list);
-    return CST_OK;
 }

@@ -1,10 +1,12 @@
 /*
  * The leaderboard of any task: every method on the same rows, intervals, differences and tests
- * against one of them. Paper: sections "Results" and "Condition Number as a Performance Predictor".
+ * against one of them; repeated with other seeds and other rows. Paper: sections "Results" and
+ * "Condition Number as a Performance Predictor".
  */
-#include "core/la.h"
+#include "data/pool/parts.h"
+#include "data/pool/spatial.h"
 #include "fit/harness.h"
-#include "fit/repeat.h"
+#include "report/means.h"
 
 #include "stats/statistics.h"
 
@@ -12,6 +14,8 @@
 #include <string.h>
 
 enum { FEWEST_FOR_RANKS = 3 };
+
+static const char OOF[] = "oof";
 
 typedef struct comparison {
     cst_evaluation e;
@@ -35,50 +39,45 @@ static cst_status find_reference(cst_context *context, comparison *c) {
     return CST_OK;
 }
 
-static cst_status list_methods(cst_context *context, comparison *c) {
-    cst_status status =
-        cst_entries_list(context, &c->e, c->e.ops->default_methods, &c->entries, &c->count);
-    if (status == CST_OK && c->count == 0)
-        status = cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
-    CST_THEN(find_reference(context, c));
-    return status;
+static cst_status list_methods(cst_context *context, cst_scope *scope, comparison *c) {
+    CST_TRY(
+        cst_entries_list(context, scope, &c->e, c->e.ops->default_methods, &c->entries, &c->count));
+    if (c->count == 0)
+        return cst_fail(context, CST_ERROR_INPUT, "no method can be fitted on this pool");
+    return find_reference(context, c);
 }
 
 /* ---- running ---- */
 
 static void remove_method(cst_context *context, comparison *c, int32_t m) {
-    cst_entries_remove(context, &c->e, c->entries, &c->count, m);
+    cst_entries_remove(context, c->entries, &c->count, m);
     if (c->reference == m)
         c->reference = 0;
     else if (c->reference > m)
         c->reference--;
 }
 
-static cst_status run_methods(cst_context *context, comparison *c) {
+static cst_status run_methods(cst_context *context, cst_scope *scope, comparison *c) {
     double start = cst_seconds();
-    cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < c->count;) {
+    for (int32_t m = 0; m < c->count; m++) {
         cst_entry *entry = &c->entries[m];
-        status = cst_progress(context, entry->name, m, c->count);
-        if (status != CST_OK)
-            break;
-        status = cst_entry_run(context, &c->e, NULL, entry);
-        if (status == CST_OK && c->e.ops->tell)
-            status = c->e.ops->tell(context, &c->e, entry);
-        else if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
-                 status == CST_ERROR_UNSUPPORTED) {
-            status = cst_entry_leave_out(context, entry, c->count == 1, status);
-            if (status == CST_OK)
-                remove_method(context, c, m--);
+        CST_TRY(cst_progress(context, entry->name, m, c->count));
+        cst_status status = cst_entry_run(context, &c->e, NULL, entry);
+        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
+            status == CST_ERROR_UNSUPPORTED) {
+            CST_TRY(cst_entry_leave_out(context, entry, c->count == 1, status));
+            remove_method(context, c, m--);
+            continue;
         }
-        m++;
+        CST_TRY(status);
+        CST_TRY(cst_entry_tell(context, &c->e, entry));
     }
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
-    CST_THEN(cst_intervals_make(context, &c->e, c->entries, c->count, c->reference,
-                                c->e.options->resamples, &c->intervals));
+    CST_TRY(cst_intervals_make(context, scope, &c->e, c->entries, c->count, c->reference,
+                               (int32_t)c->e.options->resamples, &c->intervals));
     c->seconds_intervals = cst_seconds() - start;
-    return status;
+    return CST_OK;
 }
 
 /* ---- tests ---- */
@@ -86,32 +85,28 @@ static cst_status run_methods(cst_context *context, comparison *c) {
 static void put_test(cst_report *report, json_t *list, const comparison *c, int32_t m,
                      const cst_pair_test *test, double adjusted) {
     json_t *t = cst_report_add_object(report, list);
-    cst_report_string(report, t, "a", c->entries[c->reference].name);
-    cst_report_string(report, t, "b", c->entries[m].name);
-    cst_report_string(report, t, "metric", test->metric);
+    CST_PUT(report, t, CST_S("a", c->entries[c->reference].name), CST_S("b", c->entries[m].name),
+            CST_S("metric", test->metric));
     char resampled[40];
     (void)cst_snprintf(resampled, sizeof resampled, "paired bootstrap over %s", c->e.ops->unit);
     cst_report_string(report, t, "test", test->test ? test->test : resampled);
     if (!isnan(test->df)) {
-        cst_report_number(report, t, "statistic", test->statistic);
-        cst_report_number(report, t, "df", test->df);
+        CST_PUT(report, t, CST_N("statistic", test->statistic), CST_N("df", test->df));
     }
     if (!isnan(test->difference))
         cst_report_number(report, t, "difference", test->difference);
     if (test->only_a >= 0) {
-        cst_report_integer(report, t, "only_a", test->only_a);
-        cst_report_integer(report, t, "only_b", test->only_b);
+        CST_PUT(report, t, CST_I("only_a", test->only_a), CST_I("only_b", test->only_b));
     }
-    cst_report_number(report, t, "p", test->p);
-    cst_report_number(report, t, "p_adjusted", adjusted);
+    CST_PUT(report, t, CST_N("p", test->p), CST_N("p_adjusted", adjusted));
 }
 
 /* Bonferroni for each metric over the tests that there are. adjusted: as tests. */
 static cst_status adjust(cst_context *context, const comparison *c, const cst_pair_test *tests,
                          double *adjusted) {
-    double *p = cst_alloc(context, (size_t)c->count, sizeof *p);
-    cst_status status = p ? CST_OK : CST_ERROR_MEMORY;
-    for (int t = 0; status == CST_OK && t < CST_PAIR_TESTS_MAX; t++) {
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, p, c->count);
+    for (int t = 0; t < CST_PAIR_TESTS_MAX; t++) {
         int32_t count = 0;
         for (int32_t m = 0; m < c->count; m++)
             if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
@@ -122,8 +117,41 @@ static cst_status adjust(cst_context *context, const comparison *c, const cst_pa
             if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
                 adjusted[m * CST_PAIR_TESTS_MAX + t] = p[count++];
     }
-    cst_free(context, p);
-    return status;
+    return CST_OK;
+}
+
+/* A paired t-test of each method's losses, and McNemar's test. */
+static cst_status tests_of_losses(cst_context *context, const comparison *c, cst_pair_test *out) {
+    CST_SCOPE(scope);
+    cst_losses of[2] = {0};
+    CST_TRY(c->e.ops->losses(context, scope, &c->e, &c->entries[c->reference], &of[0]));
+    for (int32_t m = 0; of[0].samples > 1 && m < c->count; m++) {
+        CST_SCOPE(own);
+        cst_t_test t;
+        cst_mcnemar_test top1;
+        cst_pair_test *pair = &out[m * CST_PAIR_TESTS_MAX];
+        if (m == c->reference)
+            continue;
+        CST_TRY(c->e.ops->losses(context, own, &c->e, &c->entries[m], &of[1]));
+        CST_TRY(cst_paired_t_test(context, of[0].loss, of[1].loss, of[0].samples, &t));
+        pair[0] = (cst_pair_test){.metric = of[0].metric,
+                                  .test = "paired t",
+                                  .statistic = t.t,
+                                  .df = t.df,
+                                  .difference = t.mean_difference,
+                                  .only_a = -1,
+                                  .only_b = -1,
+                                  .p = t.p};
+        if (!of[0].correct)
+            continue;
+        cst_mcnemar(of[0].correct, of[1].correct, of[0].samples, &top1);
+        pair[1].metric = "top1";
+        pair[1].test = top1.exact ? "McNemar exact" : "McNemar chi-square";
+        pair[1].only_a = top1.only_first;
+        pair[1].only_b = top1.only_second;
+        pair[1].p = top1.p;
+    }
+    return CST_OK;
 }
 
 /* Scores that are tested by the bootstrap itself. */
@@ -148,34 +176,29 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
     if (c->count < 2)
         return CST_OK;
     size_t cells = (size_t)c->count * CST_PAIR_TESTS_MAX;
-    cst_pair_test *tests = cst_alloc(context, cells, sizeof *tests);
-    double *adjusted = cst_alloc(context, cells, sizeof *adjusted);
-    cst_status status = tests && adjusted ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < cells; i++)
+    bool any = false;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, cst_pair_test, tests, cells);
+    CST_NEW(context, scope, double, adjusted, cells);
+    for (size_t i = 0; i < cells; i++)
         tests[i] = (cst_pair_test){
             .statistic = NAN, .df = NAN, .difference = NAN, .only_a = -1, .only_b = -1, .p = NAN};
-    if (c->e.ops->tests)
-        CST_THEN(c->e.ops->tests(context, &c->e, c->entries, c->count, c->reference, tests));
-    else if (status == CST_OK && c->intervals.done)
+    if (c->e.ops->losses)
+        CST_TRY(tests_of_losses(context, c, tests));
+    else if (c->intervals.done)
         tests_of_resamples(c, tests);
-    bool any = false;
-    for (size_t i = 0; status == CST_OK && i < cells; i++)
+    for (size_t i = 0; i < cells; i++)
         any = any || tests[i].metric;
-    if (any)
-        status = adjust(context, c, tests, adjusted);
-    if (status == CST_OK && any) {
-        json_t *list = cst_report_list(report, root, "tests");
-        for (size_t i = 0; i < cells; i++)
-            if (tests[i].metric)
-                put_test(report, list, c, (int32_t)(i / CST_PAIR_TESTS_MAX), &tests[i],
-                         adjusted[i]);
-        cst_report_string(
-            report, root, "adjustment",
-            "Bonferroni over the methods compared with the reference, for each metric");
-    }
-    cst_free(context, tests);
-    cst_free(context, adjusted);
-    return status;
+    if (!any)
+        return CST_OK;
+    CST_TRY(adjust(context, c, tests, adjusted));
+    json_t *list = cst_report_list(report, root, "tests");
+    for (size_t i = 0; i < cells; i++)
+        if (tests[i].metric)
+            put_test(report, list, c, (int32_t)(i / CST_PAIR_TESTS_MAX), &tests[i], adjusted[i]);
+    cst_report_string(report, root, "adjustment",
+                      "Bonferroni over the methods compared with the reference, for each metric");
+    return CST_OK;
 }
 
 /* Rank correlation of a condition number and the task's first score over the methods. */
@@ -186,10 +209,9 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
     char key[40];
     (void)cst_snprintf(key, sizeof key, "%s_%s", name,
                        cst_task_scores(c->e.ops->task, &scores)->key);
-    double *x = cst_alloc(context, 2 * (size_t)c->count, sizeof *x);
-    if (!x)
-        return CST_ERROR_MEMORY;
-    double *y = x + c->count;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, x, c->count);
+    CST_NEW(context, scope, double, y, c->count);
     bool varies[2] = {false, false};
     int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
@@ -202,51 +224,38 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
         varies[1] = varies[1] || y[count] > y[0] || y[count] < y[0];
         count++;
     }
-    cst_status status = CST_OK;
+    cst_rank_correlation found;
     if (count < FEWEST_FOR_RANKS || !varies[0] || !varies[1]) {
         cst_report_value(report, root, key, json_null());
-    } else {
-        cst_rank_correlation found;
-        status = cst_spearman(context, x, y, count, &found);
-        json_t *object = cst_report_object(report, root, key);
-        cst_report_number(report, object, "spearman", found.rho);
-        cst_report_number(report, object, "p", found.p);
-        cst_report_flag(report, object, "exact", found.exact);
-        cst_report_integer(report, object, "methods", count);
+        return CST_OK;
     }
-    cst_free(context, x);
-    return status;
+    CST_TRY(cst_spearman(context, x, y, count, &found));
+    json_t *object = cst_report_object(report, root, key);
+    CST_PUT(report, object, CST_N("spearman", found.rho), CST_N("p", found.p),
+            CST_B("exact", found.exact), CST_I("methods", count));
+    return CST_OK;
 }
 
 /* ---- document ---- */
 
-static cst_status put_row(cst_context *context, cst_report *report, json_t *row,
-                          const comparison *c, int32_t m) {
-    const cst_entry *entry = &c->entries[m];
-    cst_report_string(report, row, "method", entry->name);
-    cst_report_string(report, row, "definition", entry->definition);
-    cst_report_string(report, row, "detail", entry->detail);
-    cst_status status = cst_put_scores(context, report, row, &c->e, entry, &c->intervals, m);
-    if (m != c->reference)
-        cst_put_difference(report, row, &c->e, &c->intervals, m);
-    cst_put_weights(report, row, &c->e, entry);
-    cst_put_cost(report, row, entry);
-    return status;
-}
-
 static cst_status put_rows(cst_context *context, cst_report *report, const comparison *c) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
-    json_t **rows = cst_alloc(context, (size_t)c->count, sizeof(json_t *));
-    cst_status status = rows ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
-        rows[m] = cst_report_add_object(report, list);
-        status = put_row(context, report, rows[m], c, m);
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, json_t *, rows, c->count);
+    for (int32_t m = 0; m < c->count; m++) {
+        const cst_entry *entry = &c->entries[m];
+        json_t *row = rows[m] = cst_report_add_object(report, list);
+        CST_PUT(report, row, CST_S("method", entry->name), CST_S("definition", entry->definition),
+                CST_S("detail", entry->detail));
+        CST_TRY(cst_put_scores(context, report, row, &c->e, entry, &c->intervals, m));
+        if (m != c->reference)
+            cst_put_difference(report, row, &c->e, &c->intervals, m);
+        cst_put_weights(report, row, &c->e, entry);
+        cst_put_cost(report, row, entry);
     }
-    if (status == CST_OK && c->e.ops->put_more)
-        status =
-            c->e.ops->put_more(context, report, rows, &c->e, c->entries, c->count, c->reference);
-    cst_free(context, (void *)rows);
-    return status;
+    return c->e.ops->describe(context, CST_PART_MORE,
+                              &(cst_description){report, cst_report_root(report), &c->e, c->entries,
+                                                 rows, c->count, c->reference});
 }
 
 static cst_status fill(cst_context *context, cst_report *report, const comparison *c,
@@ -255,7 +264,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     const cst_compare_options *o = c->e.options;
     cst_put_header(report, &c->e);
     if (o->resamples > 0)
-        cst_report_integer(report, root, "resamples", o->resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)o->resamples);
     cst_report_string(report, root, "reference", c->entries[c->reference].name);
     if (o->ood)
         cst_report_string(report, root, "ood", o->ood);
@@ -263,45 +272,167 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     json_t *members = cst_report_list(report, root, "members");
     for (int32_t k = 0; k < c->e.members; k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->e.pool, k));
-    cst_status status = put_rows(context, report, c);
-    CST_THEN(put_tests(context, report, c));
-    CST_THEN(put_kappa(context, report, c, "kappa_gram", false));
-    CST_THEN(put_kappa(context, report, c, "kappa_cka", true));
+    CST_TRY(put_rows(context, report, c));
+    CST_TRY(put_tests(context, report, c));
+    CST_TRY(put_kappa(context, report, c, "kappa_gram", false));
+    CST_TRY(put_kappa(context, report, c, "kappa_cka", true));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", c->e.seconds_read);
-    cst_report_number(report, seconds, "methods", c->seconds_methods);
-    cst_report_number(report, seconds, "intervals", c->seconds_intervals);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
-    return status;
+    CST_PUT(report, seconds, CST_N("read", c->e.seconds_read), CST_N("methods", c->seconds_methods),
+            CST_N("intervals", c->seconds_intervals), CST_N("total", cst_seconds() - start));
+    return CST_OK;
 }
 
-/* One comparison. */
+/* One comparison. checked: the data were checked before, and `findings`, which may be NULL and is
+ * emptied, is what was found. */
 static cst_status compare_once(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool checked,
                                cst_findings *findings, cst_report *report) {
     double start = cst_seconds();
     comparison c = {.e.checked = checked};
-    cst_status status = cst_evaluation_open(context, ops, pool, options, true, &c.e);
-    if (status == CST_OK && findings) {
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &c.e));
+    CST_TRY(cst_evaluation_open(context, ops, pool, options, true, &c.e));
+    if (findings) {
         c.e.findings = *findings;
         *findings = (cst_findings){0};
     }
-    CST_THEN(list_methods(context, &c));
-    CST_THEN(run_methods(context, &c));
-    CST_THEN(fill(context, report, &c, start));
-    cst_entries_free(context, &c.e, c.entries, c.count);
-    cst_intervals_free(context, &c.intervals);
-    cst_evaluation_close(context, &c.e);
+    CST_TRY(list_methods(context, scope, &c));
+    CST_TRY(run_methods(context, scope, &c));
+    return fill(context, report, &c, start);
+}
+
+/* ---- repetitions ---- */
+
+typedef struct repeated {
+    const cst_task_ops *ops;
+    cst_pool *pool;
+    const cst_compare_options *options;
+    int32_t count;
+    cst_report **reports; /* [count] */
+    cst_findings findings;
+} repeated;
+
+static cst_status check_options(cst_context *context, const cst_compare_options *o) {
+    if (o->splits < 0 || o->splits > CST_SPLITS_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "splits must be 1 to %d, got %d",
+                        CST_SPLITS_MAX, (int)o->splits);
+    if (!(o->holdout >= 0 && o->holdout < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "holdout must be above 0 and below 1, got %g: 0.2 holds out a fifth of the "
+                        "rows",
+                        o->holdout);
+    if (o->splits > 1 && o->seed + (uint64_t)o->splits - 1 > CST_SEED_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d repetitions from seed %llu go beyond the largest seed, 2^53",
+                        (int)o->splits, (unsigned long long)o->seed);
+    if (o->holdout > 0 && o->split && strcmp(o->split, OOF) != 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a holdout scores rows of split 'oof', so split '%.100s' cannot be scored "
+                        "with it; leave one of them out",
+                        o->split);
+    if (o->predicted && (o->splits > 1 || o->holdout > 0))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "predictions are saved of one comparison without a holdout; leave out "
+                        "--save, or --splits and --holdout");
+    return CST_OK;
+}
+
+/* What is named is there, and the rows are checked as a whole, not those that happen to be in a
+ * part. */
+static cst_status check_whole(cst_context *context, repeated *r) {
+    cst_compare_options options = *r->options;
+    cst_evaluation e = {0};
+    options.split = OOF;
+    cst_status status = cst_evaluation_open(context, r->ops, r->pool, &options, true, &e);
+    r->findings = e.findings;
+    e.findings = (cst_findings){0};
+    cst_evaluation_close(context, &e);
     return status;
+}
+
+static cst_status run_part(cst_context *context, repeated *r, const cst_compare_options *options,
+                           cst_report *report) {
+    cst_compare_options own = *options;
+    cst_pool_parts *parts = NULL;
+    cst_status status =
+        cst_pool_divide(context, r->pool, OOF, options->holdout, options->seed, &parts);
+    if (status != CST_OK)
+        return status;
+    own.split = cst_parts_held(parts);
+    status = compare_once(context, r->ops, cst_parts_pool(parts), &own, true, &r->findings, report);
+    if (status == CST_OK) {
+        const cst_division *division = cst_pool_division(cst_parts_pool(parts));
+        json_t *root = cst_report_root(report);
+        cst_report_string(report, root, "split", OOF);
+        cst_report_number(report, root, "holdout", options->holdout);
+        cst_report_integers(report, root, "held_out", division->held_units, division->held_count);
+    }
+    cst_pool_parts_free(context, parts);
+    return status;
+}
+
+static cst_status run_one(cst_context *context, repeated *r, int32_t repetition,
+                          cst_report *report) {
+    cst_compare_options own = *r->options;
+    own.seed += (uint64_t)repetition;
+    if (own.holdout > 0)
+        return run_part(context, r, &own, report);
+    return compare_once(context, r->ops, r->pool, &own, repetition > 0, NULL, report);
+}
+
+/* Where the folds are given, and where all repetitions are equal. */
+static void tell(cst_context *context, const repeated *r, bool equal) {
+    const cst_cases *cases = cst_pool_cases(r->pool, OOF);
+    bool folds = cst_pool_folds(r->pool, OOF) || (cases && cases->folds);
+    if (r->options->holdout > 0)
+        return;
+    if (equal)
+        cst_notice(context,
+                   "all %d repetitions are equal, because nothing in them depends on the seed%s; "
+                   "--holdout 0.2 repeats the fits on other rows",
+                   (int)r->count, folds ? " (split 'oof' has its own folds)" : "");
+    else if (folds)
+        cst_notice(context,
+                   "split 'oof' has its own folds, so the repetitions differ only in what the "
+                   "methods draw at random; --holdout 0.2 repeats the fits on other rows");
+}
+
+static void release(cst_context *context, void *user) {
+    repeated *r = user;
+    for (int32_t i = 0; r->reports && i < r->count; i++)
+        cst_report_free(context, r->reports[i]);
+    cst_findings_free(context, &r->findings);
+}
+
+/* As many comparisons as options->splits says, with the options' seed and those after it, and
+ * options->holdout; the report has their means (report/means.h). One comparison with neither. */
+static cst_status run(cst_context *context, void *user, cst_report *report) {
+    repeated *r = user;
+    const cst_compare_options *options = r->options;
+    bool equal = false;
+    CST_SCOPE(scope);
+    CST_TRY(check_options(context, options));
+    r->count = options->splits > 1 ? (int32_t)options->splits : 1;
+    CST_TAKE(context, scope, r->reports, r->count);
+    CST_TRY(cst_scope_own(context, scope, release, r));
+    if (options->holdout > 0)
+        CST_TRY(check_whole(context, r));
+    if (r->count == 1)
+        return run_one(context, r, 0, report);
+    for (int32_t i = 0; i < r->count; i++) {
+        CST_TRY(cst_report_begin(context, report->kind, &r->reports[i]));
+        CST_TRY(run_one(context, r, i, r->reports[i]));
+        CST_TRY(cst_report_finish(context, r->reports[i]));
+    }
+    CST_TRY(
+        cst_report_means(context, report, (const cst_report *const *)r->reports, r->count, &equal));
+    tell(context, r, equal);
+    return CST_OK;
 }
 
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *given, cst_report **report) {
     cst_compare_options options = cst_options_or_default(given);
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
-    CST_THEN(cst_run_repeated(context, ops, pool, &options, compare_once, *report));
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    repeated r = {.ops = ops, .pool = pool, .options = &options};
+    return cst_run_call(context, CST_REPORT_COMPARE, run, &r, report);
 }

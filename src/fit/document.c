@@ -1,12 +1,14 @@
 /* The document of a fit, with the quantities of the paper's tables. */
-#include "fit/document.h"
 #include "core/measured.h"
 #include "core/ranks.h"
-#include "fit/findings.h"
+#include "fit/family.h"
 #include "stats/samples.h"
 
 #include <math.h>
 #include <string.h>
+
+CST_OWNED(cst_spectrum)
+CST_OWNED(cst_standardised)
 
 static const char *const REASON_NAMES[] = {"kept",      "redundant", "constant", "cap",
                                            "selection", "refit",     "blend"};
@@ -21,14 +23,11 @@ typedef struct metrics_job {
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
     const float *pointer = NULL;
-    int64_t *index =
-        cst_alloc(context, job->view->presence ? (size_t)job->view->rows : 0, sizeof *index);
-    if (!index)
-        return CST_ERROR_MEMORY;
+    int64_t *index;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, index, job->view->presence ? job->view->rows : 0);
     cst_view part = cst_view_predicted(job->view, (int32_t)task, index, &pointer);
-    cst_status status = cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
-    cst_free(context, index);
-    return status;
+    return cst_metrics_of(context, &part, 0, 0, false, &job->out[task]);
 }
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {
@@ -42,17 +41,15 @@ cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_me
 /* ---- shared parts ---- */
 
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores) {
-    cst_report_number(report, object, "top1", scores->top1);
-    cst_report_number(report, object, "ece", scores->ece);
-    cst_report_number(report, object, "nll", scores->nll);
-    cst_report_number(report, object, "brier", scores->brier);
+    CST_PUT(report, object, CST_N("top1", scores->top1), CST_N("ece", scores->ece),
+            CST_N("nll", scores->nll), CST_N("brier", scores->brier));
 }
 
 json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
                             const cst_reason *reason) {
     json_t *object = cst_report_add_object(report, list);
-    cst_report_string(report, object, "name", cst_pool_member_name(pool, member));
-    cst_report_string(report, object, "family", cst_pool_member_family(pool, member));
+    CST_PUT(report, object, CST_S("name", cst_pool_member_name(pool, member)),
+            CST_S("family", cst_pool_member_family(pool, member)));
     if (reason)
         cst_report_flag(report, object, "kept", reason[member] == CST_REASON_KEPT);
     return object;
@@ -60,8 +57,8 @@ json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *po
 
 void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member) {
     int32_t passes = cst_pool_member_ensemble(pool, member).passes;
-    cst_report_number(report, object, "flops", passes * cst_pool_member_flops(pool, member));
-    cst_report_integer(report, object, "passes", passes);
+    CST_PUT(report, object, CST_N("flops", passes * cst_pool_member_flops(pool, member)),
+            CST_I("passes", passes));
 }
 
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
@@ -74,8 +71,26 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
     }
 }
 
-void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
-                      const cst_settings *settings) {
+/* A list of the names of members [count], or of those at `places` [count] of these. */
+static void put_names(cst_report *report, json_t *object, const char *key, const cst_pool *pool,
+                      const int32_t *members, const int32_t *places, int32_t count) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int32_t j = 0; j < count; j++)
+        cst_report_add_string(report, list,
+                              cst_pool_member_name(pool, members[places ? places[j] : j]));
+}
+
+void cst_document_weights(cst_report *report, json_t *object, const char *key,
+                          const cst_fit_facts *facts, const double *values, int32_t count) {
+    json_t *weights = cst_report_object(report, object, key);
+    for (int32_t j = 0; values && j < count; j++)
+        cst_report_number(report, weights,
+                          cst_pool_member_name(facts->pool, facts->stages->kept[j]), values[j]);
+}
+
+/* How CKA was computed. */
+static void put_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
+                    const cst_settings *settings) {
     static const char *const estimators[] = {"auto", "exact", "nystrom", "probes", "sample"};
     int32_t landmarks = 0;
     double residual = 0;
@@ -83,24 +98,36 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
         landmarks = cka->landmarks[k] > landmarks ? cka->landmarks[k] : landmarks;
         residual = fmax(residual, cka->residual[k]);
     }
-    cst_report_string(report, object, "estimator",
-                      cka->members > 0 ? estimators[cka->estimator] : NULL);
-    cst_report_string(report, object, "statistic",
-                      settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased");
-    cst_report_integer(report, object, "rows", cka->rows);
-    cst_report_number(report, object, "standard_error", cka->standard_error);
-    cst_report_integer(report, object, "landmarks_max", landmarks);
-    cst_report_number(report, object, "residual_max", residual);
+    CST_PUT(report, object,
+            CST_S("estimator", cka->members > 0 ? estimators[cka->estimator] : NULL),
+            CST_S("statistic", settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased"),
+            CST_I("rows", cka->rows), CST_N("standard_error", cka->standard_error),
+            CST_I("landmarks_max", landmarks), CST_N("residual_max", residual));
     bool hashed = cka->estimated != NULL;
     cst_report_flag(report, object, "lsh", hashed);
     if (hashed) {
-        cst_report_integer(report, object, "lsh_tables", cka->lsh_tables);
-        cst_report_integer(report, object, "lsh_bits", cka->lsh_bits);
-        cst_report_integer(report, object, "pairs_proposed", cka->proposed);
-        cst_report_integer(report, object, "pairs_computed", cka->computed);
-        cst_report_number(report, object, "recall", cka->recall);
-        cst_report_integer(report, object, "recall_checked", cka->checked);
-        cst_report_number(report, object, "sketch_error", cka->sketch_error);
+        CST_PUT(report, object, CST_I("lsh_tables", cka->lsh_tables),
+                CST_I("lsh_bits", cka->lsh_bits), CST_I("pairs_proposed", cka->proposed),
+                CST_I("pairs_computed", cka->computed), CST_N("recall", cka->recall),
+                CST_I("recall_checked", cka->checked), CST_N("sketch_error", cka->sketch_error));
+    }
+}
+
+void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
+                      bool problems) {
+    json_t *root = cst_report_root(report);
+    json_t *list = cst_report_list(report, root, "findings");
+    json_t *sentences = problems ? cst_report_list(report, root, "problems") : NULL;
+    for (size_t i = 0; findings && i < findings->count; i++) {
+        const cst_finding *finding = &findings->list[i];
+        json_t *object = cst_report_add_object(report, list);
+        cst_report_string(report, object, "kind", finding->kind);
+        json_t *members = cst_report_list(report, object, "members");
+        for (int32_t k = 0; k < finding->count; k++)
+            cst_report_add_string(report, members, cst_pool_member_name(pool, finding->members[k]));
+        cst_report_string(report, object, "text", finding->text);
+        if (problems)
+            cst_report_add_string(report, sentences, finding->text);
     }
 }
 
@@ -123,7 +150,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     const cst_stages *s = facts->stages;
     const char *to =
         s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : "nothing";
-    bool values = cst_pool_task(facts->pool) == CST_TASK_REGRESSION;
+    const cst_family *family = facts->family;
     const char *measure =
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
     switch (s->reason[k]) {
@@ -141,12 +168,12 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
             measure, s->closest_value[k]);
         break;
     case CST_REASON_SELECTION:
-        (void)cst_snprintf(
-            text, size, "not needed by the %s pool of %d members; closest kept: %s (%s %.4f)",
-            values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
+        (void)cst_snprintf(text, size,
+                           "not needed by the %s pool of %d members; closest kept: %s (%s %.4f)",
+                           family->pool, (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_REASON_REFIT:
-        refit_sentence(s, k, values ? "squared error" : "NLL", text, size);
+        refit_sentence(s, k, family->loss, text, size);
         break;
     case CST_REASON_BLEND:
         (void)cst_snprintf(text, size, "no meta-learner of the blend gives it a weight");
@@ -157,14 +184,11 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     }
 }
 
-void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts) {
+static void put_outcomes(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
-    cst_report_integer(report, root, "models_in", s->members);
-    cst_report_integer(report, root, "models_kept", s->kept_count);
-    json_t *kept = cst_report_list(report, root, "kept");
-    for (int32_t j = 0; j < s->kept_count; j++)
-        cst_report_add_string(report, kept, cst_pool_member_name(facts->pool, s->kept[j]));
+    CST_PUT(report, root, CST_I("models_in", s->members), CST_I("models_kept", s->kept_count));
+    put_names(report, root, "kept", facts->pool, s->kept, NULL, s->kept_count);
     json_t *dropped = cst_report_list(report, root, "dropped");
     for (int32_t k = 0; k < s->members; k++) {
         if (s->reason[k] == CST_REASON_KEPT)
@@ -172,48 +196,40 @@ void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts) {
         char text[512];
         dropped_sentence(facts, k, text, sizeof text);
         json_t *entry = cst_report_add_object(report, dropped);
-        cst_report_string(report, entry, "name", cst_pool_member_name(facts->pool, k));
-        cst_report_string(report, entry, "because", REASON_NAMES[s->reason[k]]);
-        cst_report_number(report, entry, "cka", s->closest_value[k]);
-        cst_report_string(report, entry, "to",
-                          s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k])
-                                             : NULL);
-        cst_report_string(report, entry, "text", text);
+        CST_PUT(report, entry, CST_S("name", cst_pool_member_name(facts->pool, k)),
+                CST_S("because", REASON_NAMES[s->reason[k]]), CST_N("cka", s->closest_value[k]),
+                CST_S("to",
+                      s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : NULL),
+                CST_S("text", text));
     }
 }
 
-void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts) {
+static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
     static const char *const measures[] = {"cka", "pearson", "none"};
     static const char *const rules[] = {"threshold", "elbow", "cv"};
     json_t *object = cst_report_object(report, cst_report_root(report), "redundancy");
-    cst_report_string(report, object, "measure", measures[facts->settings->measure]);
-    cst_report_string(report, object, "rule", rules[facts->settings->threshold_rule]);
-    cst_report_number(report, object, "threshold", facts->stages->threshold);
-    cst_document_cka(report, object, &facts->stages->cka, facts->settings);
+    CST_PUT(report, object, CST_S("measure", measures[facts->settings->measure]),
+            CST_S("rule", rules[facts->settings->threshold_rule]),
+            CST_N("threshold", facts->stages->threshold));
+    put_cka(report, object, &facts->stages->cka, facts->settings);
 }
 
-void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
+static void put_path(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *path = cst_report_list(report, cst_report_root(report), "path");
     for (int32_t i = 0; i < s->selection.members; i++) {
         const cst_select_step *step = &s->selection.path[i];
         json_t *entry = cst_report_add_object(report, path);
-        cst_report_integer(report, entry, "size", step->size);
-        cst_report_number(report, entry, "loss", step->loss);
-        cst_report_number(report, entry, "excess", step->excess);
-        cst_report_number(report, entry, "excess_se", step->excess_se);
-        cst_report_number(report, entry, "against_all", step->against_all);
-        cst_report_number(report, entry, "against_all_se", step->against_all_se);
+        CST_PUT(report, entry, CST_I("size", step->size), CST_N("loss", step->loss),
+                CST_N("excess", step->excess), CST_N("excess_se", step->excess_se),
+                CST_N("against_all", step->against_all),
+                CST_N("against_all_se", step->against_all_se));
         for (int c = 0; c < CST_COST_COUNT; c++)
             cst_report_number(report, entry, cst_cost_key((cst_cost)c),
                               step->cost[c] > 0 ? step->cost[c] : NAN);
-        cst_report_flag(report, entry, "allowed", step->allowed);
-        cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
-        json_t *members = cst_report_list(report, entry, "members");
-        for (int32_t j = 0; j < step->size; j++)
-            cst_report_add_string(
-                report, members,
-                cst_pool_member_name(facts->pool, s->candidates[step->members[j]]));
+        CST_PUT(report, entry, CST_B("allowed", step->allowed),
+                CST_B("chosen", i == s->selection.chosen));
+        put_names(report, entry, "members", facts->pool, s->candidates, step->members, step->size);
     }
 }
 
@@ -225,10 +241,10 @@ static void put_budget(cst_report *report, const cst_fit_facts *facts) {
     json_t *budget = cst_report_object(report, cst_report_root(report), "budget");
     for (int c = 0; c < CST_COST_COUNT; c++) {
         json_t *object = cst_report_object(report, budget, cst_cost_key((cst_cost)c));
-        cst_report_number(
-            report, object, "used",
-            cst_cost_of(&costs, limits->parallel, (cst_cost)c, s->kept, s->kept_count));
-        cst_report_number(report, object, "allowed", limits->most[c] > 0 ? limits->most[c] : NAN);
+        CST_PUT(report, object,
+                CST_N("used",
+                      cst_cost_of(&costs, limits->parallel, (cst_cost)c, s->kept, s->kept_count)),
+                CST_N("allowed", limits->most[c] > 0 ? limits->most[c] : NAN));
         if (c == CST_COST_LATENCY)
             cst_report_string(report, object, "as", limits->parallel ? "max" : "sum");
     }
@@ -253,7 +269,7 @@ static const char *no_front(const cst_fit_facts *facts, cst_cost cost, char *tex
     return facts->stages->front.count > 0 ? NULL : "members were not selected by held-out loss";
 }
 
-void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
+static void put_front(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     put_budget(report, facts);
@@ -262,8 +278,7 @@ void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
     for (int32_t i = 0; i < s->front.count; i++) {
         const cst_front_point *p = &s->front.point[i];
         json_t *entry = cst_report_add_object(report, points);
-        cst_report_integer(report, entry, "size", p->size);
-        cst_report_number(report, entry, "loss", p->loss);
+        CST_PUT(report, entry, CST_I("size", p->size), CST_N("loss", p->loss));
         for (int c = 0; c < CST_COST_COUNT; c++)
             cst_report_number(report, entry, cst_cost_key((cst_cost)c), p->cost[c]);
         json_t *best = cst_report_list(report, entry, "best_for");
@@ -271,10 +286,7 @@ void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
             if (p->best[c])
                 cst_report_add_string(report, best, cst_cost_key((cst_cost)c));
         cst_report_flag(report, entry, "kept", is_kept(s, p));
-        json_t *members = cst_report_list(report, entry, "members");
-        for (int32_t j = 0; j < p->size; j++)
-            cst_report_add_string(report, members,
-                                  cst_pool_member_name(facts->pool, s->candidates[p->members[j]]));
+        put_names(report, entry, "members", facts->pool, s->candidates, p->members, p->size);
     }
     json_t *missing = cst_report_list(report, front, "left_out");
     for (int c = 0; c < CST_COST_COUNT; c++) {
@@ -283,8 +295,7 @@ void cst_document_front(cst_report *report, const cst_fit_facts *facts) {
         if (!why)
             continue;
         json_t *entry = cst_report_add_object(report, missing);
-        cst_report_string(report, entry, "cost", cst_cost_key((cst_cost)c));
-        cst_report_string(report, entry, "because", why);
+        CST_PUT(report, entry, CST_S("cost", cst_cost_key((cst_cost)c)), CST_S("because", why));
     }
 }
 
@@ -293,47 +304,22 @@ static void put_learners(cst_report *report, const cst_fit_facts *facts) {
     static const char *const of[] = {"meta", "oof"};
     const cst_meta_fit *fit = &facts->stages->fit;
     json_t *root = cst_report_root(report);
-    cst_report_number(report, root, "lambda", fit->lambda);
-    cst_report_string(report, root, "lambda_rule", rules[facts->settings->penalty_rule]);
-    cst_report_string(report, root, "spectrum_of", of[facts->settings->spectrum_of]);
-    cst_report_number(report, root, "sigma2", fit->sigma2);
-    cst_report_number(report, root, "mp_edge", fit->mp_edge);
-    cst_report_number(report, root, "snr", fit->snr);
+    CST_PUT(report, root, CST_N("lambda", fit->lambda),
+            CST_S("lambda_rule", rules[facts->settings->penalty_rule]),
+            CST_S("spectrum_of", of[facts->settings->spectrum_of]), CST_N("sigma2", fit->sigma2),
+            CST_N("mp_edge", fit->mp_edge), CST_N("snr", fit->snr));
     json_t *learners = cst_report_list(report, root, "learners");
     for (int32_t m = 0; m < fit->learners; m++) {
         json_t *entry = cst_report_add_object(report, learners);
-        cst_report_string(report, entry, "name", fit->name[m]);
-        cst_report_number(report, entry, "nll", fit->nll[m]);
+        CST_PUT(report, entry, CST_S("name", fit->name[m]), CST_N("nll", fit->nll[m]));
         if (facts->settings->blend.rule == CST_BLEND_LAPLACE)
             cst_report_number(report, entry, "loss", fit->loss[m]);
-        cst_report_number(report, entry, "half_logdet", fit->half_logdet[m]);
-        cst_report_number(report, entry, "weight", fit->weight[m]);
+        CST_PUT(report, entry, CST_N("half_logdet", fit->half_logdet[m]),
+                CST_N("weight", fit->weight[m]));
     }
     json_t *blend = cst_report_object(report, root, "blend");
     for (int32_t m = 0; m < fit->learners; m++)
         cst_report_number(report, blend, fit->name[m], fit->weight[m]);
-    json_t *weights = cst_report_object(report, root, "weights");
-    const cst_learner *pool = cst_model_pool(fit->model);
-    for (int32_t j = 0; pool && j < pool->coefficients; j++)
-        cst_report_number(report, weights,
-                          cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                          pool->weights[j]);
-}
-
-/* How members are mixed with the uniform distribution in the log-linear pool. */
-static void put_mixing(cst_report *report, const cst_fit_facts *facts) {
-    const cst_meta_fit *fit = &facts->stages->fit;
-    const cst_model *model = fit->model;
-    json_t *mixing = cst_report_object(report, cst_report_root(report), "mixing");
-    cst_report_number(report, mixing, "share", fit->share > 0 ? fit->share : NAN);
-    json_t *members = cst_report_object(report, mixing, "members");
-    for (int32_t m = 0; m < model->learners; m++)
-        for (int32_t j = 0; model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
-                            !model->learner[m].own && j < model->members;
-             j++)
-            cst_report_number(report, members,
-                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
-                              model->mix[j]);
 }
 
 /* Of one domain. */
@@ -344,12 +330,9 @@ static void put_domain(cst_report *report, json_t *list, const cst_domain_map *m
         square += b * b;
     }
     json_t *entry = cst_report_add_object(report, list);
-    cst_report_string(report, entry, "domain", map->names[d]);
-    cst_report_integer(report, entry, "samples", map->rows[d]);
-    cst_report_number(report, entry, "scale", map->scale[d]);
-    cst_report_number(report, entry, "bias_norm", sqrt(square));
-    cst_report_number(report, entry, "nll_before", map->before[d]);
-    cst_report_number(report, entry, "nll_after", map->after[d]);
+    CST_PUT(report, entry, CST_S("domain", map->names[d]), CST_I("samples", map->rows[d]),
+            CST_N("scale", map->scale[d]), CST_N("bias_norm", sqrt(square)),
+            CST_N("nll_before", map->before[d]), CST_N("nll_after", map->after[d]));
 }
 
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
@@ -362,32 +345,12 @@ json_t *cst_document_domains(cst_report *report, const cst_domain_map *map) {
     return object;
 }
 
-static void put_domains(cst_report *report, const cst_fit_facts *facts) {
-    const cst_domain_layer *layer = &facts->stages->domain;
-    if (!layer->tried)
-        return;
-    json_t *object = cst_document_domains(report, layer->map);
-    cst_report_flag(report, object, "used", layer->used);
-    cst_report_number(report, object, "nll_before", layer->before);
-    cst_report_number(report, object, "nll_after", layer->after);
-    cst_report_number(report, object, "se", layer->se);
-}
-
 void cst_document_nested(cst_report *report, json_t *oof, bool nested) {
     cst_report_flag(report, oof, "nested", nested);
     if (!nested)
         cst_report_string(report, oof, "why",
                           "not computed, because evaluate.nested is false; the scores of members "
                           "and the held-out losses of the path are out-of-fold");
-}
-
-static void put_oof(cst_report *report, const cst_fit_facts *facts) {
-    static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
-    json_t *root = cst_report_root(report);
-    json_t *oof = cst_report_object(report, root, "oof");
-    cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
-    cst_document_nested(report, oof, facts->oof != NULL);
-    cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
 }
 
 /* FLOPs of the kept members over those of all; NaN unless every member's are known. */
@@ -401,78 +364,158 @@ static double relative_flops(const cst_fit_facts *facts) {
     return all > 0 ? kept / all : NAN;
 }
 
-void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
+static void put_costs(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     cst_report_number(report, root, "flops_rel", relative_flops(facts));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", facts->source->seconds_read);
-    cst_report_number(report, seconds, "cka", s->seconds_redundancy);
-    cst_report_number(report, seconds, "select", s->seconds_select);
-    cst_report_number(report, seconds, "gate", s->fit.seconds_gate);
-    cst_report_number(report, seconds, "ridge", s->fit.seconds_ridge);
-    cst_report_number(report, seconds, "blend", s->fit.seconds_blend);
-    cst_report_number(report, seconds, "drop", s->seconds_drop);
+    CST_PUT(report, seconds, CST_N("read", facts->source->seconds_read),
+            CST_N("cka", s->seconds_redundancy), CST_N("select", s->seconds_select),
+            CST_N("gate", s->fit.seconds_gate), CST_N("ridge", s->fit.seconds_ridge),
+            CST_N("blend", s->fit.seconds_blend), CST_N("drop", s->seconds_drop));
     if (s->domain.tried)
         cst_report_number(report, seconds, "domains", s->seconds_domain);
-    cst_report_number(report, seconds, "nested", facts->seconds_nested);
-    cst_report_number(report, seconds, "total", facts->seconds_total);
+    CST_PUT(report, seconds, CST_N("nested", facts->seconds_nested),
+            CST_N("total", facts->seconds_total));
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
 }
 
-cst_status cst_document_condition(cst_context *context, cst_report *report, const cst_stages *s) {
+static cst_status put_condition(cst_context *context, cst_report *report, const cst_stages *s) {
     json_t *root = cst_report_root(report);
     double gram[2];
     double cka[2]; /* NaN where S1 has not computed it */
-    cst_status status = cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &gram[0]);
-    CST_THEN(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
-    CST_THEN(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
-    CST_THEN(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
-    if (status != CST_OK)
-        return status;
-    cst_report_number(report, root, "kappa_gram_before", gram[0]);
-    cst_report_number(report, root, "kappa_gram_after", gram[1]);
-    cst_report_number(report, root, "kappa_cka_before", cka[0]);
-    cst_report_number(report, root, "kappa_cka_after", cka[1]);
+    CST_TRY(cst_gram_kappa(context, s->pearson, s->members, NULL, 0, &gram[0]));
+    CST_TRY(cst_gram_kappa(context, s->pearson, s->members, s->kept, s->kept_count, &gram[1]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, NULL, 0, &cka[0]));
+    CST_TRY(cst_cka_kappa(context, &s->cka, s->kept, s->kept_count, &cka[1]));
+    CST_PUT(report, root, CST_N("kappa_gram_before", gram[0]), CST_N("kappa_gram_after", gram[1]),
+            CST_N("kappa_cka_before", cka[0]), CST_N("kappa_cka_after", cka[1]));
     return CST_OK;
 }
 
-cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
-    if (status != CST_OK)
-        return status;
-    cst_report *report = *out;
+static cst_status put_fit(cst_context *context, cst_report *report, const cst_fit_facts *facts) {
+    const cst_family *family = facts->family;
+    const cst_view *view = &facts->source->view;
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "preset", cst_options_preset_name(facts->options));
-    cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
-    cst_report_integer(report, root, "samples", facts->source->view.rows);
-    if (facts->source->view.weights)
-        cst_report_number(report, root, "effective_samples",
-                          cst_view_effective_rows(&facts->source->view));
-    cst_report_integer(report, root, "classes", facts->source->view.classes);
+    if (family->task)
+        cst_report_string(report, root, "task", family->task);
+    CST_PUT(report, root, CST_S("model", NULL),
+            CST_S("preset", cst_options_preset_name(facts->options)),
+            CST_I("seed", (int64_t)facts->settings->seed), CST_I("samples", view->rows));
+    if (view->weights)
+        cst_report_number(report, root, "effective_samples", cst_view_effective_rows(view));
+    if (!family->task)
+        cst_report_integer(report, root, "classes", view->classes);
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(facts->stages->fit.model, "split.pool"));
     json_t *folds = cst_report_object(report, root, "folds");
-    cst_report_integer(report, folds, "count", facts->source->fold_count);
-    cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
-    cst_document_outcomes(report, facts);
-    cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
-    cst_document_redundancy(report, facts);
-    cst_document_path(report, facts);
-    cst_document_front(report, facts);
-    status = cst_document_condition(context, report, facts->stages);
+    CST_PUT(report, folds, CST_I("count", facts->source->fold_count),
+            CST_S("source", facts->source->folds_given ? "pool" : "made"));
+    put_outcomes(report, facts);
+    family->put_members(report, facts);
+    put_redundancy(report, facts);
+    put_path(report, facts);
+    put_front(report, facts);
+    CST_TRY(put_condition(context, report, facts->stages));
     put_learners(report, facts);
-    put_mixing(report, facts);
-    put_domains(report, facts);
-    put_oof(report, facts);
-    cst_document_costs(report, facts);
+    family->put_own(report, facts);
+    put_costs(report, facts);
     cst_findings_put(report, facts->pool, facts->findings, false);
     cst_report_notices(report, context);
-    CST_THEN(cst_report_finish(context, report));
+    return cst_report_finish(context, report);
+}
+
+cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
+    CST_TRY(cst_report_begin(context, CST_REPORT_FIT, out));
+    cst_status status = put_fit(context, *out, facts);
     if (status != CST_OK) {
-        cst_report_free(context, report);
+        cst_report_free(context, *out);
         *out = NULL;
     }
     return status;
+}
+
+/* ---- an inspection ---- */
+
+void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
+    json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
+    int32_t members = (int32_t)cst_pool_members(pool);
+    for (int32_t c = 0; c < members; c++) {
+        json_t *list = NULL;
+        for (int32_t k = 0; k < members; k++) {
+            if (cluster_of[k] != c)
+                continue;
+            if (!list)
+                list = cst_report_add_list(report, clusters);
+            cst_report_add_string(report, list, cst_pool_member_name(pool, k));
+        }
+    }
+}
+
+cst_status cst_document_similarity(cst_context *context, cst_report *report, const cst_pool *pool,
+                                   const cst_settings *settings, const cst_cka_result *cka,
+                                   const double *pearson) {
+    int32_t members = cka->members;
+    json_t *root = cst_report_root(report);
+    int32_t *cluster_of;
+    double kappa[2] = {NAN, NAN};
+    double elbow = NAN;
+    bool found = false;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, cluster_of, members);
+    CST_TRY(cst_gram_kappa(context, pearson, members, NULL, 0, &kappa[0]));
+    CST_TRY(cst_cka_kappa(context, cka, NULL, 0, &kappa[1]));
+    CST_TRY(cst_elbow_threshold(context, cka->cka, members, &elbow, &found));
+    double threshold =
+        settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
+    CST_TRY(cst_clusters(context, cka->cka, members, threshold, cluster_of));
+    cst_report_matrix(report, root, "cka", cka->cka, members, members);
+    cst_report_matrix(report, root, "pearson", pearson, members, members);
+    cst_document_clusters(report, pool, cluster_of);
+    cst_report_number(report, root, "cluster_threshold", threshold);
+    put_cka(report, cst_report_object(report, root, "cka_info"), cka, settings);
+    CST_PUT(report, root, CST_N("elbow", found ? elbow : NAN), CST_N("kappa_gram", kappa[0]),
+            CST_N("kappa_cka", kappa[1]));
+    return CST_OK;
+}
+
+cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                 const cst_moments *moments, const cst_spectrum_members *members,
+                                 const cst_settings *settings) {
+    static const char *const of[] = {"meta", "oof"};
+    cst_standardised standardised = {0};
+    cst_spectrum spectra[2] = {0}; /* in the order of cst_spectrum_of */
+    cst_penalties penalties = {0};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_OWN(context, scope, cst_spectrum, &spectra[0]);
+    CST_OWN(context, scope, cst_spectrum, &spectra[1]);
+    CST_TRY(cst_standardise(context, moments, -1, &standardised));
+    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectra[0]));
+    CST_TRY(cst_spectrum_of_members(context, &standardised, members, settings->noise_rule,
+                                    &spectra[1]));
+    CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectra[0], &grid, &penalties));
+    const cst_spectrum *shown = &spectra[settings->spectrum_of];
+    cst_report_string(report, object, "spectrum_of", of[settings->spectrum_of]);
+    cst_report_numbers(report, object, "eigenvalues", shown->values, shown->columns);
+    CST_PUT(report, object, CST_N("sigma2", shown->sigma2), CST_N("mp_edge", shown->mp_edge),
+            CST_N("snr", shown->snr));
+    json_t *lambda = cst_report_object(report, object, "lambda");
+    CST_PUT(report, lambda, CST_N("star", shown->lambda_star), CST_N("cv", penalties.cv),
+            CST_N("gcv", penalties.gcv), CST_N("evidence", penalties.evidence));
+    json_t *star = cst_report_object(report, object, "lambda_star");
+    for (int i = 1; i >= 0; i--)
+        cst_report_number(report, star, of[i], spectra[i].lambda_star);
+    return CST_OK;
+}
+
+cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                    cst_status status) {
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
+        return status;
+    cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
+    cst_report_numbers(report, object, "eigenvalues", NULL, 0);
+    (void)cst_report_object(report, object, "lambda");
+    return CST_OK;
 }

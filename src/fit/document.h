@@ -8,36 +8,38 @@
 
 #include <corestack/metrics.h>
 
-/* Everything a fit's document is made of. */
+/* Everything a fit's document is made of. Scores are cst_metrics, or cst_value_metrics of a
+ * regression. */
 typedef struct cst_fit_facts {
+    const struct cst_family *family;
     const cst_pool *pool;
+    const char *split;
     const cst_options *options;
     const cst_settings *settings;
     const cst_training *source;
     const cst_stages *stages;
-    const cst_metrics *members; /* [members]: scores of each member on the split */
-    const cst_metrics *oof;     /* nested scores; NULL when not asked for */
+    const void *members; /* [members]: scores of each member on the split */
+    const void *oof;     /* nested scores; NULL when not asked for */
+    const void *each;    /* of a regression, with oof: [outputs] */
     const cst_findings *findings;
     double seconds_nested;
     double seconds_total;
 } cst_fit_facts;
 
-/* Parts of a fit's document that tasks share: which members are kept and why the others went; how
- * redundancy was judged; the path of the selection; condition numbers; FLOPs, seconds and memory.
- */
-void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts);
-void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
-void cst_document_path(cst_report *report, const cst_fit_facts *facts);
-void cst_document_front(cst_report *report, const cst_fit_facts *facts); /* and the budget */
-cst_status cst_document_condition(cst_context *context, cst_report *report,
-                                  const cst_stages *stages);
-void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
-
 /* "domains": the list of a map's; nothing where it is NULL. Returns the object. */
 json_t *cst_document_domains(cst_report *report, const cst_domain_map *map);
 
+/* An object of the kept members' values [count]; NULL: empty. */
+void cst_document_weights(cst_report *report, json_t *object, const char *key,
+                          const cst_fit_facts *facts, const double *values, int32_t count);
+
 /* "nested" of "oof", and with `nested` false "why" its scores are null. */
 void cst_document_nested(cst_report *report, json_t *oof, bool nested);
+
+/* "findings" (NULL: none): a list of {kind, members, text}, at the top of a document; and with
+ * `problems` the sentences alone under that key. */
+void cst_findings_put(cst_report *report, const cst_pool *pool, const cst_findings *findings,
+                      bool problems);
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 
@@ -54,16 +56,19 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
 /* top1, ece, nll, brier of a score into an object. */
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);
 
-/* How CKA was computed: estimator, statistic, rows whose pairs were taken,
- * landmarks_max, residual_max. */
-void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
-                      const cst_settings *settings);
-
+/* "cka" to "kappa_cka" of an inspection: what stage S1 sees of the members. */
+cst_status cst_document_similarity(cst_context *context, cst_report *report, const cst_pool *pool,
+                                   const cst_settings *settings, const cst_cka_result *cka,
+                                   const double *pearson);
 /* Spectrum of the meta-design or of the members' columns, what each rule makes of it, and lambda*
  * of both. Fails as cst_standardise does where there is none. */
 cst_status cst_document_spectrum(cst_context *context, cst_report *report, json_t *object,
                                  const cst_moments *moments, const cst_spectrum_members *members,
                                  const cst_settings *settings);
+/* What `status` of the above is worth: constant members have no spectrum, and the rest of the
+ * report is there all the same. */
+cst_status cst_document_no_spectrum(cst_context *context, cst_report *report, json_t *object,
+                                    cst_status status);
 
 /* "clusters": lists of names of the members with the same cluster_of [members]. */
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);

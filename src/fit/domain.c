@@ -1,5 +1,5 @@
 /* The domain-aware layer of a stack. See the header. */
-#include "fit/domain.h"
+#include "fit/stages.h"
 
 #include "stats/risk.h"
 
@@ -35,30 +35,28 @@ static cst_status score_fold(cst_context *context, const cst_view *view, const i
                              int32_t fold, const cst_settings *settings, const float *held,
                              double *row, double *after) {
     size_t classes = (size_t)view->classes;
-    int64_t *index = cst_alloc(context, (size_t)view->rows, sizeof *index);
-    float *part = cst_alloc(context, (size_t)view->rows * classes, sizeof *part);
     cst_domain_map *map = NULL;
     cst_view inside;
     cst_view outside;
-    cst_status status = index && part ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        int64_t to = 0;
-        cst_view_split(view, folds, fold, index, &inside, &outside);
-        for (int64_t i = 0; i < view->rows; i++)
-            if (folds[i] != fold)
-                memcpy(part + (size_t)to++ * classes, held + (size_t)i * classes,
-                       classes * sizeof *part);
-        status = cst_domain_map_fit(context, &inside, part, &settings->domain_priors, &map);
-    }
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+    int64_t *index;
+    float *part;
+    int64_t to = 0;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, index, view->rows);
+    CST_TAKE(context, scope, part, (size_t)view->rows * classes);
+    cst_view_split(view, folds, fold, index, &inside, &outside);
+    for (int64_t i = 0; i < view->rows; i++)
+        if (folds[i] != fold)
+            memcpy(part + (size_t)to++ * classes, held + (size_t)i * classes,
+                   classes * sizeof *part);
+    CST_TRY(cst_domain_map_fit(context, &inside, part, &settings->domain_priors, &map));
+    for (int64_t i = 0; i < view->rows; i++)
         if (folds[i] == fold) {
             predict_row(view, map, held, i, row);
             after[i] = loss_of(view, i, row);
         }
     cst_domain_map_free(context, map);
-    cst_free(context, part);
-    cst_free(context, index);
-    return status;
+    return CST_OK;
 }
 
 /* Means of the losses, over all rows and by domain. */
@@ -66,9 +64,9 @@ static cst_status judge(cst_context *context, const cst_view *view, const double
                         const double *after, cst_domain_layer *out) {
     cst_domain_map *map = out->map;
     double n = (double)view->rows;
-    double *weight = cst_alloc(context, (size_t)map->count, sizeof *weight);
-    if (!weight)
-        return CST_ERROR_MEMORY;
+    double *weight;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, weight, map->count);
     double square = 0;
     out->before = out->after = 0;
     for (int64_t i = 0; i < view->rows; i++) {
@@ -91,7 +89,6 @@ static cst_status judge(cst_context *context, const cst_view *view, const double
         map->before[d] /= fmax(weight[d], CST_NLL_FLOOR);
         map->after[d] /= fmax(weight[d], CST_NLL_FLOOR);
     }
-    cst_free(context, weight);
     return CST_OK;
 }
 
@@ -112,31 +109,25 @@ static void tell(cst_context *context, const cst_settings *settings, const cst_d
 cst_status cst_domain_layer_fit(cst_context *context, const cst_view *view, const int32_t *folds,
                                 int32_t fold_count, const cst_settings *settings, const float *held,
                                 cst_domain_layer *out) {
-    size_t rows = (size_t)view->rows;
+    double *before;
+    double *after;
+    double *row;
     *out = (cst_domain_layer){.tried = true};
-    double *before = cst_alloc(context, rows, sizeof *before);
-    double *after = cst_alloc(context, rows, sizeof *after);
-    double *row = cst_alloc(context, (size_t)view->classes, sizeof *row);
-    cst_status status = before && after && row ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_domain_map_fit(context, view, held, &settings->domain_priors, &out->map));
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, before, view->rows);
+    CST_TAKE(context, scope, after, view->rows);
+    CST_TAKE(context, scope, row, view->classes);
+    CST_TRY(cst_domain_map_fit(context, view, held, &settings->domain_priors, &out->map));
+    for (int64_t i = 0; i < view->rows; i++) {
         predict_row(view, NULL, held, i, row);
         before[i] = loss_of(view, i, row);
     }
-    for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
-        status = score_fold(context, view, folds, f, settings, held, row, after);
-    CST_THEN(judge(context, view, before, after, out));
-    if (status == CST_OK) {
-        out->used =
-            settings->domain_aware == CST_DOMAIN_AWARE_TRUE || out->change < -CLEARLY * out->se;
-        tell(context, settings, out);
-    } else {
-        cst_domain_layer_free(context, out);
-    }
-    cst_free(context, before);
-    cst_free(context, after);
-    cst_free(context, row);
-    return status;
+    for (int32_t f = 0; f < fold_count; f++)
+        CST_TRY(score_fold(context, view, folds, f, settings, held, row, after));
+    CST_TRY(judge(context, view, before, after, out));
+    out->used = settings->domain_aware == CST_DOMAIN_AWARE_TRUE || out->change < -CLEARLY * out->se;
+    tell(context, settings, out);
+    return CST_OK;
 }
 
 void cst_domain_layer_free(cst_context *context, cst_domain_layer *layer) {

@@ -2,10 +2,7 @@
  * The evaluation of a model of any task on rows of a pool, beside simple baselines that are fitted
  * on split "oof". Paper: section "Experimental Setup".
  */
-#include "core/la.h"
 #include "fit/harness.h"
-
-#include <string.h>
 
 enum { ENTRIES_MAX = 8 };
 
@@ -14,82 +11,87 @@ cst_status cst_put_evaluation(cst_context *context, cst_report *report, const cs
     json_t *root = cst_report_root(report);
     json_t *rows[ENTRIES_MAX] = {root};
     json_t *list = NULL;
-    int32_t resamples = e->options->resamples;
-    cst_intervals intervals = {0};
-    cst_status status = cst_intervals_make(context, e, entries, count, 0, resamples, &intervals);
-    CST_THEN(cst_stage(context, "scores"));
-    if (status == CST_OK)
-        e->ops->put_size(report, e);
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
+    int32_t resamples = (int32_t)e->options->resamples;
+    cst_intervals intervals;
+    CST_SCOPE(scope);
+    CST_TRY(cst_intervals_make(context, scope, e, entries, count, 0, resamples, &intervals));
+    CST_TRY(cst_stage(context, "scores"));
+    cst_put_size(report, e);
+    for (int32_t m = 0; m < count; m++) {
         if (m == 1)
             list = cst_report_list(report, root, "baselines");
         if (m > 0) {
             rows[m] = cst_report_add_object(report, list);
-            cst_report_string(report, rows[m], "method", entries[m].name);
-            cst_report_string(report, rows[m], "detail", entries[m].detail);
+            CST_PUT(report, rows[m], CST_S("method", entries[m].name),
+                    CST_S("detail", entries[m].detail));
         }
-        status = cst_put_scores(context, report, rows[m], e, &entries[m], &intervals, m);
+        CST_TRY(cst_put_scores(context, report, rows[m], e, &entries[m], &intervals, m));
         if (entries[m].models > 0)
             cst_report_integer(report, rows[m], "models", entries[m].models);
         if (m > 0) {
             cst_put_difference(report, rows[m], e, &intervals, m);
             cst_put_weights(report, rows[m], e, &entries[m]);
             cst_report_number(report, rows[m], "flops_rel", entries[m].flops_rel);
+        } else {
+            CST_TRY(e->ops->describe(
+                context, CST_PART_OWN,
+                &(cst_description){
+                    .report = report, .object = root, .e = e, .entries = entries, .count = 1}));
         }
-        if (m == 0)
-            CST_THEN(e->ops->put_own(context, report, e, &entries[0]));
     }
     if (resamples > 0) {
-        cst_report_integer(report, root, "resamples", resamples);
-        cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+        CST_PUT(report, root, CST_I("resamples", resamples),
+                CST_I("seed", (int64_t)e->options->seed));
     }
-    if (e->ops->put_more && e->pool)
-        CST_THEN(e->ops->put_more(context, report, rows, e, entries, count, count > 1 ? 0 : -1));
-    cst_intervals_free(context, &intervals);
-    return status;
+    return e->pool ? e->ops->describe(context, CST_PART_MORE,
+                                      &(cst_description){report, root, e, entries, rows, count,
+                                                         count > 1 ? 0 : -1})
+                   : CST_OK;
 }
 
-static cst_status run_baselines(cst_context *context, cst_evaluation *e, cst_entry *entries,
-                                int32_t *count) {
-    cst_status status = e->ops->open_baselines(context, e);
-    for (const char *const *name = e->ops->baselines; status == CST_OK && *name; name++) {
-        cst_entry *entry = &entries[*count];
-        status = cst_entry_make(context, e, *name, NULL, 0, entry);
-        CST_THEN(cst_entry_run(context, e, NULL, entry));
-        *count += 1;
+typedef struct evaluate_call {
+    cst_evaluation e;
+    const cst_model *model;
+    bool baselines;
+    int32_t count;
+    cst_entry entries[ENTRIES_MAX]; /* [count] */
+} evaluate_call;
+
+static cst_status run_baselines(cst_context *context, evaluate_call *c) {
+    CST_TRY(c->e.ops->open(context, &c->e, NULL));
+    for (const char *const *name = c->e.ops->baselines; *name; name++) {
+        cst_entry *entry = &c->entries[c->count++];
+        CST_TRY(cst_entry_make(context, &c->e, *name, NULL, 0, entry));
+        CST_TRY(cst_entry_run(context, &c->e, NULL, entry));
     }
-    return status;
+    return CST_OK;
 }
 
-static cst_status put_seen(cst_context *context, cst_report *report, const cst_evaluation *e,
-                           const cst_model *model, const cst_entry *entry) {
-    bool seen = false;
-    cst_status status = e->ops->seen(context, e, model, entry, &seen);
-    if (status == CST_OK)
-        cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen);
-    return status;
+static void release(cst_context *context, void *user) {
+    evaluate_call *c = user;
+    for (int32_t m = 0; m < c->count; m++)
+        cst_entry_free(context, &c->entries[m]);
+    cst_evaluation_close(context, &c->e);
 }
 
-static cst_status run(cst_context *context, cst_evaluation *e, const cst_model *model,
-                      bool baselines, cst_report *report) {
+static cst_status run(cst_context *context, void *user, cst_report *report) {
+    evaluate_call *c = user;
+    const cst_evaluation *e = &c->e;
     json_t *root = cst_report_root(report);
-    cst_entry entries[ENTRIES_MAX];
-    int32_t count = 1;
-    memset(entries, 0, sizeof entries);
-    entries[0].models = cst_model_members(model);
-    cst_status status = e->ops->open_model(context, e, model);
-    CST_THEN(e->ops->run_model(context, e, model, &entries[0]));
-    if (baselines)
-        CST_THEN(run_baselines(context, e, entries, &count));
-    cst_report_string(report, root, "task", cst_task_name(e->ops->task));
-    cst_report_string(report, root, "split", e->split);
+    bool seen = false;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, release, c));
+    c->entries[0].models = (int32_t)cst_model_members(c->model);
+    CST_TRY(e->ops->open(context, &c->e, c->model));
+    CST_TRY(e->ops->run(context, e, c->model, &c->entries[0]));
+    if (c->baselines)
+        CST_TRY(run_baselines(context, c));
+    CST_PUT(report, root, CST_S("task", cst_task_name(e->ops->task)), CST_S("split", e->split));
     if (e->options->ood)
         cst_report_string(report, root, "ood", e->options->ood);
-    CST_THEN(put_seen(context, report, e, model, &entries[0]));
-    CST_THEN(cst_put_evaluation(context, report, e, entries, count));
-    for (int32_t m = 0; m < ENTRIES_MAX; m++)
-        cst_entry_free(context, e, &entries[m]);
-    return status;
+    CST_TRY(e->ops->seen(context, e, c->model, &seen));
+    cst_report_flag(report, root, "seen_in_fitting", seen);
+    return cst_put_evaluation(context, report, e, c->entries, c->count);
 }
 
 cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const cst_model *model,
@@ -101,20 +103,17 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
                                           .reference_errors = options->reference_errors,
                                           .head_above = options->head_above,
                                           .tail_below = options->tail_below,
-                                          .resamples = options->resamples,
+                                          .resamples = (int32_t)options->resamples,
                                           .seed = options->seed};
-    cst_evaluation e = {.ops = ops,
-                        .pool = pool,
-                        .options = &compared,
-                        .split = options->split,
-                        .brief = true,
-                        .shift = true,
-                        .members = cst_pool_members(pool)};
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    CST_THEN(run(context, &e, model, options->baselines != 0, *report));
-    cst_evaluation_close(context, &e);
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    evaluate_call call = {.e = {.ops = ops,
+                                .pool = pool,
+                                .options = &compared,
+                                .split = options->split,
+                                .brief = true,
+                                .shift = true,
+                                .members = (int32_t)cst_pool_members(pool)},
+                          .model = model,
+                          .baselines = options->baselines != 0,
+                          .count = 1};
+    return cst_run_call(context, CST_REPORT_EVALUATE, run, &call, report);
 }

@@ -1,138 +1,78 @@
 /*
- * Fit of a classification pool: stages S0 to S4 in order, nested evaluation, the model and the
- * report. Paper: section "Method", from the out-of-fold matrix to the blended prediction.
+ * Fit of a pool: stages S0 to S4 in order, nested evaluation, the model and the report. Paper:
+ * section "Method", from the out-of-fold matrix to the blended prediction.
  */
 #include "core/la.h"
-#include "fit/document.h"
-#include "fit/label.h"
-#include "fit/pipeline.h"
-#include "stats/weighted.h"
+#include "fit/family.h"
 
-#include <math.h>
-#include <string.h>
-
-/* Penalty and spectrum for the report where no linear learner has computed them. */
-static cst_status diagnose(cst_context *context, const cst_training *source,
-                           const cst_settings *settings, cst_stages *stages) {
-    if (!isnan(stages->fit.lambda))
-        return CST_OK;
-    const float **pointers = cst_alloc(context, (size_t)stages->kept_count, sizeof *pointers);
-    if (!pointers)
-        return CST_ERROR_MEMORY;
-    cst_view kept = cst_view_members(&source->view, stages->kept, stages->kept_count, pointers);
-    cst_status status = cst_meta_diagnose(context, &kept, source->folds, source->fold_count,
-                                          settings, &stages->fit);
-    cst_free(context, pointers);
-    if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
-        /* Nothing of the fit depends on it: constant members have no spectrum. */
-        cst_notice(context, "penalty and spectrum are not reported: %s", cst_last_error(context));
-        status = CST_OK;
-    }
-    return status;
-}
-
-/* Scores of the whole procedure on rows it did not see. */
-static cst_status nested_scores(cst_context *context, const cst_training *source,
-                                const cst_settings *settings, cst_metrics *out) {
-    size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
-    float *held = cst_alloc(context, cells, sizeof *held);
-    cst_status status = held ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_stages_nested(context, source, settings, held));
-    CST_THEN(cst_metrics_weighted(context, held, source->view.rows, source->view.classes,
-                                  source->view.labels, source->view.weights, 0, out));
-    cst_free(context, held);
-    return status;
-}
-
-/* A preset that is the paper's method to the letter. */
-static bool is_letter(const cst_options *options) {
-    const char *preset = cst_options_preset_name(options);
-    return strcmp(preset, "paper") == 0 || strcmp(preset, "prototype") == 0;
-}
-
-static cst_status run(cst_context *context, cst_pool *pool, const char *split,
-                      const cst_options *options, const cst_training_hints *hints,
-                      cst_model **model, cst_report **report) {
-    double start = cst_seconds();
-    cst_settings settings;
-    cst_training source = {0};
-    cst_compact *table = NULL;
-    cst_stages stages = {0};
-    cst_metrics oof = {0};
-    cst_metrics *members = NULL;
-    cst_findings findings = {0};
-    double seconds_nested = 0;
-    cst_settings_read(options, &settings);
-    cst_status status =
-        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    if (settings.checks && !hints && !is_letter(options))
-        CST_THEN(cst_training_teach(context, pool, split, settings.seed, &source, &findings));
-    cst_costs costs = cst_training_costs(&source);
-    CST_THEN(cst_training_check_costs(context, pool, &source, &settings.limits));
-    if (settings.checks)
-        CST_THEN(cst_training_check(context, pool, split, &source, hints, &findings));
-    CST_THEN(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
-                              &table));
-    cst_compact_attach(&source.view, table);
-    cst_settings whole = settings;
-    whole.front = report != NULL;
-    CST_THEN(cst_stages_run(context, &source.view, source.folds, source.fold_count, &whole, &costs,
-                            &stages));
-    CST_THEN(cst_stage(context, "reference for the guard"));
-    CST_THEN(cst_fit_label_rows(context, pool, split, &source, options, NULL, stages.kept,
-                                stages.fit.model));
-    if (status == CST_OK && report)
-        status = diagnose(context, &source, &settings, &stages);
-    if (status == CST_OK && report && settings.nested) {
+static cst_status make_report(cst_context *context, cst_fit_job *job, double start,
+                              cst_report **report) {
+    const cst_family *family = job->facts.family;
+    if (family->diagnose)
+        CST_TRY(family->diagnose(context, job));
+    if (job->settings.nested) {
         double before = cst_seconds();
-        status = cst_stage(context, "nested evaluation");
-        CST_THEN(nested_scores(context, &source, &settings, &oof));
-        seconds_nested = cst_seconds() - before;
+        CST_TRY(cst_stage(context, "nested evaluation"));
+        CST_TRY(family->score(context, job));
+        job->facts.seconds_nested = cst_seconds() - before;
     }
-    if (status == CST_OK && report)
-        status = cst_stage(context, "scores of members");
-    if (status == CST_OK && report) {
-        members = cst_alloc(context, (size_t)source.view.members, sizeof *members);
-        status = members ? cst_member_metrics(context, &source.view, members) : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK && report) {
-        cst_fit_facts facts = {.pool = pool,
-                               .options = options,
-                               .settings = &settings,
-                               .source = &source,
-                               .stages = &stages,
-                               .members = members,
-                               .oof = settings.nested ? &oof : NULL,
-                               .findings = &findings,
-                               .seconds_nested = seconds_nested,
-                               .seconds_total = cst_seconds() - start};
-        status = cst_fit_document(context, &facts, report);
-    }
-    CST_THEN(cst_progress(context, "fit", 1, 1));
-    if (status == CST_OK && model) {
-        *model = stages.fit.model;
-        stages.fit.model = NULL;
-    }
-    cst_free(context, members);
-    cst_findings_free(context, &findings);
-    cst_stages_free(context, &stages);
-    cst_logtable_unshare(context, table);
-    cst_training_close(context, &source);
-    return status;
+    CST_TRY(cst_stage(context, "scores of members"));
+    CST_TRY(family->measure(context, job));
+    job->facts.seconds_total = cst_seconds() - start;
+    return cst_fit_document(context, &job->facts, report);
 }
 
-cst_status cst_fit_checked(cst_context *context, cst_pool *pool, const char *split,
-                           const cst_options *options, const cst_training_hints *hints,
-                           cst_model **model, cst_report **report) {
+static cst_status run(cst_context *context, cst_fit_job *job, cst_model **model,
+                      cst_report **report) {
+    const cst_family *family = job->facts.family;
+    const char *split = job->facts.split;
+    cst_training *source = &job->source;
+    double start = cst_seconds();
+    CST_SCOPE(scope);
+    job->scope = scope;
+    cst_settings_read(job->facts.options, &job->settings);
+    CST_OWN(context, scope, cst_training, source);
+    CST_OWN(context, scope, cst_findings, &job->findings);
+    CST_TRY(cst_training_open(context, job->pool, split, job->settings.folds, job->settings.seed,
+                              source));
+    CST_TRY(family->admit(context, job));
+    CST_TRY(cst_training_check_costs(context, job->pool, source, &job->settings.limits));
+    if (job->settings.checks)
+        CST_TRY(cst_training_check(context, job->pool, split, source, job->hints, &job->findings));
+    CST_TRY(family->ready(context, job));
+    cst_settings whole = job->settings;
+    whole.front = report != NULL;
+    cst_costs costs = cst_training_costs(source);
+    cst_run stages = cst_fit_job_run(job, &costs);
+    stages.settings = &whole;
+    CST_OWN(context, scope, cst_stages, &job->stages);
+    CST_TRY(cst_stages_run(context, &stages, &job->stages));
+    CST_TRY(family->label(context, job));
+    if (report)
+        CST_TRY(make_report(context, job, start, report));
+    CST_TRY(cst_progress(context, "fit", 1, 1));
+    if (model) {
+        *model = job->stages.fit.model;
+        job->stages.fit.model = NULL;
+    }
+    return CST_OK;
+}
+
+cst_status cst_fit_family(cst_context *context, const cst_family *family, cst_pool *pool,
+                          const char *split, const cst_options *options,
+                          const cst_training_hints *hints, cst_model **model, cst_report **report) {
+    cst_fit_job job = {.pool = pool, .hints = hints};
+    job.facts = (cst_fit_facts){.family = family,
+                                .pool = pool,
+                                .split = split,
+                                .options = options,
+                                .settings = &job.settings,
+                                .source = &job.source,
+                                .stages = &job.stages,
+                                .findings = &job.findings};
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = run(context, pool, split, options, hints, model, report);
+    cst_status status = run(context, &job, model, report);
     cst_la_leave();
     return status;
-}
-
-cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
-                                  const cst_options *options, cst_model **model,
-                                  cst_report **report) {
-    return cst_fit_checked(context, pool, split, options, NULL, model, report);
 }

@@ -2,7 +2,6 @@
  * A fit of any method that comparisons know: the model that predicts as the method's row in a
  * comparison does, and a report. Above the methods of every task. docs/baselines.md.
  */
-#include "fit/findings.h"
 #include "fit/harness.h"
 
 #include "core/la.h"
@@ -37,14 +36,16 @@ static bool is_general(const char *key) {
 }
 
 /* The options that were set, without the seed, as settings of a comparison. */
-static cst_status take_settings(cst_context *context, method_fit *f) {
+static cst_status take_settings(cst_context *context, cst_scope *scope, method_fit *f) {
     for (int id = 0; id < CST_OPT_COUNT; id++) {
         const char *key = cst_option_at((size_t)id)->key;
         if (!cst_option_given(f->options, (cst_option_id)id) || strcmp(key, "seed") == 0)
             continue;
-        char *text = cst_format(context, "%s=%s", key, cst_options_get(f->options, key));
-        if (!text)
-            return CST_ERROR_MEMORY;
+        const char *value = cst_options_get(f->options, key);
+        size_t size = strlen(key) + strlen(value) + 2;
+        char *text;
+        CST_TAKE(context, scope, text, size);
+        (void)cst_snprintf(text, size, "%s=%s", key, value);
         f->settings[f->setting_count++] = text;
     }
     return CST_OK;
@@ -73,8 +74,7 @@ static cst_status check_settings(cst_context *context, const method_fit *f) {
 static void put_members(cst_report *report, const method_fit *f) {
     json_t *root = cst_report_root(report);
     const cst_model *model = f->entry.made.model;
-    cst_report_integer(report, root, "models_in", f->e.members);
-    cst_report_integer(report, root, "models_kept", model->members);
+    CST_PUT(report, root, CST_I("models_in", f->e.members), CST_I("models_kept", model->members));
     json_t *kept = cst_report_list(report, root, "kept");
     for (int32_t j = 0; j < model->members; j++)
         cst_report_add_string(report, kept, model->member_names[j]);
@@ -89,80 +89,73 @@ static void put_members(cst_report *report, const method_fit *f) {
 static cst_status put_scores(cst_context *context, cst_report *report, const method_fit *f) {
     static const cst_intervals none;
     json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
-    cst_status status = CST_OK;
     if (f->nested)
-        status = cst_put_scores(context, report, oof, &f->e, &f->entry, &none, 0);
+        CST_TRY(cst_put_scores(context, report, oof, &f->e, &f->entry, &none, 0));
     cst_document_nested(report, oof, f->nested);
-    return status;
+    return CST_OK;
 }
 
 static cst_status write_report(cst_context *context, const method_fit *f, double start,
                                cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_report_begin(context, CST_REPORT_FIT, out));
     cst_report *report = *out;
     json_t *root = cst_report_root(report);
     const cst_training *source = f->e.source;
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "task", cst_task_name(f->e.ops->task));
-    cst_report_string(report, root, "method", f->entry.name);
-    cst_report_string(report, root, "definition", f->entry.definition);
-    cst_report_string(report, root, "detail", f->entry.detail);
-    cst_report_string(report, root, "split", f->split);
-    cst_report_integer(report, root, "seed", (int64_t)f->compare.seed);
-    f->e.ops->put_size(report, &f->e);
+    CST_PUT(report, root, CST_S("model", NULL), CST_S("task", cst_task_name(f->e.ops->task)),
+            CST_S("method", f->entry.name), CST_S("definition", f->entry.definition),
+            CST_S("detail", f->entry.detail), CST_S("split", f->split),
+            CST_I("seed", (int64_t)f->compare.seed));
+    cst_put_size(report, &f->e);
     json_t *folds = cst_report_object(report, root, "folds");
-    cst_report_integer(report, folds, "count", source->fold_count);
-    cst_report_string(report, folds, "source", source->folds_given ? "pool" : "made");
+    CST_PUT(report, folds, CST_I("count", source->fold_count),
+            CST_S("source", source->folds_given ? "pool" : "made"));
     cst_report_string(report, root, "pool_hash",
                       cst_model_value(f->entry.made.model, "split.pool"));
     put_members(report, f);
     (void)cst_document_domains(report, f->entry.made.model->domains);
-    status = put_scores(context, report, f);
-    cst_report_number(report, root, "kappa_gram", f->entry.kappa_gram);
-    cst_report_number(report, root, "kappa_cka", f->entry.kappa_cka);
-    cst_report_number(report, root, "flops_rel", f->entry.flops_rel);
+    CST_TRY(put_scores(context, report, f));
+    CST_PUT(report, root, CST_N("kappa_gram", f->entry.kappa_gram),
+            CST_N("kappa_cka", f->entry.kappa_cka), CST_N("flops_rel", f->entry.flops_rel));
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", f->e.seconds_read);
-    cst_report_number(report, seconds, "fit", f->entry.seconds);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    CST_PUT(report, seconds, CST_N("read", f->e.seconds_read), CST_N("fit", f->entry.seconds),
+            CST_N("total", cst_seconds() - start));
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
     cst_findings_put(report, f->e.pool, &f->e.findings, false);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the fit ---- */
 
-static cst_status run(cst_context *context, const cst_task_ops *ops, method_fit *f,
-                      cst_report **report) {
+static cst_status run(cst_context *context, cst_scope *scope, const cst_task_ops *ops,
+                      method_fit *f, cst_report **report) {
     double start = cst_seconds();
-    cst_status status = take_settings(context, f);
+    CST_TRY(take_settings(context, scope, f));
     f->compare =
         (cst_compare_options){.split = f->split,
                               .settings = (const char *const *)f->settings,
                               .setting_count = f->setting_count,
                               .seed = (uint64_t)cst_option_integer(f->options, CST_OPT_SEED)};
-    if (status == CST_OK) {
-        f->e.fitted = f->split;
-        status = cst_evaluation_open(context, ops, f->pool, &f->compare, false, &f->e);
-    }
+    f->e.fitted = f->split;
+    CST_TRY(cst_evaluation_open(context, ops, f->pool, &f->compare, false, &f->e));
     f->e.unscored = !f->nested;
-    CST_THEN(cst_entry_make(context, &f->e, f->method, f->compare.settings, f->setting_count,
-                            &f->entry));
-    CST_THEN(check_settings(context, f));
-    if (status == CST_OK) {
-        status = cst_entry_check(context, &f->e, &f->entry);
-        if (status != CST_OK)
-            status = cst_fail_row(context, status, f->method, NULL, NULL);
-    }
+    CST_TRY(cst_entry_make(context, &f->e, f->method, f->compare.settings, f->setting_count,
+                           &f->entry));
+    CST_TRY(check_settings(context, f));
+    cst_status status = cst_entry_check(context, &f->e, &f->entry);
+    if (status != CST_OK)
+        return cst_fail_row(context, status, f->method, NULL, NULL);
     f->entry.keep = true;
-    CST_THEN(cst_entry_run(context, &f->e, NULL, &f->entry));
-    CST_THEN(ops->label_model(context, &f->e, f->options, &f->entry));
-    if (status == CST_OK && report)
-        status = write_report(context, f, start, report);
-    CST_THEN(cst_progress(context, "fit", 1, 1));
-    return status;
+    CST_TRY(cst_entry_run(context, &f->e, NULL, &f->entry));
+    CST_TRY(ops->label(context, &f->e, f->options, &f->entry));
+    if (report)
+        CST_TRY(write_report(context, f, start, report));
+    return cst_progress(context, "fit", 1, 1);
+}
+
+static void release(cst_context *context, void *user) {
+    method_fit *f = user;
+    cst_entry_free(context, &f->entry);
+    cst_evaluation_close(context, &f->e);
 }
 
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -173,9 +166,11 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
                     .method = method,
                     .options = options,
                     .nested = report && cst_option_flag(options, CST_OPT_EVALUATE_NESTED)};
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, release, &f));
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = run(context, ops, &f, report);
+    cst_status status = run(context, scope, ops, &f, report);
     cst_la_leave();
     if (report)
         status = cst_finish_report(context, status, report);
@@ -183,9 +178,5 @@ cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst
         *model = f.entry.made.model;
         f.entry.made.model = NULL;
     }
-    cst_entry_free(context, &f.e, &f.entry);
-    cst_evaluation_close(context, &f.e);
-    for (int32_t i = 0; i < f.setting_count; i++)
-        cst_free(context, f.settings[i]);
     return status;
 }

@@ -1,7 +1,9 @@
 /* Methods by name, one run of one, intervals, rows of a document. See the header. */
 #include "fit/harness.h"
-#include "fit/findings.h"
+#include "fit/document.h"
+#include "fit/family.h"
 
+#include "core/la.h"
 #include "model/patterns.h"
 
 #include <math.h>
@@ -29,59 +31,50 @@ static cst_status check_scored(cst_context *context, const cst_evaluation *e) {
 
 /* The caller's settings; where it gave none, those of preset default. */
 static cst_status read_settings(cst_context *context, const cst_evaluation *e, cst_settings *out) {
-    cst_options *options = NULL;
-    cst_status status =
-        cst_method_options(context, "default", e->options->seed, e->options->settings,
-                           e->options->setting_count, &options);
-    if (status == CST_OK)
-        cst_settings_read(options, out);
-    cst_options_free(context, options);
-    return status;
+    return cst_method_settings(context, "default", e->options->seed, e->options->settings,
+                               (int32_t)e->options->setting_count, NULL, out);
 }
 
 static cst_status check_data(cst_context *context, cst_evaluation *e) {
     cst_settings settings;
-    cst_status status = read_settings(context, e, &settings);
-    if (status != CST_OK || !settings.checks || e->checked)
-        return status;
-    status = e->ops->check_data ? e->ops->check_data(context, e)
-                                : cst_training_check(context, e->pool, cst_evaluation_fitted(e),
-                                                     e->source, NULL, &e->findings);
-    return status == CST_OK ? check_scored(context, e) : status;
+    CST_TRY(read_settings(context, e, &settings));
+    if (!settings.checks || e->checked)
+        return CST_OK;
+    CST_TRY(cst_training_check(context, e->pool, cst_evaluation_fitted(e), e->source, NULL,
+                               &e->findings));
+    return check_scored(context, e);
+}
+
+static void free_cka(cst_context *context, void *found) {
+    cst_cka_result_free(context, found);
 }
 
 static cst_status compute_cka(cst_context *context, cst_evaluation *e) {
     size_t cells = (size_t)e->members * (size_t)e->members;
     cst_settings settings;
     cst_cka_result found = {0};
-    cst_status status = read_settings(context, e, &settings);
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, free_cka, &found));
+    CST_TRY(read_settings(context, e, &settings));
     settings.cka.lsh = CST_LSH_OFF;
     settings.cka.threshold = 0;
-    if (status == CST_OK && e->ops->cka)
-        status = e->ops->cka(context, e, &settings.cka, &found);
-    else if (status == CST_OK)
-        status = cst_cka(context, &e->source->view, &settings.cka, &found);
-    if (status == CST_OK) {
-        e->cka = cst_alloc(context, cells, sizeof *e->cka);
-        status = e->cka ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK)
-        memcpy(e->cka, found.cka, cells * sizeof *e->cka);
-    cst_cka_result_free(context, &found);
-    return status;
+    CST_TRY(e->ops->cka ? e->ops->cka(context, e, &settings.cka, &found)
+                        : cst_cka(context, &e->source->view, &settings.cka, &found));
+    CST_TAKE(context, &e->scope, e->cka, cells);
+    memcpy(e->cka, found.cka, cells * sizeof *e->cka);
+    return CST_OK;
 }
 
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e) {
     size_t members = (size_t)e->members;
-    cst_status status = CST_OK;
     if (!e->pearson) {
-        e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
-        status = e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+        CST_TAKE(context, &e->scope, e->pearson, members * members);
+        CST_TRY(cst_pearson(context, &e->source->view, e->pearson));
     }
     bool some = e->members > 1 && e->members <= CST_CKA_CONDITION_MEMBERS;
-    if (status == CST_OK && !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS)
-        status = compute_cka(context, e);
-    return status;
+    return !e->cka && some && e->source->view.rows >= CST_CKA_CONDITION_ROWS
+               ? compute_cka(context, e)
+               : CST_OK;
 }
 
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -95,26 +88,26 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                             .fitted = out->fitted,
                             .checked = out->checked,
                             .shift = shift,
-                            .members = cst_pool_members(pool)};
+                            .members = (int32_t)cst_pool_members(pool)};
     out->nested = strcmp(out->split, cst_evaluation_fitted(out)) == 0;
-    cst_status status = CST_OK;
-    if (options->predicted && !ops->tell)
-        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "a comparison of a %s pool does not provide the predictions of the "
-                          "methods; fit, then predict",
-                          cst_task_name(ops->task));
-    CST_THEN(ops->open(context, out));
-    CST_THEN(check_data(context, out));
-    CST_THEN(cst_evaluation_similarities(context, out));
+    if (options->predicted && !ops->told)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "a comparison of a %s pool does not provide the predictions of the "
+                        "methods; fit, then predict",
+                        cst_task_name(ops->task));
+    CST_TRY(ops->open(context, out, NULL));
+    CST_TRY(check_data(context, out));
+    CST_TRY(cst_evaluation_similarities(context, out));
     out->seconds_read = cst_seconds() - start;
-    return status;
+    return CST_OK;
+}
+
+void cst_evaluation_release(cst_context *context, void *e) {
+    cst_evaluation_close(context, e);
 }
 
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
-    if (e->ops)
-        e->ops->close(context, e);
-    cst_free(context, e->pearson);
-    cst_free(context, e->cka);
+    cst_scope_free(&e->scope);
     cst_findings_free(context, &e->findings);
     *e = (cst_evaluation){0};
 }
@@ -126,13 +119,11 @@ static cst_status count_unpredicted(cst_context *context, const cst_view *view, 
     *out = 0;
     if (!cst_view_has_absent(view))
         return CST_OK;
-    uint8_t *there = cst_alloc(context, (size_t)view->rows, sizeof *there);
-    if (!there)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, uint8_t, there, view->rows);
     cst_view_any_there(view, there);
     for (int64_t i = 0; i < view->rows; i++)
         *out += !there[i];
-    cst_free(context, there);
     return CST_OK;
 }
 
@@ -191,12 +182,33 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
     return e->ops->parse(context, e, settings, count, out);
 }
 
+void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
+                          cst_release_fn release) {
+    void *data = cst_take(context, &e->scope, 1, bytes);
+    if (!data || (release && cst_scope_own(context, &e->scope, release, data) != CST_OK))
+        return NULL;
+    return e->data = data;
+}
+
+bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry) {
+    return !entry->tags || cst_tagged_applies(entry->tags, e->source->ensembles, e->members);
+}
+
+cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
+                                    const cst_entry *entry) {
+    if (!entry->preset)
+        return CST_OK;
+    if (e->ops->task != CST_TASK_REGRESSION)
+        CST_TRY(cst_balance_check(context, entry->settings));
+    return cst_training_check_costs(context, e->pool, e->source, &entry->settings->limits);
+}
+
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
-    if (!e->ops->applies(e, entry))
+    if (!cst_entry_applies(e, entry))
         return cst_fail(context, CST_ERROR_INPUT,
                         "needs members with its tag in the manifest (key 'ensemble'), at least two "
                         "for deep ensembles and snapshots; this pool has too few");
-    return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
+    return cst_entry_check_settings(context, e, entry);
 }
 
 cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, bool last,
@@ -216,21 +228,15 @@ cst_status cst_entry_leave_out(cst_context *context, const cst_entry *entry, boo
 /* Members and their costs, in the pool's positions. */
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
-    int32_t all = e->members;
-    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);           /* in the pool */
-    int32_t *mine_used = cst_alloc(context, (size_t)all, sizeof *mine_used); /* in the part */
-    bool *uses = cst_alloc(context, (size_t)all, sizeof *uses);
-    double *weights = cst_alloc(context, (size_t)all, sizeof *weights);
-    if (!used || !mine_used || !uses || !weights) {
-        cst_free(context, used);
-        cst_free(context, mine_used);
-        cst_free(context, uses);
-        cst_free(context, weights);
-        return CST_ERROR_MEMORY;
-    }
+    int32_t *used; /* in the pool */
     double total = 0;
     double mine = 0;
-    for (int32_t k = 0; k < all; k++)
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, used, e->members);
+    CST_NEW(context, scope, int32_t, mine_used, e->members); /* in the part */
+    CST_NEW(context, &entry->scope, bool, uses, e->members);
+    CST_NEW(context, &entry->scope, double, weights, e->members);
+    for (int32_t k = 0; k < e->members; k++)
         total += e->source->flops[k];
     for (int32_t j = 0; j < part->members; j++) {
         int32_t k = part->positions ? part->positions[j] : j;
@@ -242,6 +248,8 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
         used[entry->models++] = k;
         mine += e->source->flops[k];
     }
+    entry->uses = uses;
+    entry->weights = entry->weights ? weights : NULL;
     entry->flops_rel = total > 0 ? mine / total : NAN;
     if (!*entry->detail && entry->models == 1)
         (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
@@ -253,38 +261,25 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
     /* Similarities of the part are those of the whole, unless it has its own. */
     const cst_evaluation *from = part->pearson ? part : e;
     const int32_t *places = part->pearson ? mine_used : used;
-    cst_status status = CST_OK;
     if (from->pearson)
-        status = cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
-                                &entry->kappa_gram);
+        CST_TRY(cst_gram_kappa(context, from->pearson, from->members, places, entry->models,
+                               &entry->kappa_gram));
     if (from->cka)
-        CST_THEN(cst_gram_kappa(context, from->cka, from->members, places, entry->models,
-                                &entry->kappa_cka));
-    else if (from->pearson && entry->models == 1)
+        return cst_gram_kappa(context, from->cka, from->members, places, entry->models,
+                              &entry->kappa_cka);
+    if (from->pearson && entry->models == 1)
         entry->kappa_cka = 1;
-    cst_free(context, entry->uses);
-    entry->uses = uses;
-    if (entry->weights) {
-        cst_free(context, entry->weights);
-        entry->weights = weights;
-    } else
-        cst_free(context, weights);
-    cst_free(context, used);
-    cst_free(context, mine_used);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
                          cst_entry *entry) {
     part = part ? part : e;
-    entry->uses = cst_alloc(context, (size_t)part->members, sizeof *entry->uses);
-    if (!entry->uses)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, &entry->scope, entry->uses, part->members);
     cst_notice_about(context, entry->name);
-    cst_status status = e->ops->run(context, part, entry);
+    cst_status status = e->ops->run(context, part, NULL, entry);
     cst_notice_about(context, NULL);
-    CST_THEN(describe(context, e, part, entry));
-    return status;
+    return status == CST_OK ? describe(context, e, part, entry) : status;
 }
 
 cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
@@ -297,63 +292,173 @@ cst_status cst_fail_row(cst_context *context, cst_status status, const char *met
                : cst_fail(context, status, "%s: %s", method, why);
 }
 
-void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
-    if (e->ops && (entry->method || entry->result))
-        e->ops->free_entry(context, entry);
+void cst_entry_free(cst_context *context, cst_entry *entry) {
+    cst_scope_free(&entry->scope);
     cst_made_model_free(context, &entry->made);
-    cst_free(context, entry->weights);
-    cst_free(context, entry->uses);
     *entry = (cst_entry){0};
 }
 
 /* ---- methods of rows ---- */
 
-cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
-                                const char *const *settings, int32_t count, cst_entry *entry) {
-    cst_method *method = cst_alloc(context, 1, sizeof *method);
-    if (!method)
-        return CST_ERROR_MEMORY;
-    entry->method = method;
-    cst_status status =
-        cst_method_parse(context, entry->name, e->options->seed, settings, count, method);
-    if (status == CST_OK) {
-        entry->preset = method->preset;
-        entry->definition = cst_method_definition(method);
-    }
-    return status;
+void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes) {
+    return entry->method = cst_take(context, &entry->scope, 1, bytes);
 }
 
-void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
+void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
+                       cst_release_fn release) {
+    void *result = cst_take(context, &entry->scope, 1, bytes);
+    if (!result || (release && cst_scope_own(context, &entry->scope, release, result) != CST_OK))
+        return NULL;
+    return entry->result = result;
+}
+
+void cst_entry_take_method(const cst_method *method, cst_entry *entry) {
+    entry->preset = method->preset;
+    entry->definition = cst_method_definition(method);
+    entry->settings = &method->settings;
+    entry->tags = method->baseline ? cst_tagged_rule_of(method->baseline->needs) : NULL;
+}
+
+cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
+                                const char *const *settings, int32_t count, cst_entry *entry) {
+    cst_method *method = cst_entry_method(context, entry, sizeof *method);
+    if (!method)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_method_parse(context, entry->name, e->options->seed, settings, count, method));
+    cst_entry_take_method(method, entry);
+    return CST_OK;
+}
+
+cst_status cst_entry_take_weights(cst_context *context, const double *weights, int32_t members,
+                                  cst_entry *entry) {
+    entry->weights = NULL;
+    if (!weights)
+        return CST_OK;
+    CST_TAKE(context, &entry->scope, entry->weights, members);
+    memcpy(entry->weights, weights, (size_t)members * sizeof *weights);
+    return CST_OK;
+}
+
+cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, cst_entry *entry) {
     memcpy(entry->uses, fit->uses, (size_t)fit->members * sizeof *entry->uses);
-    entry->weights = fit->weights;
-    fit->weights = NULL;
+    CST_TRY(cst_entry_take_weights(context, fit->weights, fit->members, entry));
     entry->mix = fit->mix;
     entry->seconds = fit->seconds;
     (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
                        fit->method.baseline ? fit->baseline.detail : "");
     (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
                        fit->calibrator.detail);
+    return CST_OK;
 }
 
-cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test) {
-    return (cst_pair_test){.metric = metric,
-                           .test = "paired t",
-                           .statistic = test->t,
-                           .df = test->df,
-                           .difference = test->mean_difference,
-                           .only_a = -1,
-                           .only_b = -1,
-                           .p = test->p};
+/* ---- several methods ---- */
+
+enum { METHODS_MAX = 512 };
+
+typedef struct method_list {
+    const cst_evaluation *e;
+    cst_entry *entries; /* [METHODS_MAX] */
+    int32_t count;
+} method_list;
+
+int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name) {
+    for (int32_t m = 0; m < count; m++)
+        if (strcmp(entries[m].name, name) == 0)
+            return m;
+    return -1;
+}
+
+static cst_status add_method(cst_context *context, method_list *l, const char *name, bool asked) {
+    const cst_compare_options *o = l->e->options;
+    int32_t found = cst_entries_find(l->entries, l->count, name);
+    if (found >= 0) {
+        l->entries[found].asked = l->entries[found].asked || asked;
+        return CST_OK;
+    }
+    if (l->count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    cst_entry *entry = &l->entries[l->count];
+    cst_status status =
+        cst_entry_make(context, l->e, name, o->settings, (int32_t)o->setting_count, entry);
+    entry->asked = asked;
+    bool runs = status == CST_OK;
+    if (runs && !asked && !cst_entry_applies(l->e, entry)) {
+        runs = false; /* one of all: without a word */
+    } else if (runs) {
+        status = cst_entry_check(context, l->e, entry);
+        runs = status == CST_OK;
+        if (!runs)
+            status = cst_entry_leave_out(context, entry, false, status);
+    }
+    if (runs)
+        l->count++;
+    else
+        cst_entry_free(context, entry);
+    return status;
+}
+
+static cst_status add_all(cst_context *context, method_list *l, bool extras) {
+    const cst_task_ops *ops = l->e->ops;
+    for (size_t i = 0; ops->method_name(i); i++)
+        if (extras || !cst_method_is_extra(ops->method_name(i)))
+            CST_TRY(add_method(context, l, ops->method_name(i), false));
+    return CST_OK;
+}
+
+/* Whether the task has the method, before a calibration map. */
+static bool is_of_task(const cst_task_ops *ops, const char *name) {
+    size_t length = strcspn(name, "+");
+    bool found = false;
+    for (size_t i = 0; !found && ops->method_name(i); i++)
+        found = strncmp(ops->method_name(i), name, length) == 0 &&
+                strcspn(ops->method_name(i), "+") == length;
+    return found;
+}
+
+static cst_status add_defaults(cst_context *context, method_list *l, const char *const *names) {
+    if (!names)
+        return add_all(context, l, false);
+    for (; *names; names++)
+        if (is_of_task(l->e->ops, *names))
+            CST_TRY(add_method(context, l, *names, false));
+    return CST_OK;
+}
+
+static void free_entries(cst_context *context, void *entries) {
+    for (int32_t m = 0; m < METHODS_MAX; m++)
+        cst_entry_free(context, (cst_entry *)entries + m);
+}
+
+cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
+                            const char *const *defaults, cst_entry **entries, int32_t *count) {
+    const cst_compare_options *o = e->options;
+    method_list l = {.e = e};
+    CST_TAKE(context, scope, l.entries, METHODS_MAX);
+    CST_TRY(cst_scope_own(context, scope, free_entries, l.entries));
+    if (o->method_count < 1)
+        CST_TRY(add_defaults(context, &l, defaults));
+    for (int32_t m = 0; m < o->method_count; m++)
+        CST_TRY(strcmp(o->methods[m], "all") == 0 ? add_all(context, &l, true)
+                                                  : add_method(context, &l, o->methods[m], true));
+    *entries = l.entries;
+    *count = l.count;
+    return CST_OK;
+}
+
+void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place) {
+    cst_entry_free(context, &entries[place]);
+    memmove(entries + place, entries + place + 1, (size_t)(*count - place - 1) * sizeof *entries);
+    entries[--*count] = (cst_entry){0};
 }
 
 /* ---- intervals ---- */
 
-static cst_status make_room(cst_context *context, size_t cells, cst_intervals *out) {
-    *out = (cst_intervals){.interval = cst_alloc(context, cells, sizeof *out->interval),
-                           .difference = cst_alloc(context, cells, sizeof *out->difference),
-                           .p = cst_alloc(context, cells, sizeof *out->p)};
-    if (!out->interval || !out->difference || !out->p)
-        return CST_ERROR_MEMORY;
+static cst_status make_room(cst_context *context, cst_scope *scope, size_t cells,
+                            cst_intervals *out) {
+    *out = (cst_intervals){0};
+    CST_TAKE(context, scope, out->interval, cells);
+    CST_TAKE(context, scope, out->difference, cells);
+    CST_TAKE(context, scope, out->p, cells);
     for (size_t i = 0; i < cells; i++) {
         out->interval[i] = out->difference[i] = (cst_interval){NAN, NAN, NAN};
         out->p[i] = NAN;
@@ -361,63 +466,50 @@ static cst_status make_room(cst_context *context, size_t cells, cst_intervals *o
     return CST_OK;
 }
 
-/* The differences of each entry to the one before it. */
-static cst_status compare_neighbours(cst_context *context, const cst_evaluation *e,
-                                     const cst_entry *entries, int32_t count, int32_t resamples,
-                                     size_t width, cst_intervals *out) {
-    cst_status status = CST_OK;
-    for (int32_t m = 1; status == CST_OK && out->done && m < count; m++) {
-        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
-        cst_intervals pair;
-        status = make_room(context, 2 * width, &pair);
-        CST_THEN(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
-        if (status == CST_OK)
-            memcpy(out->difference + (size_t)m * width, pair.difference,
-                   width * sizeof *pair.difference);
-        cst_intervals_free(context, &pair);
-    }
-    return status;
-}
-
-cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out) {
-    int32_t width = 0;
-    (void)cst_task_scores(e->ops->task, &width);
+    int32_t scores = 0;
+    (void)cst_task_scores(e->ops->task, &scores);
+    size_t width = (size_t)scores;
+    cst_intervals pair;
     *out = (cst_intervals){0};
     if (resamples <= 0)
         return CST_OK;
-    const cst_entry **all = cst_alloc(context, (size_t)count, sizeof *all);
-    cst_status status =
-        all ? make_room(context, (size_t)count * (size_t)width, out) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < count; m++)
+    CST_SCOPE(own);
+    CST_NEW(context, own, const cst_entry *, all, count);
+    CST_TRY(make_room(context, scope, (size_t)count * width, out));
+    for (int32_t m = 0; m < count; m++)
         all[m] = &entries[m];
-    CST_THEN(
+    CST_TRY(
         e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
-    if (status == CST_OK && reference < 0)
-        status = compare_neighbours(context, e, entries, count, resamples, (size_t)width, out);
-    cst_free(context, (void *)all);
-    return status;
-}
-
-void cst_intervals_free(cst_context *context, cst_intervals *intervals) {
-    cst_free(context, intervals->interval);
-    cst_free(context, intervals->difference);
-    cst_free(context, intervals->p);
-    *intervals = (cst_intervals){0};
+    for (int32_t m = 1; reference < 0 && out->done && m < count;
+         m++) { /* each and the one before */
+        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
+        CST_TRY(make_room(context, own, 2 * width, &pair));
+        CST_TRY(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
+        memcpy(out->difference + (size_t)m * width, pair.difference,
+               width * sizeof *pair.difference);
+    }
+    return CST_OK;
 }
 
 /* ---- documents ---- */
 
 void cst_put_header(cst_report *report, const cst_evaluation *e) {
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", cst_task_name(e->ops->task));
-    cst_report_string(report, root, "split", e->split);
-    cst_report_string(report, root, "scored", e->nested ? "nested" : "held-out");
-    e->ops->put_size(report, e);
-    cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
-    cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+    CST_PUT(report, root, CST_S("task", cst_task_name(e->ops->task)), CST_S("split", e->split),
+            CST_S("scored", e->nested ? "nested" : "held-out"));
+    cst_put_size(report, e);
+    CST_PUT(report, root, CST_I("models_in", cst_pool_members(e->pool)),
+            CST_I("seed", (int64_t)e->options->seed));
     cst_findings_put(report, e->pool, &e->findings, false);
+}
+
+void cst_put_size(cst_report *report, const cst_evaluation *e) {
+    (void)e->ops->describe(
+        NULL, CST_PART_SIZE,
+        &(cst_description){.report = report, .object = cst_report_root(report), .e = e});
 }
 
 /* "KEY_ci". */
@@ -440,7 +532,9 @@ cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
         if (intervals->done && specs[s].has_interval)
             put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
     }
-    return e->ops->put_row ? e->ops->put_row(context, report, row, e, entry) : CST_OK;
+    return e->ops->describe(
+        context, CST_PART_ROW,
+        &(cst_description){.report = report, .object = row, .e = e, .entries = entry, .count = 1});
 }
 
 void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
@@ -471,11 +565,9 @@ void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
 }
 
 void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
-    cst_report_integer(report, row, "models", entry->models);
-    cst_report_number(report, row, "kappa_gram", entry->kappa_gram);
-    cst_report_number(report, row, "kappa_cka", entry->kappa_cka);
-    cst_report_number(report, row, "flops_rel", entry->flops_rel);
-    cst_report_number(report, row, "seconds", entry->seconds);
+    CST_PUT(report, row, CST_I("models", entry->models), CST_N("kappa_gram", entry->kappa_gram),
+            CST_N("kappa_cka", entry->kappa_cka), CST_N("flops_rel", entry->flops_rel),
+            CST_N("seconds", entry->seconds));
 }
 
 void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
@@ -484,16 +576,15 @@ void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
     json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
     for (int32_t s = 0; s < count; s++)
         cst_report_string(report, object, specs[s].key, e->ops->definition(specs[s].key));
-    if (e->ops->put_definitions)
-        e->ops->put_definitions(report, object, e);
+    (void)e->ops->describe(NULL, CST_PART_DEFINITIONS,
+                           &(cst_description){.report = report, .object = object, .e = e});
 }
 
 void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
                        int32_t condition) {
-    cst_report_string(report, object, "shift", cst_pool_condition_shift(pool, split, condition));
-    cst_report_string(report, object, "kind", cst_pool_condition_kind(pool, split, condition));
-    cst_report_number(report, object, "severity",
-                      cst_pool_condition_severity(pool, split, condition));
+    CST_PUT(report, object, CST_S("shift", cst_pool_condition_shift(pool, split, condition)),
+            CST_S("kind", cst_pool_condition_kind(pool, split, condition)),
+            CST_N("severity", cst_pool_condition_severity(pool, split, condition)));
 }
 
 void cst_notice_seen(cst_context *context, const char *split) {
@@ -509,16 +600,27 @@ cst_compare_options cst_options_or_default(const cst_compare_options *options) {
     return options ? *options : (cst_compare_options){.resamples = 5000};
 }
 
-cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
-                              const char *split, const float *predictions, int64_t rows,
-                              int32_t columns) {
-    if (!e->options->predicted)
-        return CST_OK;
-    cst_run *run = cst_calling_begin(context);
-    cst_status status =
-        e->options->predicted(e->options->user, method, split, predictions, rows, columns);
-    cst_calling_end(context, run);
-    return status;
+cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
+    cst_told told;
+    const cst_compare_options *o = e->options;
+    for (int32_t i = 0; o->predicted && e->ops->told(e, entry, i, &told); i++) {
+        cst_run *run = cst_calling_begin(context);
+        cst_status status =
+            o->predicted(o->user, entry->name, told.split, told.values, told.rows, told.columns);
+        cst_calling_end(context, run);
+        CST_TRY(status);
+    }
+    return CST_OK;
+}
+
+cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
+                        cst_report **report) {
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_begin(context, kind, report);
+    CST_THEN(fill(context, user, *report));
+    cst_la_leave();
+    return cst_finish_report(context, status, report);
 }
 
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report) {

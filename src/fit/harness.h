@@ -7,7 +7,7 @@
 
 #include "fit/task.h"
 
-#include "stats/percentile.h"
+#include "stats/resample.h"
 #include "stats/statistics.h"
 
 /* Opens the rows that options name for the pool's task. Free with cst_evaluation_close, also after
@@ -16,6 +16,8 @@
 cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                                const cst_compare_options *options, bool shift, cst_evaluation *out);
 void cst_evaluation_close(cst_context *context, cst_evaluation *e);
+/* The same, for cst_scope_own. */
+void cst_evaluation_release(cst_context *context, void *e);
 /* Fills pearson and cka of an evaluation where they are NULL. */
 cst_status cst_evaluation_similarities(cst_context *context, cst_evaluation *e);
 
@@ -47,44 +49,61 @@ cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cs
 /* The error of a row of an ablation or sweep with what the row is; key: NULL, or with its value. */
 cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
                         const char *key, const char *value);
-void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry);
+void cst_entry_free(cst_context *context, cst_entry *entry);
 
-/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a
- * cst_method, to be freed with cst_free. */
+/* Zeroed e->data, that lives as long as the evaluation; `release` is called before its end. NULL
+ * without memory. */
+void *cst_evaluation_data(cst_context *context, cst_evaluation *e, size_t bytes,
+                          cst_release_fn release);
+/* Likewise an entry's method, and its result. */
+void *cst_entry_method(cst_context *context, cst_entry *entry, size_t bytes);
+void *cst_entry_result(cst_context *context, cst_entry *entry, size_t bytes,
+                       cst_release_fn release);
+
+/* False where the method needs tagged members and the pool has none. */
+bool cst_entry_applies(const cst_evaluation *e, const cst_entry *entry);
+/* Whether a preset's settings can be fitted on the pool. */
+cst_status cst_entry_check_settings(cst_context *context, const cst_evaluation *e,
+                                    const cst_entry *entry);
+
+/* Fills an entry from a method of rows, which is kept with it. */
+void cst_entry_take_method(const cst_method *method, cst_entry *entry);
+/* `parse` of tasks whose methods are those of rows (fit/method.h): entry->method is a cst_method.
+ */
 cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
                                 const char *const *settings, int32_t count, cst_entry *entry);
-/* Takes members, weights, mix, seconds and details from a fit, whose weights become the entry's. */
-void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry);
-/* A paired t-test of a loss. */
-cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test);
+/* Copies weights [members]; NULL: the method is no mix. */
+cst_status cst_entry_take_weights(cst_context *context, const double *weights, int32_t members,
+                                  cst_entry *entry);
+/* Takes members, weights, mix, seconds and details from a fit. */
+cst_status cst_entry_take_fit(cst_context *context, const cst_method_fit *fit, cst_entry *entry);
+/* Tells the caller, if it wants to know, what a method predicted. */
+cst_status cst_entry_tell(cst_context *context, const cst_evaluation *e, const cst_entry *entry);
 
 /* ---- several methods ---- */
 
 /* The methods that the evaluation's options name, "all" for every one that applies; where they name
  * none, those of `defaults` (NULL at the end; NULL: all but the extra presets) that the task has
  * and that apply. What cannot be fitted on the pool is left out with a notice if it was not asked
- * for by name. Free with cst_entries_free, also after a failure. */
-cst_status cst_entries_list(cst_context *context, const cst_evaluation *e,
+ * for by name. They live as long as the scope. */
+cst_status cst_entries_list(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                             const char *const *defaults, cst_entry **entries, int32_t *count);
 /* The place of a method, or -1. */
 int32_t cst_entries_find(const cst_entry *entries, int32_t count, const char *name);
-void cst_entries_remove(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                        int32_t *count, int32_t place);
-void cst_entries_free(cst_context *context, const cst_evaluation *e, cst_entry *entries,
-                      int32_t count);
+void cst_entries_remove(cst_context *context, cst_entry *entries, int32_t *count, int32_t place);
 
 /* ---- intervals ---- */
 
 /* Intervals of entries [count], and of the differences to entry `reference`, or of each to the one
- * before it (reference < 0). Nothing is done with 0 resamples. Free with cst_intervals_free, also
- * after a failure. */
-cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+ * before it (reference < 0). Nothing is done with 0 resamples. */
+cst_status cst_intervals_make(cst_context *context, cst_scope *scope, const cst_evaluation *e,
                               const cst_entry *entries, int32_t count, int32_t reference,
                               int32_t resamples, cst_intervals *out);
-void cst_intervals_free(cst_context *context, cst_intervals *intervals);
 
 /* ---- documents ---- */
 
+/* Sizes of the rows, as the task has them. */
+void cst_put_size(cst_report *report, const cst_evaluation *e);
 /* "task", "split", "scored", sizes, "models_in", "seed". */
 void cst_put_header(cst_report *report, const cst_evaluation *e);
 /* Scores of entry m, with "KEY_ci" where there are intervals, and what the task adds. */
@@ -117,11 +136,10 @@ void cst_notice_seen(cst_context *context, const char *split);
 
 /* Options where the caller gave none. */
 cst_compare_options cst_options_or_default(const cst_compare_options *options);
-/* Tells the caller, if it wants to know, what a method predicted for a split; the status is the
- * callback's. */
-cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
-                              const char *split, const float *predictions, int64_t rows,
-                              int32_t columns);
+/* A call that gives a report: `fill` writes it. */
+typedef cst_status cst_call_fn(cst_context *context, void *user, cst_report *report);
+cst_status cst_run_call(cst_context *context, cst_report_kind kind, cst_call_fn *fill, void *user,
+                        cst_report **report);
 /* Adds the notices and ends the report: on an error it is freed and *report NULL. */
 cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report);
 
@@ -133,11 +151,20 @@ cst_status cst_run_evaluate(cst_context *context, const cst_task_ops *ops, const
 cst_status cst_run_fit_method(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                               const char *split, const char *method, const cst_options *options,
                               cst_model **model, cst_report **report);
+/* What a model says about itself. ops: of the pool's task; pool: NULL, or one that may be the
+ * model's; split: NULL for that of the fit. */
+cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
+                        cst_pool *pool, const char *split, cst_report **report);
 /* The comparisons, behind the public functions of these names. */
 cst_status cst_run_compare(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                            const cst_compare_options *options, cst_report **report);
 cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                           const cst_compare_options *options, cst_report **report);
+enum { CST_ABLATION_STAGES = 6 };
+/* All options of a row of an ablation with the caller's settings, e->options. Free with
+ * cst_options_free. */
+cst_status cst_ablation_options(cst_context *context, const cst_evaluation *e, int stage,
+                                cst_options **out);
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
                          const cst_sweep_options *sweep, const cst_compare_options *options,
                          cst_report **report);

@@ -2,7 +2,7 @@
  * Held-out predictions of cross-fitting, reduced to what the blend reads while they are made.
  * Between stages S3 and S4. Paper: "Laplace-Approximate Bayesian Blender".
  */
-#include "fit/heldout.h"
+#include "fit/learners.h"
 
 #include "method/blend/blend.h"
 #include "method/gate/design.h"
@@ -24,7 +24,6 @@ typedef struct pass {
 } pass;
 
 typedef struct buffers {
-    cst_scope scope; /* of the slab */
     cst_slab slab;
     double *scores;     /* [learners][chunk * classes] */
     double *columns;    /* [12][CST_TILE] */
@@ -36,39 +35,21 @@ typedef struct buffers {
     const float **rows; /* [learners] */
 } buffers;
 
-static void free_buffers(cst_context *context, buffers *b) {
-    cst_scope_free(&b->scope);
-    cst_free(context, b->scores);
-    cst_free(context, b->columns);
-    cst_free(context, b->samples);
-    cst_free(context, b->scratch);
-    cst_free(context, b->work);
-    cst_free(context, b->scaled);
-    cst_free(context, b->predictions);
-    cst_free(context, b->rows);
-}
-
-static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) {
-    *b = (buffers){0};
+static cst_status make_buffers(cst_context *context, cst_scope *scope, const pass *p, buffers *b) {
     const cst_heldout *h = p->heldout;
     size_t pairs = (size_t)p->chunk * (size_t)h->view->classes;
     size_t learners = (size_t)h->learners;
-    cst_status status = cst_slab_open(context, &b->scope, h->view, p->chunk, &b->slab);
-    if (status != CST_OK)
-        return status;
-    b->scores = cst_alloc(context, learners * pairs, sizeof *b->scores);
-    b->columns = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof *b->columns);
-    b->samples = cst_alloc(context, 2 * (size_t)p->chunk, sizeof *b->samples);
-    b->scratch = cst_alloc(context, p->scratch, sizeof *b->scratch);
     size_t scaled = cst_model_scales(h->models[0]) ? pairs : 0;
-    b->work = cst_alloc(context, scaled, sizeof *b->work);
-    b->scaled = cst_alloc(context, scaled, sizeof *b->scaled);
-    b->predictions = cst_alloc(context, learners * pairs, sizeof *b->predictions);
-    b->rows = cst_alloc(context, learners, sizeof *b->rows);
-    return b->scores && b->columns && b->samples && b->scratch && b->predictions && b->rows &&
-                   b->work && b->scaled
-               ? CST_OK
-               : CST_ERROR_MEMORY;
+    CST_TRY(cst_slab_open(context, scope, h->view, p->chunk, &b->slab));
+    CST_TAKE(context, scope, b->scores, learners * pairs);
+    CST_TAKE(context, scope, b->columns, (size_t)CST_AGGREGATORS * CST_TILE);
+    CST_TAKE(context, scope, b->samples, 2 * p->chunk);
+    CST_TAKE(context, scope, b->scratch, p->scratch);
+    CST_TAKE(context, scope, b->work, scaled);
+    CST_TAKE(context, scope, b->scaled, scaled);
+    CST_TAKE(context, scope, b->predictions, learners * pairs);
+    CST_TAKE(context, scope, b->rows, learners);
+    return CST_OK;
 }
 
 static bool is_linear(const cst_learner *learner) {
@@ -209,15 +190,15 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(h->view->rows, block);
     buffers b;
-    cst_status status = make_buffers(worker, p, &b);
-    for (; status == CST_OK && first < end; first += b.slab.capacity) {
+    CST_SCOPE(scope);
+    CST_TRY(make_buffers(worker, scope, p, &b));
+    for (; first < end; first += b.slab.capacity) {
         int64_t count = end - first < b.slab.capacity ? end - first : b.slab.capacity;
-        status = cst_slab_read(worker, &b.slab, first, count);
-        for (int32_t f = 0; status == CST_OK && f < h->fold_count; f++)
+        CST_TRY(cst_slab_read(worker, &b.slab, first, count));
+        for (int32_t f = 0; f < h->fold_count; f++)
             add_fold(p, f, &b, first, count, sum);
     }
-    free_buffers(worker, &b);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
@@ -225,9 +206,12 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
     size_t learners = (size_t)heldout->learners;
     size_t square = heldout->moments ? learners * learners : 0;
     size_t width = square + (heldout->squares ? learners : 0);
-    double *sum = cst_alloc(context, width, sizeof *sum);
-    if (!sum)
-        return CST_ERROR_MEMORY;
+    int64_t rows = heldout->view->rows;
+    double *sum;
+    cst_share *truth;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sum, width);
+    CST_TAKE(context, scope, truth, learners);
     pass p = {.heldout = heldout,
               .chunk = classes < CHUNK_PAIRS ? CHUNK_PAIRS / classes : 1,
               .squares_at = square};
@@ -235,23 +219,18 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
         size_t needed = cst_design_scratch(&heldout->models[f]->gate, p.chunk);
         p.scratch = needed > p.scratch ? needed : p.scratch;
     }
-    int64_t rows = heldout->view->rows;
-    cst_share *truth = cst_alloc(context, learners, sizeof *truth);
-    for (size_t m = 0; truth && m < learners; m++)
+    for (size_t m = 0; m < learners; m++)
         truth[m] = cst_share_rows(heldout->truth + m * (size_t)rows, rows, sizeof(float));
-    cst_status status = truth ? cst_reduce_fill(context, cst_block_count(rows), width, add_block,
-                                                &p, sum, truth, (int32_t)learners)
-                              : CST_ERROR_MEMORY;
-    cst_free(context, truth);
+    CST_TRY(cst_reduce_fill(context, cst_block_count(rows), width, add_block, &p, sum, truth,
+                            (int32_t)learners));
     double pairs = cst_view_weight_sum(heldout->view) * (double)classes;
-    for (size_t a = 0; status == CST_OK && a < learners && square > 0; a++)
+    for (size_t a = 0; a < learners && square > 0; a++)
         for (size_t b = a; b < learners; b++) {
             heldout->moments[a * learners + b] = sum[a * learners + b] / pairs;
             heldout->moments[b * learners + a] = heldout->moments[a * learners + b];
         }
-    for (size_t m = 0; status == CST_OK && heldout->squares && m < learners; m++)
+    for (size_t m = 0; heldout->squares && m < learners; m++)
         heldout->squares[m] =
             is_linear(&heldout->models[0]->learner[m]) ? sum[square + m] / pairs : (double)NAN;
-    cst_free(context, sum);
-    return status;
+    return CST_OK;
 }

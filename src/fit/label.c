@@ -4,8 +4,7 @@
 #include "core/buffer.h"
 #include "core/options.h"
 #include "fit/reference.h"
-#include "model/fitted_on.h"
-#include "model/pool_hash.h"
+#include "model/fit_rows.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -73,51 +72,47 @@ static cst_status add_costs(cst_context *context, const cst_fit_origin *o, const
 }
 
 cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_model *model) {
-    size_t options = cst_option_count();
+    size_t options = (size_t)cst_option_count();
     char hash[CST_HASH_CHARS];
-    cst_status status = name_members(context, o, model);
-    CST_THEN(name_classes(context, o, model));
-    if (status != CST_OK)
-        return status;
+    size_t noted = 0;
+    CST_TRY(name_members(context, o, model));
+    CST_TRY(name_classes(context, o, model));
     model->setting =
         cst_alloc(context, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS, sizeof *model->setting);
     if (!model->setting)
         return CST_ERROR_MEMORY;
-    status = add(model, cst_format(context, "corestack=%s", cst_version()));
-    CST_THEN(add(model, cst_format(context, "preset=%s", cst_options_preset_name(o->options))));
+    CST_TRY(add(model, cst_format(context, "corestack=%s", cst_version())));
+    CST_TRY(add(model, cst_format(context, "preset=%s", cst_options_preset_name(o->options))));
     if (o->method)
-        CST_THEN(add(model, cst_format(context, "method=%s", o->method)));
+        CST_TRY(add(model, cst_format(context, "method=%s", o->method)));
     if (model->blend)
-        CST_THEN(add(model, cst_format(context, "blend=%s", model->blend)));
-    for (size_t i = 0; status == CST_OK && i < options; i++) {
+        CST_TRY(add(model, cst_format(context, "blend=%s", model->blend)));
+    for (int64_t i = 0; i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
-        status = add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));
+        CST_TRY(add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key))));
     }
-    size_t noted = 0;
-    if (status == CST_OK) {
-        char **at = model->setting + model->settings;
-        status = cst_fitted_on_note(context, CST_FITTED_KEY, o->split, o->labels, o->label_count,
-                                    o->rows, at, &noted);
-        for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
-            model->settings++;
-    }
+    char **at = model->setting + model->settings;
+    cst_status status = cst_fitted_on_note(context, CST_FITTED_KEY, o->split, o->labels,
+                                           o->label_count, o->rows, at, &noted);
+    for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
+        model->settings++;
+    CST_TRY(status);
     cst_hash_text(o->hash, hash);
-    CST_THEN(add(model, cst_format(context, "split.samples=%" PRId64, o->samples)));
-    CST_THEN(add(model, cst_format(context, "split.folds=%d:%s", (int)o->source->fold_count,
-                                   o->source->folds_given ? "pool" : "made")));
-    CST_THEN(add(model, cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
-    CST_THEN(add(model, cst_format(context, "split.pool=%s", hash)));
-    CST_THEN(add_costs(context, o, "members.flops", o->source->flops, model));
-    CST_THEN(add_costs(context, o, "members.latency_ms", o->source->latency, model));
-    return status;
+    CST_TRY(add(model, cst_format(context, "split.samples=%" PRId64, o->samples)));
+    CST_TRY(add(model, cst_format(context, "split.folds=%d:%s", (int)o->source->fold_count,
+                                  o->source->folds_given ? "pool" : "made")));
+    CST_TRY(add(model, cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
+    CST_TRY(add(model, cst_format(context, "split.pool=%s", hash)));
+    CST_TRY(add_costs(context, o, "members.flops", o->source->flops, model));
+    return add_costs(context, o, "members.latency_ms", o->source->latency, model);
 }
 
 cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_options *options,
                               const char *method, const int32_t *kept, cst_model *model) {
-    const float **pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
-    if (!pointers)
-        return CST_ERROR_MEMORY;
+    const float **pointers;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, pointers, model->members);
     cst_view rows = cst_view_members(&source->view, kept, model->members, pointers);
     cst_fit_origin origin = {.pool = pool,
                              .split = split,
@@ -129,16 +124,14 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                              .kept = kept,
                              .source = source,
                              .samples = source->view.rows};
-    cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
-    CST_THEN(cst_fit_label(context, &origin, model));
-    CST_THEN(cst_fit_reference(context, pool, source, &rows, kept, model));
-    cst_free(context, pointers);
-    return status;
+    CST_TRY(cst_pool_hash(context, pool, split, &origin.hash));
+    CST_TRY(cst_fit_label(context, &origin, model));
+    return cst_fit_reference(context, pool, source, &rows, kept, model);
 }
 
 cst_status cst_hash_rows(cst_context *context, cst_pool *pool, const char *split, uint64_t *out) {
-    cst_status status = cst_pool_load(context, pool, split);
-    return status == CST_OK ? cst_pool_hash(context, pool, split, out) : status;
+    CST_TRY(cst_pool_load(context, pool, split));
+    return cst_pool_hash(context, pool, split, out);
 }
 
 cst_status cst_fit_relabel(cst_context *context, cst_model *model, const char *key,

@@ -5,17 +5,21 @@
  */
 #include "fit/learners.h"
 
-#include "data/pool/folds.h"
-#include "fit/heldout.h"
+#include "fit/owned.h"
 #include "fit/refits.h"
-#include "fit/weigh.h"
+#include "fit/training.h"
 #include "fit/whole.h"
 #include "method/gate/design.h"
-#include "method/linear/linear.h"
 #include "stats/risk.h"
 
 #include <math.h>
 #include <string.h>
+
+CST_OWNED(cst_gate)
+CST_OWNED(cst_linear)
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_moments)
+CST_OWNED(cst_standardised)
 
 /* Most classes of pools for which a preset blends whole methods. */
 static const int32_t WHOLE_CLASSES = 256;
@@ -44,98 +48,93 @@ static bool applies(const cst_settings *settings, int index, const cst_view *vie
     return few && cst_whole_applies(spec, view);
 }
 
-static bool wants(const cst_settings *settings, cst_learner_kind kind) {
+/* Bits of cst_linear_kind, whose values are those of cst_learner_kind. */
+static unsigned linear_kinds(const cst_settings *settings) {
+    unsigned kinds = 0;
     for (int i = 0; i < CST_LEARNERS_MAX; i++) {
         const cst_meta_spec *spec = wanted(settings, i);
-        if (spec && !cst_meta_is_whole(spec) && spec->kind == kind)
-            return true;
+        if (spec && !cst_meta_is_whole(spec) && spec->kind <= CST_LEARNER_LASSO)
+            kinds |= 1U << spec->kind;
     }
-    return false;
+    return kinds;
 }
 
-static bool wants_linear(const cst_settings *settings) {
-    return wants(settings, CST_LEARNER_RIDGE) || wants(settings, CST_LEARNER_ELASTIC_NET) ||
-           wants(settings, CST_LEARNER_LASSO);
-}
-
-static cst_status keep_linear(cst_context *context, const cst_linear *linear,
-                              cst_learner *learner) {
-    learner->kind = linear->kind == CST_LINEAR_RIDGE         ? CST_LEARNER_RIDGE
-                    : linear->kind == CST_LINEAR_ELASTIC_NET ? CST_LEARNER_ELASTIC_NET
-                                                             : CST_LEARNER_LASSO;
-    learner->coefficients = linear->columns;
-    learner->biases = 1;
-    learner->weights = cst_alloc(context, (size_t)linear->columns, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, 1, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
-    memcpy(learner->weights, linear->coefficients,
-           (size_t)linear->columns * sizeof *learner->weights);
-    learner->bias[0] = linear->intercept;
-    return CST_OK;
-}
-
-/* The penalty of one linear kind: the ridge's rule; with `cv` each l1 kind searches its own path.
- */
+/* The ridge's rule chooses `ridge`; with `cv` each l1 kind searches its own path. */
 static cst_status penalty_of(cst_context *context, const cst_moments *moments,
                              const cst_settings *settings, cst_linear_kind kind, double ridge,
                              double *lambda) {
-    *lambda = ridge;
-    if (kind == CST_LINEAR_RIDGE || settings->penalty_rule != CST_PENALTY_CV)
-        return CST_OK;
     double ratio = kind == CST_LINEAR_LASSO ? 1 : settings->l1_ratio;
-    if (ratio == 0)
+    *lambda = ridge;
+    if (kind == CST_LINEAR_RIDGE || settings->penalty_rule != CST_PENALTY_CV || ratio == 0 ||
+        moments->folds < 2)
         return CST_OK;
     return cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, lambda, NULL, NULL);
 }
 
-static cst_status fit_linear(cst_context *context, const cst_moments *moments,
-                             const cst_standardised *standardised, const cst_settings *settings,
-                             cst_meta_fit *fit) {
-    static const cst_linear_kind kinds[] = {CST_LINEAR_RIDGE, CST_LINEAR_ELASTIC_NET,
-                                            CST_LINEAR_LASSO};
-    static const cst_learner_kind learners[] = {CST_LEARNER_RIDGE, CST_LEARNER_ELASTIC_NET,
-                                                CST_LEARNER_LASSO};
+cst_status cst_linear_learners(cst_context *context, const cst_moments *moments,
+                               const cst_spectrum_members *members, const cst_settings *settings,
+                               unsigned kinds, cst_penalty *penalty, cst_take_linear_fn take,
+                               void *user) {
+    cst_standardised standardised = {0};
     cst_penalty_options options = cst_settings_penalty(settings);
+    if (options.rule == CST_PENALTY_CV && moments->folds < 2)
+        options.rule = CST_PENALTY_GCV;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_TRY(cst_standardise(context, moments, -1, &standardised));
+    CST_TRY(cst_penalty_choose(context, moments, &standardised, members, &options, penalty));
+    for (int kind = CST_LINEAR_RIDGE; kind <= CST_LINEAR_LASSO; kind++) {
+        cst_linear linear = {0};
+        double lambda = 0;
+        if (!(kinds >> kind & 1U))
+            continue;
+        CST_SCOPE(one);
+        CST_OWN(context, one, cst_linear, &linear);
+        CST_TRY(penalty_of(context, moments, settings, (cst_linear_kind)kind, penalty->lambda,
+                           &lambda));
+        CST_TRY(cst_linear_fit(context, &standardised, (cst_linear_kind)kind, lambda,
+                               settings->l1_ratio, &linear));
+        CST_TRY(take(context, user, &standardised, &linear, moments->inputs));
+    }
+    return CST_OK;
+}
+
+static cst_status take_linear(cst_context *context, void *user,
+                              const cst_standardised *standardised, const cst_linear *linear,
+                              int32_t members) {
+    cst_meta_fit *fit = user;
+    int32_t at = fit->learners++;
+    cst_learner *learner = &fit->model->learner[at];
+    size_t columns = (size_t)linear->columns;
+    learner->kind = (cst_learner_kind)linear->kind;
+    learner->coefficients = linear->columns;
+    learner->biases = 1;
+    learner->weights = cst_alloc(context, columns, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, 1, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    memcpy(learner->weights, linear->coefficients, columns * sizeof *learner->weights);
+    learner->bias[0] = linear->intercept;
+    fit->name[at] = cst_learner_name(learner->kind);
+    fit->half_logdet[at] = 0.5 * linear->logdet_hessian;
+    fit->active[at] = linear->active;
+    return fit->refits ? cst_refits_add_linear(context, fit->model->refits, standardised, linear,
+                                               members, at)
+                       : CST_OK;
+}
+
+/* The linear learners `kinds` from moments by fold. */
+static cst_status fit_moments(cst_context *context, const cst_moments *moments,
+                              const cst_settings *settings, unsigned kinds, cst_meta_fit *fit) {
     cst_penalty penalty = {0};
     cst_spectrum_members members = {.count = fit->model->members, .classes = fit->model->classes};
-    cst_status status =
-        cst_penalty_choose(context, moments, standardised, &members, &options, &penalty);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_linear_learners(context, moments, &members, settings, kinds, &penalty, take_linear,
+                                fit));
     fit->lambda = penalty.lambda;
     fit->sigma2 = penalty.sigma2;
     fit->mp_edge = penalty.mp_edge;
     fit->snr = penalty.snr;
-    for (size_t i = 0; status == CST_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (!wants(settings, learners[i]))
-            continue;
-        cst_linear linear = {0};
-        double lambda = 0;
-        status = penalty_of(context, moments, settings, kinds[i], fit->lambda, &lambda);
-        CST_THEN(
-            cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio, &linear));
-        int32_t at = fit->learners++;
-        fit->name[at] = cst_learner_name(learners[i]);
-        CST_THEN(keep_linear(context, &linear, &fit->model->learner[at]));
-        if (status == CST_OK && fit->refits)
-            status = cst_refits_add_linear(context, fit->model->refits, standardised, &linear,
-                                           fit->model->members, at);
-        fit->half_logdet[at] = 0.5 * linear.logdet_hessian;
-        fit->active[at] = linear.active;
-        cst_linear_free(context, &linear);
-    }
-    return status;
-}
-
-/* Standardised columns from moments by fold, then the wanted linear learners. */
-static cst_status fit_moments(cst_context *context, const cst_moments *moments,
-                              const cst_settings *settings, cst_meta_fit *fit) {
-    cst_standardised standardised = {0};
-    cst_status status = cst_standardise(context, moments, -1, &standardised);
-    CST_THEN(fit_linear(context, moments, &standardised, settings, fit));
-    cst_standardised_free(context, &standardised);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -143,15 +142,13 @@ cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const i
     cst_gate gate = {0};
     cst_moments moments = {0};
     cst_gate_options options = settings->gate;
-    cst_settings nothing_to_fit = *settings;
     options.mode = CST_GATE_PROTOTYPE;
-    nothing_to_fit.learners = 0;
-    cst_status status = cst_gate_fit(context, view, 0, &options, &gate);
-    CST_THEN(cst_moments_compute(context, view, &gate, folds, fold_count, &moments));
-    CST_THEN(fit_moments(context, &moments, &nothing_to_fit, fit));
-    cst_moments_free(context, &moments);
-    cst_gate_free(context, &gate);
-    return status;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_gate, &gate);
+    CST_OWN(context, scope, cst_moments, &moments);
+    CST_TRY(cst_gate_fit(context, view, 0, &options, &gate));
+    CST_TRY(cst_moments_compute(context, view, &gate, folds, fold_count, &moments));
+    return fit_moments(context, &moments, settings, 0, fit);
 }
 
 /* The first log-linear pool has the model's mixing, a further one its own. */
@@ -190,20 +187,21 @@ static cst_status fit_loglinear(cst_context *context, const cst_meta_spec *spec,
     options.nonnegative = options.nonnegative || spec->nonnegative;
     if (spec->share > 0)
         options.compact.share = spec->share;
-    cst_status status = mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix);
-    CST_THEN(cst_loglinear_pool(context, view, folds, fold_count, &cv, &options, mix, &pool,
-                                settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
-    if (status == CST_OK && spec->share <= 0 && !spec->nonnegative) {
+    CST_SCOPE(scope);
+    CST_TRY(mix_of(context, spec, settings, fit->model, &fit->model->learner[at], &mix));
+    CST_OWN(context, scope, cst_loglinear, &pool);
+    CST_TRY(cst_loglinear_pool(context, view, folds, fold_count, &cv, &options, mix, &pool,
+                               settings->blend.rule == CST_BLEND_STACKING ? NULL : &logdet));
+    if (spec->share <= 0 && !spec->nonnegative) {
         fit->share = options.compact.share;
         fit->precision = pool.prior_weights;
     }
     fit->half_logdet[at] = 0.5 * logdet;
-    CST_THEN(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
-    if (status == CST_OK && fit->refits)
-        status = cst_refits_add_loglinear(context, fit->model->refits, &pool, &options, at);
-    cst_loglinear_free(context, &pool);
+    CST_TRY(cst_loglinear_learner(context, &pool, &fit->model->learner[at]));
+    if (fit->refits)
+        CST_TRY(cst_refits_add_loglinear(context, fit->model->refits, &pool, &options, at));
     fit->seconds_ridge += cst_seconds() - start;
-    return status;
+    return CST_OK;
 }
 
 /* Where other learners read a gate, a mixture has weights of 0 for the gate's columns. */
@@ -226,11 +224,9 @@ static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, con
                             const cst_learner *near, cst_meta_fit *fit) {
     int32_t at = fit->learners++;
     fit->name[at] = spec->name;
-    cst_status status =
-        cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
-                      fit->refits ? fit->model->refits : NULL, at, &fit->model->learner[at]);
-    CST_THEN(widen(context, &fit->model->gate, &fit->model->learner[at]));
-    return status;
+    CST_TRY(cst_whole_fit(context, spec, view, folds, fold_count, settings, near,
+                          fit->refits ? fit->model->refits : NULL, at, &fit->model->learner[at]));
+    return widen(context, &fit->model->gate, &fit->model->learner[at]);
 }
 
 /* ---- fits on all rows and without each fold ---- */
@@ -238,9 +234,8 @@ static cst_status fit_whole(cst_context *context, const cst_meta_spec *spec, con
 /* A set of rows and the fit on it. */
 typedef struct part {
     cst_view view;
-    int64_t *index;        /* NULL for all rows */
     const int32_t *folds;  /* [view.rows] */
-    int32_t *own_folds;    /* the same where they are not the caller's */
+    int32_t *own_folds;    /* the same where they are divided again; freed with the part */
     int32_t *design_folds; /* [all rows]: the same at their places, -1 for rows that are not in */
     int32_t fold_count;
     int32_t best; /* member of least risk on these rows */
@@ -267,9 +262,7 @@ static cst_status start_fit(cst_context *context, const cst_view *view,
     *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
     for (int m = 0; m < CST_LEARNERS_MAX; m++)
         fit->half_logdet[m] = fit->loss[m] = NAN;
-    cst_status status = cst_stack_create(context, &fit->model);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_stack_create(context, &fit->model));
     cst_model *model = fit->model;
     model->classes = view->classes;
     model->members = view->members;
@@ -286,21 +279,16 @@ static cst_status start_fit(cst_context *context, const cst_view *view,
 
 void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
     cst_model_free(context, fit->model);
-    cst_free(context, fit->row_loss);
+    cst_scope_free(&fit->scope);
     *fit = (cst_meta_fit){0};
 }
 
-static void free_parts(cst_context *context, crossfit *job) {
-    for (int32_t i = 0; job->parts && i < job->count; i++) {
-        part *p = &job->parts[i];
-        cst_moments_free(context, &p->moments);
-        cst_meta_fit_free(context, &p->fit);
-        cst_free(context, p->index);
-        cst_free(context, p->own_folds);
-        cst_free(context, p->design_folds);
-    }
-    cst_free(context, job->parts);
-    job->parts = NULL;
+/* Frees what is not in the scope of the parts. */
+static void release_part(cst_context *context, void *object) {
+    part *p = object;
+    cst_moments_free(context, &p->moments);
+    cst_meta_fit_free(context, &p->fit);
+    cst_free(context, p->own_folds);
 }
 
 /* Whether some learner of the parts divides its rows again. */
@@ -316,49 +304,44 @@ static bool needs_folds(const crossfit *job) {
 }
 
 /* The rows without fold `fold`, and their own folds; all 0 where nobody reads them. */
-static cst_status leave_out(cst_context *context, const crossfit *job, int32_t fold, part *p) {
-    size_t rows = (size_t)job->view->rows;
+static cst_status leave_out(cst_context *context, cst_scope *scope, const crossfit *job,
+                            int32_t fold, part *p) {
+    int64_t rows = job->view->rows;
+    int64_t *index;
+    int32_t *none;
     cst_view out;
-    p->index = cst_alloc(context, rows, sizeof *p->index);
-    p->design_folds = cst_alloc(context, rows, sizeof *p->design_folds);
-    if (!p->index || !p->design_folds)
-        return CST_ERROR_MEMORY;
-    cst_view_split(job->view, job->folds, fold, p->index, &p->view, &out);
-    cst_status status = CST_OK;
+    CST_TAKE(context, scope, index, rows);
+    CST_TAKE(context, scope, p->design_folds, rows);
+    cst_view_split(job->view, job->folds, fold, index, &p->view, &out);
     if (needs_folds(job)) {
-        status = cst_folds_inside(context, &p->view, job->folds, job->view->rows, job->fold_count,
-                                  fold, job->settings->seed, &p->own_folds, &p->fold_count);
+        CST_TRY(cst_folds_inside(context, &p->view, job->folds, rows, job->fold_count, fold,
+                                 job->settings->seed, &p->own_folds, &p->fold_count));
+        p->folds = p->own_folds;
     } else {
-        p->own_folds = cst_alloc(context, rows, sizeof *p->own_folds);
+        CST_TAKE(context, scope, none, rows);
+        p->folds = none;
         p->fold_count = 1;
-        status = p->own_folds ? CST_OK : CST_ERROR_MEMORY;
     }
-    p->folds = p->own_folds;
     int64_t to = 0;
-    for (int64_t i = 0; status == CST_OK && i < job->view->rows; i++)
-        p->design_folds[i] = job->folds[i] == fold ? -1 : p->own_folds[to++];
-    return status;
+    for (int64_t i = 0; i < rows; i++)
+        p->design_folds[i] = job->folds[i] == fold ? -1 : p->folds[to++];
+    return CST_OK;
 }
 
-static cst_status make_parts(cst_context *context, crossfit *job) {
-    job->parts = cst_alloc(context, (size_t)job->count, sizeof *job->parts);
-    if (!job->parts)
-        return CST_ERROR_MEMORY;
+static cst_status make_parts(cst_context *context, cst_scope *scope, crossfit *job) {
+    CST_TAKE(context, scope, job->parts, job->count);
     part *all = &job->parts[0];
     all->view = *job->view;
     all->folds = job->folds;
     all->fold_count = job->fold_count;
-    cst_status status = CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+    for (int32_t i = 0; i < job->count; i++) {
+        CST_TRY(cst_scope_own(context, scope, release_part, &job->parts[i]));
         if (i > 0)
-            status = leave_out(context, job, i - 1, &job->parts[i]);
-        CST_THEN(start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit));
+            CST_TRY(leave_out(context, scope, job, i - 1, &job->parts[i]));
+        CST_TRY(start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit));
     }
-    if (status == CST_OK) {
-        all->fit.refits = true;
-        status = cst_refits_create(context, CST_LEARNERS_MAX, &all->fit.model->refits);
-    }
-    return status;
+    all->fit.refits = true;
+    return cst_refits_create(context, CST_LEARNERS_MAX, &all->fit.model->refits);
 }
 
 /* ---- the linear learners of every part ---- */
@@ -367,37 +350,34 @@ static cst_status make_parts(cst_context *context, crossfit *job) {
 static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
     const crossfit *job = user;
     const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t width = (size_t)view->classes;
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            double p = (double)rows[(size_t)i * width + (size_t)cst_view_label(view, first + i)];
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, view, block, &rows));
+    for (int32_t k = 0; k < view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++) {
+            int64_t n = rows.first + i;
+            double p = (double)cst_rows_at(&rows, i)[cst_view_label(view, n)];
             double loss = -log(fmax(p, CST_NLL_FLOOR));
-            sum[job->folds[first + i] * view->members + k] +=
-                view->weights ? cst_view_weight(view, first + i) * loss : loss;
+            sum[job->folds[n] * view->members + k] +=
+                view->weights ? cst_view_weight(view, n) * loss : loss;
         }
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 /* The member of least risk on the rows of each part, in one pass. */
 static cst_status lowest_risks(cst_context *context, crossfit *job) {
     int32_t members = job->view->members;
     size_t width = (size_t)job->fold_count * (size_t)members;
-    double *sums = cst_alloc(context, width + (size_t)members, sizeof *sums);
-    if (!sums)
-        return CST_ERROR_MEMORY;
-    double *risk = sums + width;
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, risk_block, job, sums);
-    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+    double *sums;
+    double *risk;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, width);
+    CST_TAKE(context, scope, risk, members);
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, risk_block, job, sums));
+    for (int32_t i = 0; i < job->count; i++) {
         memset(risk, 0, (size_t)members * sizeof *risk);
         for (int32_t f = 0; f < job->fold_count; f++)
             for (int32_t k = 0; f != i - 1 && k < members; k++)
@@ -406,8 +386,7 @@ static cst_status lowest_risks(cst_context *context, crossfit *job) {
             if (risk[k] < risk[job->parts[i].best])
                 job->parts[i].best = k;
     }
-    cst_free(context, sums);
-    return status;
+    return CST_OK;
 }
 
 static cst_status fit_gate(cst_context *context, const void *user, int32_t index, cst_gate *out) {
@@ -418,21 +397,19 @@ static cst_status fit_gate(cst_context *context, const void *user, int32_t index
 
 /* The gates of all parts. */
 static cst_status fit_gates(cst_context *context, const crossfit *job) {
-    cst_gate **gates = cst_alloc(context, (size_t)job->count, sizeof *gates);
-    if (!gates)
-        return CST_ERROR_MEMORY;
+    cst_gate **gates;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, gates, job->count);
     for (int32_t i = 0; i < job->count; i++)
         gates[i] = &job->parts[i].fit.model->gate;
-    cst_status status = cst_gates_fit(context, job->view->members, &job->settings->gate, fit_gate,
-                                      job, job->count, gates);
-    cst_free(context, gates);
-    return status;
+    return cst_gates_fit(context, job->view->members, &job->settings->gate, fit_gate, job,
+                         job->count, gates);
 }
 
 static cst_status compute_designs(cst_context *context, const crossfit *job) {
-    cst_moments_job *jobs = cst_alloc(context, (size_t)job->count, sizeof *jobs);
-    if (!jobs)
-        return CST_ERROR_MEMORY;
+    cst_moments_job *jobs;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, jobs, job->count);
     for (int32_t i = 0; i < job->count; i++) {
         part *p = &job->parts[i];
         jobs[i] = (cst_moments_job){.gate = &p->fit.model->gate,
@@ -440,15 +417,13 @@ static cst_status compute_designs(cst_context *context, const crossfit *job) {
                                     .fold_count = p->fold_count,
                                     .out = &p->moments};
     }
-    cst_status status = cst_moments_compute_all(context, job->view, jobs, job->count);
-    cst_free(context, jobs);
-    return status;
+    return cst_moments_compute_all(context, job->view, jobs, job->count);
 }
 
 static cst_status linear_task(cst_context *context, void *user, int64_t task) {
     const crossfit *job = user;
     part *p = &job->parts[task];
-    return fit_moments(context, &p->moments, job->settings, &p->fit);
+    return fit_moments(context, &p->moments, job->settings, linear_kinds(job->settings), &p->fit);
 }
 
 static cst_status other_linear_task(cst_context *context, void *user, int64_t task) {
@@ -458,15 +433,15 @@ static cst_status other_linear_task(cst_context *context, void *user, int64_t ta
 static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
     cst_meta_fit *fit = &job->parts[0].fit;
     double start = cst_seconds();
-    cst_status status = lowest_risks(context, job);
-    CST_THEN(fit_gates(context, job));
+    CST_TRY(lowest_risks(context, job));
+    CST_TRY(fit_gates(context, job));
     fit->seconds_gate = cst_seconds() - start;
     start = cst_seconds();
-    CST_THEN(compute_designs(context, job));
-    CST_THEN(linear_task(context, job, 0)); /* not in a loop: its notices are told */
-    CST_THEN(cst_parallel_for(context, job->count - 1, other_linear_task, job));
+    CST_TRY(compute_designs(context, job));
+    CST_TRY(linear_task(context, job, 0)); /* not in a loop: its notices are told */
+    CST_TRY(cst_parallel_for(context, job->count - 1, other_linear_task, job));
     fit->seconds_ridge = cst_seconds() - start;
-    return status;
+    return CST_OK;
 }
 
 /* ---- the log-linear pools and whole methods of every part ---- */
@@ -482,21 +457,20 @@ static const cst_learner *learner_of_all(const crossfit *job, const cst_meta_spe
 
 static cst_status other_learners(cst_context *context, crossfit *job, part *p) {
     bool all = p == &job->parts[0];
-    cst_status status = CST_OK;
-    for (int i = 0; status == CST_OK && i < CST_LEARNERS_MAX; i++) {
+    for (int i = 0; i < CST_LEARNERS_MAX; i++) {
         const cst_meta_spec *spec =
             applies(job->settings, i, job->view) ? cst_meta_spec_at(i) : NULL;
         if (spec && cst_meta_is_whole(spec))
-            status = fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
-                               all ? NULL : learner_of_all(job, spec), &p->fit);
+            CST_TRY(fit_whole(context, spec, &p->view, p->folds, p->fold_count, job->settings,
+                              all ? NULL : learner_of_all(job, spec), &p->fit));
         else if (spec && spec->kind == CST_LEARNER_LOGLINEAR && (all || !job->pool_loss)) {
             if (all) /* the other parts run side by side and only read it */
                 job->pool_at = p->fit.learners;
-            status = fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
-                                   job->pool_loss, &p->fit);
+            CST_TRY(fit_loglinear(context, spec, &p->view, p->folds, p->fold_count, job->settings,
+                                  job->pool_loss, &p->fit));
         }
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status other_task(cst_context *context, void *user, int64_t task) {
@@ -505,71 +479,48 @@ static cst_status other_task(cst_context *context, void *user, int64_t task) {
 }
 
 static cst_status fit_parts(cst_context *context, crossfit *job) {
-    cst_status status = CST_OK;
     part *all = &job->parts[0];
-    if (wants_linear(job->settings))
-        status = fit_linear_parts(context, job);
-    CST_THEN(other_learners(context, job, all));
+    if (linear_kinds(job->settings))
+        CST_TRY(fit_linear_parts(context, job));
+    CST_TRY(other_learners(context, job, all));
     double start = cst_seconds();
-    CST_THEN(cst_parallel_turns(context, job->count - 1, other_task, job));
+    CST_TRY(cst_parallel_turns(context, job->count - 1, other_task, job));
     all->fit.seconds_blend = cst_seconds() - start;
-    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+    for (int32_t i = 0; i < job->count; i++) {
         cst_meta_fit *fit = &job->parts[i].fit;
         fit->model->learners = fit->learners;
         for (int32_t m = 0; m < fit->learners; m++)
             fit->weight[m] = fit->model->learner[m].blend = 1.0 / (double)fit->learners;
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- the blend ---- */
 
 /* The rows that the blend is judged on: all, or those of which the held-out loss of the log-linear
  * pool is known. */
-typedef struct judged {
-    cst_view view;
-    const int32_t *folds;
-    int64_t *position; /* [view.rows] in the fit's view; NULL: every row */
-    int64_t *index;
-    int32_t *own_folds;
-} judged;
-
-static void free_judged(cst_context *context, judged *out) {
-    cst_free(context, out->position);
-    cst_free(context, out->index);
-    cst_free(context, out->own_folds);
-}
-
-static cst_status find_judged(cst_context *context, const crossfit *job, judged *out) {
-    size_t rows = (size_t)job->view->rows;
+static cst_status find_judged(cst_context *context, cst_scope *scope, const crossfit *job,
+                              cst_some_rows *out) {
+    int64_t rows = job->view->rows;
     int64_t count = 0;
-    *out = (judged){.view = *job->view, .folds = job->folds};
-    for (size_t i = 0; job->pool_loss && i < rows; i++)
+    int64_t *position;
+    *out = (cst_some_rows){.view = *job->view, .folds = job->folds};
+    for (int64_t i = 0; job->pool_loss && i < rows; i++)
         count += !isnan(job->pool_loss[i]);
-    if (!job->pool_loss || count == job->view->rows)
+    if (!job->pool_loss || count == rows)
         return CST_OK;
-    out->position = cst_alloc(context, rows, sizeof *out->position);
-    out->index = cst_alloc(context, rows, sizeof *out->index);
-    out->own_folds = cst_alloc(context, rows, sizeof *out->own_folds);
-    if (!out->position || !out->index || !out->own_folds)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, position, count);
     count = 0;
-    for (int64_t i = 0; i < job->view->rows; i++) {
-        if (isnan(job->pool_loss[i]))
-            continue;
-        out->position[count] = i;
-        out->index[count] = job->view->index ? job->view->index[i] : i;
-        out->own_folds[count++] = job->folds[i];
-    }
-    out->view.rows = count;
-    out->view.index = out->index;
-    out->folds = out->own_folds;
-    return CST_OK;
+    for (int64_t i = 0; i < rows; i++)
+        if (!isnan(job->pool_loss[i]))
+            position[count++] = i;
+    return cst_some_rows_take(context, scope, job->view, job->folds, position, count, out);
 }
 
 /* Probabilities of the true class: the log-linear pool's come from its cross-validation where they
  * are known, before those of the learners that come after it. */
-static void place_truth(const crossfit *job, const judged *rows, int32_t learners, float *truth) {
+static void place_truth(const crossfit *job, const cst_some_rows *rows, int32_t learners,
+                        float *truth) {
     int64_t n = rows->view.rows;
     if (!job->pool_loss)
         return;
@@ -589,17 +540,18 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
     const cst_blend_options *options = &job->settings->blend;
     bool needed = fit->learners > 1 && cst_blend_needs_moments(options->rule);
     bool squared = options->rule == CST_BLEND_LAPLACE && options->same_loss;
-    judged rows;
-    cst_status status = find_judged(context, job, &rows);
+    float *truth;
+    const cst_model **models;
+    cst_some_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(find_judged(context, scope, job, &rows));
     if (!cst_size_mul((size_t)job->view->rows, (size_t)fit->learners, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "the cross-fitted predictions overflow");
-    float *truth = cst_alloc(context, cells, sizeof *truth);
-    const cst_model **models = cst_alloc(context, (size_t)job->fold_count, sizeof *models);
+    CST_TAKE(context, scope, truth, cells);
+    CST_TAKE(context, scope, models, job->fold_count);
     if (losses)
-        fit->row_loss = cst_alloc(context, (size_t)job->view->rows, sizeof *fit->row_loss);
-    if (!truth || !models || (losses && !fit->row_loss))
-        status = CST_ERROR_MEMORY;
-    for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++)
+        CST_TAKE(context, &fit->scope, fit->row_loss, job->view->rows);
+    for (int32_t f = 0; f < job->fold_count; f++)
         models[f] = job->parts[f + 1].fit.model;
     cst_heldout heldout = {.view = &rows.view,
                            .folds = rows.folds,
@@ -609,15 +561,10 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                            .truth = truth,
                            .moments = needed ? moments : NULL,
                            .squares = squared ? squares : NULL};
-    CST_THEN(cst_heldout_run(context, &heldout));
-    if (status == CST_OK)
-        place_truth(job, &rows, fit->learners, truth);
-    CST_THEN(cst_blend_learners(context, &rows.view, options, truth, needed ? moments : NULL,
-                                squared ? squares : NULL, fit));
-    free_judged(context, &rows);
-    cst_free(context, truth);
-    cst_free(context, models);
-    return status;
+    CST_TRY(cst_heldout_run(context, &heldout));
+    place_truth(job, &rows, fit->learners, truth);
+    return cst_blend_learners(context, &rows.view, options, truth, needed ? moments : NULL,
+                              squared ? squares : NULL, fit);
 }
 
 /* Whether the blend can take the held-out loss of the log-linear pool from its cross-validation: it
@@ -654,29 +601,21 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
                     .fold_count = fold_count,
                     .settings = settings,
                     .count = cross ? fold_count + 1 : 1};
-    cst_status status = CST_OK;
-    if (cross && takes_pool_loss(settings, losses)) {
-        job.pool_loss = cst_alloc(context, (size_t)view->rows, sizeof *job.pool_loss);
-        status = job.pool_loss ? CST_OK : CST_ERROR_MEMORY;
-    }
-    CST_THEN(make_parts(context, &job));
-    CST_THEN(fit_parts(context, &job));
-    if (status == CST_OK) {
-        cst_meta_fit *fit = &job.parts[0].fit;
-        double start = cst_seconds();
-        if (cross)
-            status = blend_heldout(context, &job, losses, fit);
-        else
-            fit->nll[0] = NAN;
-        fit->seconds_blend += cst_seconds() - start;
-        if (status == CST_OK) {
-            *out = *fit;
-            *fit = (cst_meta_fit){0};
-        }
-    }
-    cst_free(context, job.pool_loss);
-    free_parts(context, &job);
-    return status;
+    CST_SCOPE(scope);
+    if (cross && takes_pool_loss(settings, losses))
+        CST_TAKE(context, scope, job.pool_loss, view->rows);
+    CST_TRY(make_parts(context, scope, &job));
+    CST_TRY(fit_parts(context, &job));
+    cst_meta_fit *fit = &job.parts[0].fit;
+    double start = cst_seconds();
+    if (cross)
+        CST_TRY(blend_heldout(context, &job, losses, fit));
+    else
+        fit->nll[0] = NAN;
+    fit->seconds_blend += cst_seconds() - start;
+    *out = *fit;
+    *fit = (cst_meta_fit){0};
+    return CST_OK;
 }
 
 cst_status cst_model_prune(cst_context *context, cst_model *model) {

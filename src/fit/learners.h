@@ -8,30 +8,33 @@
 
 #include "data/pool/folds.h"
 #include "fit/settings.h"
+#include "method/linear/linear.h"
 #include "model/stack.h"
 
 enum { CST_LEARNERS_MAX = 17 }; /* choices of meta.learners */
 
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
-    cst_model *model; /* every learner with its blend weight; no names */
-    bool refits;      /* the model is to keep what its weights are solved again from */
-    int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
+    cst_model *model;             /* every learner with its blend weight; no names */
+    struct cst_value_fit *values; /* of a regression, whose model is made of it in the end */
+    bool refits;                  /* the model is to keep what its weights are solved again from */
+    int32_t learners;             /* as fitted; the model may lose some to cst_model_prune */
     const char *name[CST_LEARNERS_MAX]; /* as in the option meta.learners */
-    double weight[CST_LEARNERS_MAX];    /* in the blend */
-    double nll[CST_LEARNERS_MAX];       /* total categorical NLL on the held-out folds; NaN when one
-                                           learner */
+    double weight[CST_LEARNERS_MAX];    /* in the blend; of a regression, means over the outputs */
+    double nll[CST_LEARNERS_MAX];       /* total NLL on the held-out folds; NaN when one learner; of
+                                           a regression, sums over the outputs as the next two */
     double loss[CST_LEARNERS_MAX];      /* L_m of the Laplace weights; NAN without */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
     int32_t active[CST_LEARNERS_MAX];     /* linear: coefficients in that determinant */
-    double *row_loss; /* [rows]: cross-fitted NLL of the blend times the row's weight; NULL when not
-                         asked for */
+    double *row_loss; /* [rows]: cross-fitted loss of the blend times the row's weight; NULL when
+                         not asked for */
     double share;     /* of the uniform distribution in all members of the log-linear pool; 0: each
                          member's own */
     double precision; /* of its weights */
     double lambda;    /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;
+    cst_scope scope; /* of row_loss and values */
 } cst_meta_fit;
 
 /* Fits on the view (kept members only). folds [view->rows], 0..fold_count-1. With `losses` the
@@ -46,8 +49,40 @@ void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit);
 cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit);
 
+/* Fits the linear kinds (bits of cst_linear_kind) on moments, each with its penalty by the rule of
+ * the settings, and gives each to `take`. With one fold a cross-validation gives way to GCV. */
+typedef cst_status (*cst_take_linear_fn)(cst_context *context, void *user,
+                                         const cst_standardised *standardised,
+                                         const cst_linear *linear, int32_t members);
+cst_status cst_linear_learners(cst_context *context, const cst_moments *moments,
+                               const cst_spectrum_members *members, const cst_settings *settings,
+                               unsigned kinds, cst_penalty *penalty, cst_take_linear_fn take,
+                               void *user);
+
 /* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the
  * last linear one. */
 cst_status cst_model_prune(cst_context *context, cst_model *model);
+
+typedef struct cst_heldout {
+    const cst_view *view;
+    const int32_t *folds; /* [rows], 0..fold_count-1 */
+    int32_t fold_count;
+    const cst_model *const
+        *models; /* [fold_count]: fitted without the fold; the same learners in each */
+    int32_t learners;
+    float *truth; /* out: [learners][rows] */
+    double
+        *moments; /* out: [learners][learners], over all (sample, class) rows; NULL: not wanted */
+    double *squares; /* out: [learners], mean squared error of the scores over the same rows, before
+                        they become probabilities; NAN for log-linear pools; NULL: not wanted */
+} cst_heldout;
+
+/* Each row predicted by the model of its fold, by each of its learners alone. */
+cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
+
+/* Weights of the learners from that; moments and squares where the rule reads them, else NULL. */
+cst_status cst_blend_learners(cst_context *context, const cst_view *view,
+                              const cst_blend_options *options, const float *truth,
+                              const double *moments, const double *squares, cst_meta_fit *fit);
 
 #endif

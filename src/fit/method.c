@@ -4,8 +4,7 @@
  */
 #include "fit/method.h"
 
-#include "fit/balance.h"
-#include "fit/nested.h"
+#include "fit/family.h"
 
 #include <corestack/compare.h>
 
@@ -15,21 +14,30 @@
 static const struct preset_text {
     const char *name;
     const char *definition;
-    bool extra; /* a variant of default */
+    const char *of_values; /* in a regression */
+    bool extra;            /* a variant of default */
 } PRESETS[] = {
     {"prototype",
-     ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
-      "cross-validated ridge, inverse-RMSE weights"),
+     "CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, cross-validated "
+     "ridge, inverse-RMSE weights",
+     "CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, cross-validated "
+     "penalties, inverse-RMSE weights",
      false},
     {"paper",
      "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
      "blend, refit",
+     "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+     "blend, refit",
      false},
-    {"compact", "as default, with at most 60% of the members", true},
-    {"best", "as default, with every member that may lower the loss", true},
+    {"compact", "as default, with at most 60% of the members",
+     "as default, with at most 60% of the members", true},
+    {"best", "as default, with every member that may lower the loss",
+     "as default, with every member that may lower the error", true},
     {"default",
      "near-duplicates removed, members selected by held-out loss, log-linear pools and calibrated "
      "mixtures blended by stacking",
+     "near-duplicates removed, members selected by held-out error, a linear pool shrunk towards "
+     "the good members and blended with bounded mixtures",
      false},
 };
 
@@ -41,23 +49,30 @@ enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 
 static const char AUTOGLUON[] = "autogluon";
 
+const char *cst_preset_name(size_t index) {
+    return index < PRESET_COUNT ? PRESETS[index].name : NULL;
+}
+
 const char *cst_method_name(size_t index) {
     size_t baselines = cst_baseline_count();
     if (index < baselines)
         return cst_baseline_at(index)->name;
-    if (index == baselines)
-        return AUTOGLUON;
-    index -= baselines + 1;
-    return index < PRESET_COUNT ? PRESETS[index].name : NULL;
+    return index == baselines ? AUTOGLUON : cst_preset_name(index - baselines - 1);
+}
+
+void cst_method_names(const char *(*name)(size_t index), char list[CST_METHOD_LIST_CHARS]) {
+    size_t used = 0;
+    list[0] = '\0';
+    for (size_t i = 0; name(i); i++) {
+        (void)cst_snprintf(list + used, CST_METHOD_LIST_CHARS - used, "%s%s", i ? ", " : "",
+                           name(i));
+        used = strlen(list);
+    }
 }
 
 static cst_status unknown(cst_context *context, const char *name) {
-    char list[512] = "";
-    for (size_t i = 0; cst_method_name(i); i++) {
-        size_t used = strlen(list);
-        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
-                           cst_method_name(i));
-    }
+    char list[CST_METHOD_LIST_CHARS];
+    cst_method_names(cst_method_name, list);
     return cst_fail(context, CST_ERROR_ARGUMENT,
                     "unknown method '%.60s'; the methods are %s, each (except autogluon) with "
                     "+temperature, +vector, +isotonic or +platt if wanted",
@@ -74,6 +89,11 @@ static const struct preset_text *find_preset(const char *name) {
 
 bool cst_method_is_preset(const char *name) {
     return find_preset(name) != NULL;
+}
+
+const char *cst_preset_of_values(const char *name) {
+    const struct preset_text *preset = find_preset(name);
+    return preset ? preset->of_values : NULL;
 }
 
 bool cst_method_is_extra(const char *name) {
@@ -107,16 +127,16 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
     return status;
 }
 
-static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
-                                const char *const *settings, int32_t setting_count,
-                                cst_settings *out) {
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_check_options_fn check, cst_settings *out) {
     cst_options *options = NULL;
-    cst_status status =
-        cst_method_options(context, preset, seed, settings, setting_count, &options);
+    CST_TRY(cst_method_options(context, preset, seed, settings, setting_count, &options));
+    cst_status status = check ? check(context, options) : CST_OK;
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
@@ -145,7 +165,8 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
     if (!preset)
         return out->baseline ? CST_OK : unknown(context, text);
     out->preset = preset->name;
-    return read_settings(context, preset->name, seed, settings, setting_count, &out->settings);
+    return cst_method_settings(context, preset->name, seed, settings, setting_count, NULL,
+                               &out->settings);
 }
 
 const char *cst_method_definition(const cst_method *method) {
@@ -178,31 +199,12 @@ static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
                                .ensembles = source->ensembles};
 }
 
-bool cst_method_applies(const cst_method *method, const cst_training *source) {
-    if (!method->baseline || !method->baseline->applies)
-        return true;
-    cst_baseline_data data = data_of(source, 0);
-    return method->baseline->applies(&data);
-}
-
-cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
-                            const cst_training *source) {
-    const cst_settings *s = &method->settings;
-    if (!method->preset)
-        return CST_OK;
-    cst_status status = cst_balance_check(context, s);
-    CST_THEN(cst_training_check_costs(context, pool, source, &s->limits));
-    return status;
-}
-
 /* ---- fit ---- */
 
 static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
                                cst_method_fit *out) {
     cst_baseline_data data = data_of(source, seed);
-    cst_status status = cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline));
     memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
     memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
     out->mix = out->baseline.mix;
@@ -222,62 +224,61 @@ static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
 
 static cst_status fit_preset(cst_context *context, const cst_training *source,
                              cst_method_fit *out) {
-    cst_compact *table = NULL;
+    const cst_settings *settings = &out->method.settings;
     cst_view view = source->view;
     cst_costs costs = cst_training_costs(source);
-    cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
-                                         &out->method.settings, &table);
-    cst_compact_attach(&view, table);
-    CST_THEN(cst_stages_run(context, &view, source->folds, source->fold_count,
-                            &out->method.settings, &costs, &out->stages));
-    for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
+    cst_run run = cst_run_of(&cst_classification_family, &view, source->folds, source->fold_count,
+                             settings, &costs);
+    CST_SCOPE(scope);
+    CST_TRY(cst_stages_attach(context, scope, source, settings, &view));
+    CST_TRY(cst_stages_run(context, &run, &out->stages));
+    for (int32_t j = 0; j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
-    if (status == CST_OK)
-        stack_weights(&out->stages, out);
-    cst_logtable_unshare(context, table);
-    return status;
+    stack_weights(&out->stages, out);
+    return CST_OK;
 }
 
 static cst_status fit_calibrator(cst_context *context, const cst_training *source, uint64_t seed,
                                  cst_method_fit *out) {
     const cst_view *view = &source->view;
+    cst_method plain = out->method;
     size_t cells = 0;
+    plain.calibrator = CST_CALIBRATOR_NONE;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
-    float *own = cst_alloc(context, cells, sizeof *own);
-    cst_status status = own ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && out->mix != CST_MIX_OTHER) {
-        status = cst_method_fit_predict(context, out, view, own);
-    } else if (status == CST_OK) {
-        cst_method plain = out->method;
-        plain.calibrator = CST_CALIBRATOR_NONE;
-        status = cst_method_nested(context, &plain, source, seed, own);
-    }
-    CST_THEN(cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator));
-    cst_free(context, own);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, own, cells);
+    CST_TRY(out->mix != CST_MIX_OTHER ? cst_method_fit_predict(context, out, view, own)
+                                      : cst_method_nested(context, &plain, source, seed, own));
+    return cst_calibrator_fit_view(context, out->method.calibrator, view, own, &out->calibrator);
 }
 
-cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
-                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
+static cst_status fit_method(cst_context *context, const cst_training *source, uint64_t seed,
+                             cst_method_fit *out) {
     double start = cst_seconds();
-    *out = (cst_method_fit){
-        .method = *method, .members = source->view.members, .classes = source->view.classes};
     out->uses = cst_alloc(context, (size_t)out->members, sizeof *out->uses);
     out->weights = cst_alloc(context, (size_t)out->members, sizeof *out->weights);
-    cst_status status = CST_ERROR_MEMORY;
-    if (out->uses && out->weights)
-        status = method->baseline ? fit_baseline(context, source, seed, out)
-                                  : fit_preset(context, source, out);
-    if (status == CST_OK && method->calibrator != CST_CALIBRATOR_NONE)
-        status = fit_calibrator(context, source, seed, out);
-    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+    if (!out->uses || !out->weights)
+        return CST_ERROR_MEMORY;
+    CST_TRY(out->method.baseline ? fit_baseline(context, source, seed, out)
+                                 : fit_preset(context, source, out));
+    if (out->method.calibrator != CST_CALIBRATOR_NONE)
+        CST_TRY(fit_calibrator(context, source, seed, out));
+    for (int32_t k = 0; k < out->members; k++)
         out->used += out->uses[k];
-    if (status == CST_OK && out->mix == CST_MIX_OTHER) {
+    if (out->mix == CST_MIX_OTHER) {
         cst_free(context, out->weights);
         out->weights = NULL;
     }
     out->seconds = cst_seconds() - start;
+    return CST_OK;
+}
+
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
+    *out = (cst_method_fit){
+        .method = *method, .members = source->view.members, .classes = source->view.classes};
+    cst_status status = fit_method(context, source, seed, out);
     if (status != CST_OK)
         cst_method_fit_free(context, out);
     return status;
@@ -286,39 +287,35 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
 /* By a model of the members kept [count]. */
 static cst_status predict_model(cst_context *context, const cst_model *model, const int32_t *kept,
                                 int32_t count, const cst_view *view, float *out) {
-    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-    if (!pointers)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, const float *, pointers, count);
     cst_view part = cst_view_members(view, kept, count, pointers);
-    cst_status status = cst_stack_predict(context, model, &part, out);
-    cst_free(context, pointers);
-    return status;
+    return cst_stack_predict(context, model, &part, out);
 }
+
+CST_OWNED(cst_made_model)
 
 /* By the model that would be saved, which has a rule for rows that members did not predict. */
 static cst_status predict_baseline(cst_context *context, const cst_method_fit *fit,
                                    const cst_view *view, float *out) {
-    cst_model *model = NULL;
-    int32_t *kept = NULL;
+    cst_made_model made = {0};
     int32_t count = 0;
-    cst_status status = cst_members_used(context, fit->uses, fit->members, &kept, &count);
-    CST_THEN(cst_baseline_fit_model(context, &fit->baseline, kept, count, &model));
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_made_model, &made);
+    CST_TRY(cst_members_used(context, fit->uses, fit->members, &made.kept, &count));
+    CST_TRY(cst_baseline_fit_model(context, &fit->baseline, made.kept, count, &made.model));
     cst_mute(context, true); /* of every mixture, that its weights were only scaled */
-    CST_THEN(predict_model(context, model, kept, count, view, out));
+    cst_status status = predict_model(context, made.model, made.kept, count, view, out);
     cst_mute(context, false);
-    cst_model_free(context, model);
-    cst_free(context, kept);
     return status;
 }
 
 cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
                                   const cst_view *view, float *out) {
-    cst_status status = fit->method.baseline
-                            ? predict_baseline(context, fit, view, out)
-                            : predict_model(context, fit->stages.fit.model, fit->stages.kept,
-                                            fit->stages.kept_count, view, out);
-    CST_THEN(cst_calibrator_apply(context, &fit->calibrator, out, view->rows));
-    return status;
+    CST_TRY(fit->method.baseline ? predict_baseline(context, fit, view, out)
+                                 : predict_model(context, fit->stages.fit.model, fit->stages.kept,
+                                                 fit->stages.kept_count, view, out));
+    return cst_calibrator_apply(context, &fit->calibrator, out, view->rows);
 }
 
 void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
@@ -347,22 +344,28 @@ cst_status cst_members_used(cst_context *context, const bool *uses, int32_t memb
     return CST_OK;
 }
 
-cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
+cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out) {
+    size_t kept = (size_t)stages->kept_count;
+    out->kept = cst_alloc(context, kept, sizeof *out->kept);
+    if (!out->kept)
+        return CST_ERROR_MEMORY;
+    memcpy(out->kept, stages->kept, kept * sizeof *out->kept);
+    out->model = stages->fit.model;
+    stages->fit.model = NULL;
+    return CST_OK;
+}
+
+static cst_status make_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
     int32_t count = 0;
+    if (!fit->method.baseline)
+        return cst_stages_take_model(context, &fit->stages, out);
+    CST_TRY(cst_members_used(context, fit->uses, fit->members, &out->kept, &count));
+    return cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model);
+}
+
+cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out) {
     *out = (cst_made_model){0};
-    cst_status status = CST_OK;
-    if (fit->method.baseline) {
-        status = cst_members_used(context, fit->uses, fit->members, &out->kept, &count);
-        CST_THEN(cst_baseline_fit_model(context, &fit->baseline, out->kept, count, &out->model));
-    } else {
-        count = fit->stages.kept_count;
-        out->kept = cst_alloc(context, (size_t)count, sizeof *out->kept);
-        if (!out->kept)
-            return CST_ERROR_MEMORY;
-        memcpy(out->kept, fit->stages.kept, (size_t)count * sizeof *out->kept);
-        out->model = fit->stages.fit.model;
-        fit->stages.fit.model = NULL;
-    }
+    cst_status status = make_model(context, fit, out);
     if (status != CST_OK) {
         cst_made_model_free(context, out);
         return status;
@@ -385,11 +388,12 @@ cst_status cst_method_fit_without(cst_context *context, const cst_method *method
                                   cst_method_fit *out) {
     cst_fold_rows rows;
     *out = (cst_method_fit){0};
-    cst_status status = cst_fold_rows_make(context, source, fold, seed, &rows);
-    CST_THEN(cst_method_fit_run(context, method, &rows.inside, seed, out));
-    cst_fold_rows_free(context, &rows);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_fold_rows_make(context, scope, source, fold, seed, &rows));
+    return cst_method_fit_run(context, method, &rows.inside, seed, out);
 }
+
+CST_OWNED(cst_method_fit)
 
 typedef struct nested_job {
     const cst_method *method;
@@ -403,29 +407,22 @@ static cst_status nested_task(cst_context *context, void *user, const cst_fold_r
     const cst_training *source = job->source;
     size_t classes = (size_t)source->view.classes;
     cst_method_fit fit = {0};
-    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
-    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
-    CST_THEN(cst_method_fit_predict(context, &fit, &rows->held, part));
-    if (status == CST_OK)
-        cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
-    cst_method_fit_free(context, &fit);
-    cst_free(context, part);
-    return status;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, float, part, ((size_t)rows->held.rows * classes));
+    CST_OWN(context, scope, cst_method_fit, &fit);
+    CST_TRY(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
+    CST_TRY(cst_method_fit_predict(context, &fit, &rows->held, part));
+    cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
+    return CST_OK;
 }
 
 cst_status cst_method_nested(cst_context *context, const cst_method *method,
                              const cst_training *source, uint64_t seed, float *out) {
     cst_training shared = *source;
-    cst_compact *table = NULL;
-    cst_status status = CST_OK;
-    if (!method->baseline)
-        status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
-                                  &method->settings, &table);
-    cst_compact_attach(&shared.view, table);
     nested_job job = {method, &shared, seed, out};
     const cst_fold_result held = {out, (size_t)source->view.classes};
-    CST_THEN(cst_nested_run(context, &shared, seed, nested_task, &job, &held, 1));
-    cst_logtable_unshare(context, table);
-    return status;
+    CST_SCOPE(scope);
+    if (!method->baseline)
+        CST_TRY(cst_stages_attach(context, scope, source, &method->settings, &shared.view));
+    return cst_nested_run(context, &shared, seed, nested_task, &job, &held, 1);
 }

@@ -34,6 +34,20 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
                               const char *const *settings, int32_t setting_count,
                               cst_options **out);
 
+/* The settings of such options, which `check` (NULL: none) may refuse. */
+typedef cst_status (*cst_check_options_fn)(cst_context *context, const cst_options *options);
+cst_status cst_method_settings(cst_context *context, const char *preset, uint64_t seed,
+                               const char *const *settings, int32_t setting_count,
+                               cst_check_options_fn check, cst_settings *out);
+
+/* The presets in the order of reports, NULL past the end; and what one of them computes in a
+ * regression, NULL for other names. */
+const char *cst_preset_name(size_t index);
+const char *cst_preset_of_values(const char *name);
+/* Names in one line, for messages. */
+enum { CST_METHOD_LIST_CHARS = 512 };
+void cst_method_names(const char *(*name)(size_t index), char list[CST_METHOD_LIST_CHARS]);
+
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 
@@ -43,14 +57,6 @@ bool cst_method_is_extra(const char *name);
 
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
-
-/* False where it needs tagged members and the pool has none. */
-bool cst_method_applies(const cst_method *method, const cst_training *source);
-
-/* Whether a preset's settings can be fitted on the pool: costs for a budget, class weights that go
- * together with the rest. CST_OK for a baseline. */
-cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
-                            const cst_training *source);
 
 typedef struct cst_method_fit {
     cst_method method;
@@ -87,6 +93,8 @@ typedef struct cst_made_model {
 /* The model that predicts as the fit does. Takes the fit's stack and calibration map, so that the
  * fit is only to be freed afterwards. Free with cst_made_model_free. */
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
+/* The model of stages, which lose it, and its members. */
+cst_status cst_stages_take_model(cst_context *context, cst_stages *stages, cst_made_model *out);
 /* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
  * array is the caller's. */
 cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,

@@ -1,5 +1,5 @@
 /* Nested evaluation. See the header. */
-#include "fit/nested.h"
+#include "fit/training.h"
 
 #include "core/ranks.h"
 #include "data/pool/folds.h"
@@ -7,23 +7,38 @@
 
 #include <string.h>
 
-cst_status cst_fold_rows_make(cst_context *context, const cst_training *source, int32_t fold,
-                              uint64_t seed, cst_fold_rows *out) {
-    *out = (cst_fold_rows){.fold = fold, .inside = *source};
-    out->inside.folds = NULL; /* tags and costs are the members', not the rows' */
-    out->index = cst_alloc(context, (size_t)source->view.rows, sizeof *out->index);
-    if (!out->index)
-        return CST_ERROR_MEMORY;
-    cst_view_split(&source->view, source->folds, fold, out->index, &out->inside.view, &out->held);
-    return cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
-                            source->fold_count, fold, seed, &out->inside.folds,
-                            &out->inside.fold_count);
+static void release(cst_context *context, void *memory) {
+    cst_free(context, memory);
 }
 
-void cst_fold_rows_free(cst_context *context, cst_fold_rows *rows) {
-    cst_free(context, rows->inside.folds);
-    cst_free(context, rows->index);
-    *rows = (cst_fold_rows){0};
+cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_training *source,
+                              int32_t fold, uint64_t seed, cst_fold_rows *out) {
+    int64_t *index;
+    *out = (cst_fold_rows){.fold = fold, .inside = *source};
+    out->inside.folds = NULL; /* tags and costs are the members', not the rows' */
+    CST_TAKE(context, scope, index, source->view.rows);
+    cst_view_split(&source->view, source->folds, fold, index, &out->inside.view, &out->held);
+    CST_TRY(cst_folds_inside(context, &out->inside.view, source->folds, source->view.rows,
+                             source->fold_count, fold, seed, &out->inside.folds,
+                             &out->inside.fold_count));
+    return cst_scope_own(context, scope, release, out->inside.folds);
+}
+
+cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_view *view,
+                              const int32_t *folds, const int64_t *position, int64_t count,
+                              cst_some_rows *out) {
+    int64_t *index;
+    int32_t *own;
+    CST_TAKE(context, scope, index, count);
+    CST_TAKE(context, scope, own, count);
+    for (int64_t i = 0; i < count; i++) {
+        index[i] = view->index ? view->index[position[i]] : position[i];
+        own[i] = folds[position[i]];
+    }
+    *out = (cst_some_rows){.view = *view, .folds = own, .position = position};
+    out->view.rows = count;
+    out->view.index = index;
+    return CST_OK;
 }
 
 /* ---- all folds ---- */
@@ -40,10 +55,9 @@ typedef struct nested_job {
 static cst_status nested_task(cst_context *worker, void *user, int64_t task) {
     const nested_job *job = user;
     cst_fold_rows rows;
-    cst_status status = cst_fold_rows_make(worker, job->source, (int32_t)task, job->seed, &rows);
-    CST_THEN(job->fn(worker, job->user, &rows));
-    cst_fold_rows_free(worker, &rows);
-    return status;
+    CST_SCOPE(scope);
+    CST_TRY(cst_fold_rows_make(worker, scope, job->source, (int32_t)task, job->seed, &rows));
+    return job->fn(worker, job->user, &rows);
 }
 
 /* ---- one fold per rank ---- */

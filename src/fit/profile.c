@@ -4,9 +4,8 @@
  * Paper: section "Deployment Efficiency: Latency and Memory".
  */
 #include "fit/profile.h"
-#include "fit/findings.h"
+#include "fit/document.h"
 
-#include "core/la.h"
 #include "core/machine.h"
 #include "core/measured.h"
 #include "model/stack.h"
@@ -29,6 +28,7 @@ static const struct {
 
 typedef struct profile {
     const cst_task_ops *ops;
+    const cst_model *model;
     cst_pool *pool;
     const cst_profile_options *options;
     const char *split;
@@ -46,13 +46,11 @@ typedef struct profile {
 
 /* ---- costs ---- */
 
-static cst_status read_costs(cst_context *context, profile *p) {
-    int32_t members = cst_pool_members(p->pool);
+static cst_status read_costs(cst_context *context, cst_scope *scope, profile *p) {
+    int32_t members = (int32_t)cst_pool_members(p->pool);
     for (int c = 0; c < COSTS; c++)
-        p->of[c] = cst_alloc(context, (size_t)members, sizeof *p->of[c]);
-    p->needed = cst_alloc(context, (size_t)members, sizeof *p->needed);
-    if (!p->of[FLOPS] || !p->of[LATENCY] || !p->of[MEMORY] || !p->needed)
-        return CST_ERROR_MEMORY;
+        CST_TAKE(context, scope, p->of[c], members);
+    CST_TAKE(context, scope, p->needed, members);
     for (int32_t k = 0; k < members; k++) {
         /* A prediction averaged over several passes costs them all, one after another. */
         double passes = cst_pool_member_ensemble(p->pool, k).passes;
@@ -122,15 +120,15 @@ static cst_status score(cst_context *context, profile *p, const cst_model *model
                         .split = p->split,
                         .brief = true,
                         .shift = true,
-                        .members = cst_pool_members(p->pool)};
+                        .members = (int32_t)cst_pool_members(p->pool)};
     cst_entry entry = {0};
-    cst_status status = p->ops->open_model(context, &e, model);
-    CST_THEN(p->ops->run_model(context, &e, model, &entry));
+    cst_status status = p->ops->open(context, &e, model);
+    CST_THEN(p->ops->run(context, &e, model, &entry));
     if (status == CST_OK && first)
-        status = p->ops->seen(context, &e, model, &entry, &p->seen);
+        status = p->ops->seen(context, &e, model, &p->seen);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
         scores[s] = status == CST_OK ? entry.scores[s] : NAN;
-    cst_entry_free(context, &e, &entry);
+    cst_entry_free(context, &entry);
     cst_evaluation_close(context, &e);
     if (status != CST_ERROR_INPUT)
         return status;
@@ -167,14 +165,10 @@ static void put_whole(cst_report *report, json_t *row, const profile *p, const c
     double members = cost_of(p, model, LATENCY, parallel);
     double memory = cost_of(p, model, MEMORY, parallel);
     double latency = members + 1e3 * times->batch.p50 / (double)times->samples;
-    cst_report_integer(report, row, "models", cst_model_inputs(model));
-    cst_report_number(report, row, "flops", flops);
-    cst_report_number(report, row, "flops_rel", all > 0 ? flops / all : NAN);
-    cst_report_number(report, row, "latency_ms", latency);
-    cst_report_number(report, row, "memory_bytes", memory + times->bytes);
-    cst_report_number(report, row, "throughput", 1e3 / latency);
-    cst_report_number(report, row, "members_latency_ms", members);
-    cst_report_number(report, row, "members_memory_bytes", memory);
+    CST_PUT(report, row, CST_I("models", cst_model_inputs(model)), CST_N("flops", flops),
+            CST_N("flops_rel", all > 0 ? flops / all : NAN), CST_N("latency_ms", latency),
+            CST_N("memory_bytes", memory + times->bytes), CST_N("throughput", 1e3 / latency),
+            CST_N("members_latency_ms", members), CST_N("members_memory_bytes", memory));
 }
 
 static cst_status put_meta(cst_context *context, cst_report *report, json_t *row,
@@ -184,19 +178,14 @@ static cst_status put_meta(cst_context *context, cst_report *report, json_t *row
     size_t size = 0;
     cst_status status = cst_stack_encode(context, model, &bytes, &size);
     cst_free(context, bytes);
-    cst_report_number(report, row, "single_p50_us", micro(t->single.p50));
-    cst_report_number(report, row, "single_p99_us", micro(t->single.p99));
-    cst_report_integer(report, row, "single_calls", t->single.calls);
-    cst_report_number(report, row, "batch_p50_us", micro(t->batch.p50));
-    cst_report_number(report, row, "batch_p99_us", micro(t->batch.p99));
-    cst_report_integer(report, row, "batch_calls", t->batch.calls);
-    cst_report_number(report, row, "meta_throughput",
-                      (double)t->batch.calls * (double)t->samples / t->batch.total);
-    cst_report_integer(report, row, "meta_memory_bytes", (int64_t)t->bytes);
-    cst_report_integer(report, row, "model_bytes", (int64_t)size);
-    cst_report_integer(report, row, "gate_parameters",
-                       learned ? cst_gate_parameter_count(model->gate.inputs, model->gate.hidden)
-                               : 0);
+    CST_PUT(report, row, CST_N("single_p50_us", micro(t->single.p50)),
+            CST_N("single_p99_us", micro(t->single.p99)), CST_I("single_calls", t->single.calls),
+            CST_N("batch_p50_us", micro(t->batch.p50)), CST_N("batch_p99_us", micro(t->batch.p99)),
+            CST_I("batch_calls", t->batch.calls),
+            CST_N("meta_throughput", (double)t->batch.calls * (double)t->samples / t->batch.total),
+            CST_I("meta_memory_bytes", (int64_t)t->bytes), CST_I("model_bytes", (int64_t)size),
+            CST_I("gate_parameters",
+                  learned ? cst_gate_parameter_count(model->gate.inputs, model->gate.hidden) : 0));
     return status;
 }
 
@@ -227,10 +216,9 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
                        : preset ? preset
                                 : "-");
     json_t *row = cst_report_add_object(report, p->rows);
-    cst_report_string(report, row, "method", first ? "stack" : entry->name);
-    cst_report_string(report, row, "definition",
-                      first ? "the model that is profiled" : entry->definition);
-    cst_report_string(report, row, "detail", first ? detail : entry->detail);
+    CST_PUT(report, row, CST_S("method", first ? "stack" : entry->name),
+            CST_S("definition", first ? "the model that is profiled" : entry->definition),
+            CST_S("detail", first ? detail : entry->detail));
     int32_t shown = p->ops->brief_scores ? p->ops->brief_scores : count;
     for (int32_t s = 0; p->scored && s < shown; s++)
         cst_report_number(report, row, specs[s].key, scores[s]);
@@ -246,33 +234,33 @@ static cst_status add_row(cst_context *context, cst_report *report, profile *p,
 static cst_status fit_entry(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
     cst_options *options = NULL;
     entry->keep = true;
-    cst_status status = cst_entry_run(context, e, NULL, entry);
-    CST_THEN(cst_options_create(context, &options));
-    if (status == CST_OK && entry->preset)
-        status = cst_options_preset(context, options, entry->preset);
-    CST_THEN(e->ops->label_model(context, e, options, entry));
+    CST_TRY(cst_entry_run(context, e, NULL, entry));
+    CST_TRY(cst_options_create(context, &options));
+    cst_status status =
+        entry->preset ? cst_options_preset(context, options, entry->preset) : CST_OK;
+    CST_THEN(e->ops->label(context, e, options, entry));
     cst_options_free(context, options);
     return status;
 }
 
 static cst_status run_entries(cst_context *context, cst_report *report, profile *p,
                               const cst_evaluation *e) {
-    cst_entry *entries = NULL;
+    cst_entry *entries;
     int32_t count = 0;
-    cst_status status = cst_entries_list(context, e, METHODS, &entries, &count);
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
-        status = cst_progress(context, entries[m].name, m, count);
-        CST_THEN(fit_entry(context, e, &entries[m]));
+    CST_SCOPE(scope);
+    CST_TRY(cst_entries_list(context, scope, e, METHODS, &entries, &count));
+    for (int32_t m = 0; m < count; m++) {
+        CST_TRY(cst_progress(context, entries[m].name, m, count));
+        cst_status status = fit_entry(context, e, &entries[m]);
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
-            status = cst_entry_leave_out(context, &entries[m], false, status);
+            CST_TRY(cst_entry_leave_out(context, &entries[m], false, status));
             continue;
         }
-        if (status == CST_OK)
-            p->seconds_fit += entries[m].seconds;
-        CST_THEN(add_row(context, report, p, entries[m].made.model, &entries[m]));
+        CST_TRY(status);
+        p->seconds_fit += entries[m].seconds;
+        CST_TRY(add_row(context, report, p, entries[m].made.model, &entries[m]));
     }
-    cst_entries_free(context, e, entries, count);
-    return status;
+    return CST_OK;
 }
 
 /* A pool without rows to fit on still has the profile of the model; unless methods were asked for.
@@ -283,26 +271,26 @@ static cst_status add_methods(cst_context *context, cst_report *report, profile 
                                           .methods = o->methods,
                                           .method_count = o->method_count,
                                           .settings = o->settings,
-                                          .setting_count = o->setting_count,
+                                          .setting_count = (int32_t)o->setting_count,
                                           .seed = o->seed};
     cst_evaluation e = {.fitted = "oof"};
     if (o->methods && o->method_count < 1)
         return CST_OK;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &e));
     cst_status status = cst_pool_has_split(p->pool, "oof")
                             ? cst_evaluation_open(context, p->ops, p->pool, &compared, false, &e)
                             : cst_fail_split(context, CST_ERROR_INPUT, p->pool, "oof");
     if (status == CST_ERROR_INPUT && !o->methods) {
         cst_notice(context, "no other methods were fitted and measured: %s",
                    cst_last_error(context));
-        cst_evaluation_close(context, &e);
         return CST_OK;
     }
+    CST_TRY(status);
     e.unscored = true;
-    CST_THEN(run_entries(context, report, p, &e));
-    if (status == CST_OK)
-        cst_findings_put(report, p->pool, &e.findings, false);
-    cst_evaluation_close(context, &e);
-    return status;
+    CST_TRY(run_entries(context, report, p, &e));
+    cst_findings_put(report, p->pool, &e.findings, false);
+    return CST_OK;
 }
 
 /* ---- document ---- */
@@ -314,18 +302,14 @@ static void put_measured(cst_context *context, cst_report *report, const profile
     cst_machine_look(&machine);
     cst_cpu_name(cpu, sizeof cpu);
     cst_make_printable(cpu, ' ');
-    cst_report_string(report, object, "unit", p->ops->unit);
-    cst_report_integer(report, object, "batch", p->batch);
-    cst_report_integer(report, object, "samples", p->samples);
-    cst_report_integer(report, object, "threads", cst_context_threads(context));
+    CST_PUT(report, object, CST_S("unit", p->ops->unit), CST_I("batch", p->batch),
+            CST_I("samples", p->samples), CST_I("threads", cst_context_threads(context)));
     if (p->span.calls > 0)
         cst_report_integer(report, object, "calls", p->span.calls);
     else
         cst_report_number(report, object, "seconds", p->span.seconds);
-    cst_report_string(report, object, "members", p->options->parallel ? "parallel" : "in turn");
-    cst_report_string(report, object, "clock", "monotonic");
-    cst_report_string(report, object, "cpu", cpu);
-    cst_report_integer(report, object, "cores", machine.cores);
+    CST_PUT(report, object, CST_S("members", p->options->parallel ? "parallel" : "in turn"),
+            CST_S("clock", "monotonic"), CST_S("cpu", cpu), CST_I("cores", machine.cores));
 }
 
 static void put_members(cst_report *report, const profile *p, const cst_model *model) {
@@ -335,13 +319,11 @@ static void put_members(cst_report *report, const profile *p, const cst_model *m
         bool used = false;
         for (int32_t j = 0; j < cst_model_inputs(model); j++)
             used = used || cst_pool_member_index(p->pool, cst_model_input_name(model, j)) == k;
-        cst_report_string(report, member, "name", cst_pool_member_name(p->pool, k));
-        cst_report_flag(report, member, "used", used);
-        cst_report_integer(report, member, "passes", cst_pool_member_ensemble(p->pool, k).passes);
-        cst_report_number(report, member, "flops", p->of[FLOPS][k]);
-        cst_report_number(report, member, "params", cst_pool_member_params(p->pool, k));
-        cst_report_number(report, member, "latency_ms", p->of[LATENCY][k]);
-        cst_report_number(report, member, "memory_bytes", p->of[MEMORY][k]);
+        CST_PUT(report, member, CST_S("name", cst_pool_member_name(p->pool, k)),
+                CST_B("used", used), CST_I("passes", cst_pool_member_ensemble(p->pool, k).passes),
+                CST_N("flops", p->of[FLOPS][k]),
+                CST_N("params", cst_pool_member_params(p->pool, k)),
+                CST_N("latency_ms", p->of[LATENCY][k]), CST_N("memory_bytes", p->of[MEMORY][k]));
     }
 }
 
@@ -363,20 +345,15 @@ static void put_paper(cst_report *report) {
                 {"prototype", "CoRe-Stack (9 models)", 0.845, 9, 0.64, 12.1, 16.6, 398},
                 {"paper", "CoRe-Stack+ (6 models)", 0.854, 6, 0.59, 11.4, 17.9, 528}};
     json_t *paper = cst_report_object(report, cst_report_root(report), "paper");
-    cst_report_string(report, paper, "device", "one NVIDIA A100 GPU");
-    cst_report_string(report, paper, "data", "ImageNet-1K");
-    cst_report_integer(report, paper, "batch", CST_PROFILE_BATCH);
+    CST_PUT(report, paper, CST_S("device", "one NVIDIA A100 GPU"), CST_S("data", "ImageNet-1K"),
+            CST_I("batch", CST_PROFILE_BATCH));
     json_t *list = cst_report_list(report, paper, "rows");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *row = cst_report_add_object(report, list);
-        cst_report_string(report, row, "method", rows[i].method);
-        cst_report_string(report, row, "name", rows[i].name);
-        cst_report_number(report, row, "top1", rows[i].top1);
-        cst_report_integer(report, row, "models", rows[i].models);
-        cst_report_number(report, row, "flops_rel", rows[i].flops_rel);
-        cst_report_number(report, row, "latency_ms", rows[i].latency_ms);
-        cst_report_number(report, row, "memory_gb", rows[i].memory_gb);
-        cst_report_number(report, row, "throughput", rows[i].throughput);
+        CST_PUT(report, row, CST_S("method", rows[i].method), CST_S("name", rows[i].name),
+                CST_N("top1", rows[i].top1), CST_I("models", rows[i].models),
+                CST_N("flops_rel", rows[i].flops_rel), CST_N("latency_ms", rows[i].latency_ms),
+                CST_N("memory_gb", rows[i].memory_gb), CST_N("throughput", rows[i].throughput));
     }
 }
 
@@ -398,41 +375,42 @@ static void tell_calls(cst_context *context, const profile *p) {
                    (long long)p->batch, p->ops->unit, p->split);
 }
 
-static cst_status fill(cst_context *context, cst_report *report, profile *p, const cst_model *model,
-                       double start) {
+static cst_status fill(cst_context *context, void *user, cst_report *report) {
+    profile *p = user;
+    double start = cst_seconds();
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "task", cst_task_name(p->ops->task));
-    cst_report_string(report, root, "split", p->split);
-    cst_report_integer(report, root, "models_in", cst_pool_members(p->pool));
-    cst_report_integer(report, root, "seed", (int64_t)p->options->seed);
+    CST_SCOPE(scope);
+    if (!cst_pool_has_split(p->pool, p->split))
+        return cst_fail_split(context, CST_ERROR_MISMATCH, p->pool, p->split);
+    CST_TRY(read_costs(context, scope, p));
+    CST_PUT(report, root, CST_S("model", NULL), CST_S("task", cst_task_name(p->ops->task)),
+            CST_S("split", p->split), CST_I("models_in", cst_pool_members(p->pool)),
+            CST_I("seed", (int64_t)p->options->seed));
     cst_report_value(report, root, "seen_in_fitting", json_null());
     json_t *measured = cst_report_object(report, root, "measured");
     p->rows = cst_report_list(report, root, "rows");
-    cst_status status = cst_stage(context, "stack");
-    CST_THEN(add_row(context, report, p, model, NULL));
+    CST_TRY(cst_stage(context, "stack"));
+    CST_TRY(add_row(context, report, p, p->model, NULL));
     cst_report_flag_where(report, root, "seen_in_fitting", p->scored, p->seen);
-    CST_THEN(add_methods(context, report, p));
-    if (status != CST_OK)
-        return status;
+    CST_TRY(add_methods(context, report, p));
     put_measured(context, report, p, measured);
-    put_members(report, p, model);
+    put_members(report, p, p->model);
     put_paper(report);
     for (int c = 0; c < COSTS; c++)
         tell_unknown(context, p, (cost)c);
     tell_calls(context, p);
     cst_report_integer(report, root, "peak_rss_bytes", cst_peak_resident());
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "methods", p->seconds_fit);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
-    return status;
+    CST_PUT(report, seconds, CST_N("methods", p->seconds_fit),
+            CST_N("total", cst_seconds() - start));
+    return CST_OK;
 }
 
 cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                            cst_pool *pool, const cst_profile_options *options,
                            cst_report **report) {
-    double start = cst_seconds();
     profile p = {.ops = ops,
+                 .model = model,
                  .pool = pool,
                  .options = options,
                  .split = options->split ? options->split : "test",
@@ -440,16 +418,5 @@ cst_status cst_run_profile(cst_context *context, const cst_task_ops *ops, const 
                           .seconds = options->seconds > 0 ? options->seconds : CST_PROFILE_SECONDS},
                  .wanted = options->batch > 0 ? options->batch : CST_PROFILE_BATCH,
                  .scored = true};
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_PROFILE, report);
-    if (status == CST_OK && !cst_pool_has_split(pool, p.split))
-        status = cst_fail_split(context, CST_ERROR_MISMATCH, pool, p.split);
-    CST_THEN(read_costs(context, &p));
-    CST_THEN(fill(context, *report, &p, model, start));
-    for (int c = 0; c < COSTS; c++)
-        cst_free(context, p.of[c]);
-    cst_free(context, p.needed);
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    return cst_run_call(context, CST_REPORT_PROFILE, fill, &p, report);
 }

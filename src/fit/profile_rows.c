@@ -13,6 +13,7 @@ enum { ROWS = 4096 }; /* different rows that calls take in turn, where there are
 enum { SHARE_OF_MEMORY = 4 };
 
 typedef struct row_calls {
+    cst_scope scope;    /* of rows and from */
     float **rows;       /* [members] -> [samples][classes] */
     const float **from; /* [members] */
     cst_predictor *predictor;
@@ -37,63 +38,64 @@ cst_status cst_profile_need_members(cst_context *context, const cst_model *model
     return CST_OK;
 }
 
-/* The first rows that every member predicted, at most `most`; *positions is the caller's. */
-static cst_status find_rows(cst_context *context, const char *split, const cst_view *view,
-                            int64_t most, int64_t **positions, int64_t *count) {
-    const uint8_t **present = cst_alloc(context, (size_t)view->members, sizeof *present);
-    *positions = cst_alloc(context, (size_t)most, sizeof **positions);
+/* The first rows that every member predicted, at most `most`. */
+static cst_status find_rows(cst_context *context, cst_scope *scope, const char *split,
+                            const cst_view *view, int64_t most, int64_t **positions,
+                            int64_t *count) {
+    CST_NEW(context, scope, const uint8_t *, present, view->members);
+    CST_TAKE(context, scope, *positions, most);
     *count = 0;
-    cst_status status = present && *positions ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+    for (int32_t k = 0; k < view->members; k++)
         present[k] = cst_view_present(view, k);
-    for (int64_t i = 0; status == CST_OK && i < view->rows && *count < most; i++) {
+    for (int64_t i = 0; i < view->rows && *count < most; i++) {
         bool whole = true;
         for (int32_t k = 0; k < view->members; k++)
             whole = whole && cst_view_is_there(view, present[k], i);
         if (whole)
             (*positions)[(*count)++] = i;
     }
-    if (status == CST_OK && *count == 0)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "split '%s' has no row that every member of the model predicted; a "
-                          "profile needs such rows",
-                          split);
-    cst_free(context, present);
-    return status;
+    if (*count == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no row that every member of the model predicted; a "
+                        "profile needs such rows",
+                        split);
+    return CST_OK;
+}
+
+static cst_status read_rows(cst_context *context, const char *split, const cst_view *view,
+                            int64_t batch, cst_profile_work *out) {
+    row_calls *calls = out->data;
+    size_t classes = (size_t)out->model->classes;
+    int32_t inputs = cst_model_inputs(out->model);
+    double row = (double)classes * sizeof(float) * inputs;
+    int64_t most = cst_profile_affordable(context, row);
+    int64_t wanted = batch > ROWS ? batch : ROWS;
+    int64_t *positions;
+    CST_SCOPE(scope);
+    most = most < wanted ? most : wanted;
+    CST_TRY(find_rows(context, scope, split, view, most < view->rows ? most : view->rows,
+                      &positions, &out->samples));
+    CST_TAKE(context, &calls->scope, calls->rows, inputs);
+    CST_TAKE(context, &calls->scope, calls->from, inputs);
+    for (int32_t k = 0; k < inputs; k++) {
+        CST_TAKE(context, &calls->scope, calls->rows[k], (size_t)out->samples * classes);
+        CST_TRY(cst_view_gather(context, view, k, positions, out->samples, calls->rows[k]));
+    }
+    out->batch = batch < out->samples ? batch : out->samples;
+    out->largest_bytes = row * (double)out->batch;
+    return CST_OK;
 }
 
 static cst_status open(cst_context *context, cst_pool *pool, const char *split,
                        const cst_model *model, int64_t batch, cst_profile_work *out) {
     cst_view view = {0};
     const float **pointers = NULL;
-    int64_t *positions = NULL;
-    row_calls *calls = cst_alloc(context, 1, sizeof *calls);
-    *out = (cst_profile_work){.model = model, .data = calls};
-    cst_status status =
-        calls ? cst_model_view(context, model, pool, split, &pointers, &view) : CST_ERROR_MEMORY;
+    *out = (cst_profile_work){.model = model, .data = cst_alloc(context, 1, sizeof(row_calls))};
+    if (!out->data)
+        return CST_ERROR_MEMORY;
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
     CST_THEN(cst_profile_need_members(context, model, split, &view));
-    double row = (double)model->classes * sizeof(float);
-    if (status == CST_OK) {
-        int64_t most = cst_profile_affordable(context, row * cst_model_inputs(model));
-        int64_t wanted = batch > ROWS ? batch : ROWS;
-        most = most < wanted ? most : wanted;
-        status = find_rows(context, split, &view, most < view.rows ? most : view.rows, &positions,
-                           &out->samples);
-    }
-    if (status == CST_OK) {
-        calls->rows = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof(float *));
-        calls->from = cst_alloc(context, (size_t)cst_model_inputs(model), sizeof *calls->from);
-        status = calls->rows && calls->from ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int32_t k = 0; status == CST_OK && k < cst_model_inputs(model); k++) {
-        float *to = cst_alloc(context, (size_t)out->samples * (size_t)model->classes, sizeof *to);
-        calls->rows[k] = to;
-        status =
-            to ? cst_view_gather(context, &view, k, positions, out->samples, to) : CST_ERROR_MEMORY;
-    }
-    out->batch = batch < out->samples ? batch : out->samples;
-    out->largest_bytes = row * cst_model_inputs(model) * (double)out->batch;
-    cst_free(context, positions);
+    CST_THEN(read_rows(context, split, &view, batch, out));
     cst_free(context, pointers);
     return status;
 }
@@ -129,12 +131,8 @@ static cst_status call(cst_context *measured, const cst_profile_work *work, int6
 
 static void close_rows(cst_context *context, cst_profile_work *work) {
     row_calls *calls = work->data;
-    for (int32_t k = 0; calls && calls->rows && k < cst_model_inputs(work->model); k++)
-        cst_free(context, calls->rows[k]);
-    if (calls) {
-        cst_free(context, (void *)calls->rows);
-        cst_free(context, calls->from);
-    }
+    if (calls)
+        cst_scope_free(&calls->scope);
     cst_free(context, calls);
     *work = (cst_profile_work){0};
 }

@@ -4,7 +4,7 @@
  */
 #include "core/measured.h"
 #include "fit/profile.h"
-#include "stats/percentile.h"
+#include "stats/resample.h"
 
 #include <math.h>
 
@@ -45,16 +45,14 @@ static cst_status warm_up(timed_call *c, const cst_profile_span *span) {
     double seconds = span->calls > 0 ? 0 : span->seconds;
     double start = cst_seconds();
     double passed = 0;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK; i++) {
+    for (int64_t i = 0;; i++) {
         double unused = 0;
         bool done = i >= WARM_CALLS && passed >= WARM_SHARE * seconds;
         if (done || (seconds > 0 && passed >= seconds))
-            break;
-        status = run_call(c, i, &unused);
+            return CST_OK;
+        CST_TRY(run_call(c, i, &unused));
         passed = cst_seconds() - start;
     }
-    return status;
 }
 
 static bool is_enough(const cst_profile_span *span, int64_t calls, double passed) {
@@ -66,25 +64,21 @@ static bool is_enough(const cst_profile_span *span, int64_t calls, double passed
 
 static cst_status time_calls(timed_call *c, const cst_profile_span *span, cst_timing *out) {
     int64_t room = span->calls > 0 ? span->calls : MOST_CALLS;
-    double *seconds = cst_alloc(c->context, (size_t)room, sizeof *seconds);
-    cst_status status = seconds ? warm_up(c, span) : CST_ERROR_MEMORY;
-    double start = cst_seconds();
     int64_t calls = 0;
+    CST_SCOPE(scope);
+    CST_NEW(c->context, scope, double, seconds, room);
     *out = (cst_timing){.p50 = NAN, .p99 = NAN};
-    while (status == CST_OK && (calls == 0 || !is_enough(span, calls, cst_seconds() - start))) {
-        status = run_call(c, calls, &seconds[calls]);
-        calls++;
-    }
-    if (status == CST_OK) {
-        out->calls = calls;
-        for (int64_t i = 0; i < calls; i++)
-            out->total += seconds[i];
-        out->p50 = cst_percentile(seconds, (int32_t)calls, 0.5);
-        if (calls >= CST_PROFILE_FEWEST_CALLS)
-            out->p99 = cst_percentile(seconds, (int32_t)calls, 0.99);
-    }
-    cst_free(c->context, seconds);
-    return status;
+    CST_TRY(warm_up(c, span));
+    double start = cst_seconds();
+    for (; calls == 0 || !is_enough(span, calls, cst_seconds() - start); calls++)
+        CST_TRY(run_call(c, calls, &seconds[calls]));
+    out->calls = calls;
+    for (int64_t i = 0; i < calls; i++)
+        out->total += seconds[i];
+    out->p50 = cst_percentile(seconds, (int32_t)calls, 0.5);
+    if (calls >= CST_PROFILE_FEWEST_CALLS)
+        out->p99 = cst_percentile(seconds, (int32_t)calls, 0.99);
+    return CST_OK;
 }
 
 /* One batch on one thread, so that the bytes do not depend on which threads run at once. */

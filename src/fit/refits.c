@@ -24,9 +24,7 @@ cst_status cst_refits_add_linear(cst_context *context, cst_refits *refits,
     size_t k = (size_t)members;
     size_t kept = (size_t)s->kept;
     cst_refit *refit = &refits->refit[refits->count++];
-    cst_status status = cst_refit_alloc(context, members, 1, refit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_refit_alloc(context, members, 1, refit));
     refit->learner = learner;
     refit->rest[0] = s->target_mean;
     refit->loss = s->target_square;
@@ -56,16 +54,16 @@ static cst_status profile_biases(cst_context *context, const cst_loglinear *pool
     size_t k = (size_t)pool->members;
     size_t c = (size_t)pool->classes;
     size_t d = k + c;
-    double *column = cst_alloc(context, c, sizeof *column);
-    if (!column)
-        return CST_ERROR_MEMORY;
+    double *column;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, column, c);
     for (size_t i = 0; i < c; i++)
         for (size_t j = 0; j < k; j++)
             refit->tilt[i * k + j] = pool->hessian[(k + i) * d + j];
     for (size_t i = 0; i < c; i++) /* forwards: no row is overwritten before it moved */
         memmove(block + i * c, pool->hessian + (k + i) * d + k, c * sizeof *block);
-    cst_status status = cst_cholesky(context, (int64_t)c, block);
-    for (size_t j = 0; status == CST_OK && j < k; j++) {
+    CST_TRY(cst_cholesky(context, (int64_t)c, block));
+    for (size_t j = 0; j < k; j++) {
         for (size_t i = 0; i < c; i++)
             column[i] = refit->tilt[i * k + j];
         cst_cholesky_solve((int64_t)c, block, column);
@@ -78,8 +76,7 @@ static cst_status profile_biases(cst_context *context, const cst_loglinear *pool
     for (size_t m = 0; m < k; m++)
         for (size_t j = m + 1; j < k; j++)
             refit->curvature[m * k + j] = refit->curvature[j * k + m];
-    cst_free(context, column);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cst_loglinear *pool,
@@ -88,9 +85,7 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
     size_t d = (size_t)pool->parameters;
     double *hessian = pool->hessian;
     cst_refit *refit = &refits->refit[refits->count++];
-    cst_status status = cst_refit_alloc(context, pool->members, pool->classes, refit);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_refit_alloc(context, pool->members, pool->classes, refit));
     double pair = options->prior_scale - pool->prior_weights;
     double common = 0;
     refit->learner = learner;
@@ -106,7 +101,7 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
                 hessian[i * d + j] - pair / (double)k - (i == j ? pool->prior_weights : 0);
     }
     if (d > k)
-        status = profile_biases(context, pool, hessian, refit);
+        CST_TRY(profile_biases(context, pool, hessian, refit));
     for (size_t i = 0; i < k; i++) {
         double offset = pool->weights[i] - 1 / (double)k;
         double pull = pool->prior_weights * offset + pair * common / (double)k;
@@ -120,7 +115,7 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
         for (size_t j = 0; j < k; j++)
             refit->rest[c] += refit->tilt[c * k + j] * pool->weights[j];
     }
-    return status;
+    return CST_OK;
 }
 
 void cst_refits_move(cst_context *context, cst_refits *refits, const int32_t *place) {
@@ -136,6 +131,17 @@ void cst_refits_move(cst_context *context, cst_refits *refits, const int32_t *pl
     }
     if (refits)
         refits->count = kept;
+}
+
+double cst_refit_loss(const cst_refit *refit, const double *weights, size_t k) {
+    double sum = refit->loss;
+    for (size_t i = 0; i < k; i++) {
+        double row = -2 * refit->slope[i];
+        for (size_t j = 0; j < k; j++)
+            row += refit->curvature[i * k + j] * weights[j];
+        sum += weights[i] * row;
+    }
+    return fmax(sum, 0);
 }
 
 static bool are_sound(const double *values, size_t count) {

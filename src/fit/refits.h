@@ -25,6 +25,9 @@ cst_status cst_refits_add_loglinear(cst_context *context, cst_refits *refits, cs
 /* Takes learners out: learner l becomes place[l], or none where that is negative. */
 void cst_refits_move(cst_context *context, cst_refits *refits, const int32_t *place);
 
+/* The loss that a refit gives weights [k] of all members. */
+double cst_refit_loss(const cst_refit *refit, const double *weights, size_t k);
+
 /* Drops the model's refits if a number of them is not finite or beyond what a file may hold. */
 void cst_refits_check(cst_context *context, cst_model *model);
 

@@ -1,5 +1,5 @@
 /* Scaled members as a view. See the header. */
-#include "fit/scaled.h"
+#include "fit/whole.h"
 
 #include "core/ranks.h"
 
@@ -19,14 +19,14 @@ static cst_status scale_rows(cst_context *context, const scaled_member *from, in
                              float *p) {
     size_t classes = (size_t)from->view->classes;
     int64_t piece = rows < CST_BLOCK_ROWS ? rows : CST_BLOCK_ROWS;
-    double *wide = cst_alloc(context, (size_t)piece * classes, sizeof *wide);
-    if (!wide)
-        return CST_ERROR_MEMORY;
+    double by = from->factor > 0 ? from->factor : 1;
+    double *wide;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, wide, (size_t)piece * classes);
     for (int64_t first = 0; first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;
         size_t cells = (size_t)count * classes;
         float *at = p + (size_t)first * classes;
-        double by = from->factor > 0 ? from->factor : 1;
         for (size_t j = 0; j < cells; j++)
             wide[j] = by * (double)at[j];
         if (from->factor > 0)
@@ -36,7 +36,6 @@ static cst_status scale_rows(cst_context *context, const scaled_member *from, in
         for (size_t j = 0; j < cells; j++)
             at[j] = (float)wide[j];
     }
-    cst_free(context, wide);
     return CST_OK;
 }
 
@@ -44,21 +43,22 @@ static cst_status read_scaled(cst_context *context, const void *source, int64_t 
                               int64_t count, float *out) {
     const scaled_member *from = source;
     size_t classes = (size_t)from->view->classes;
-    cst_status status = CST_OK;
-    for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
+    for (int64_t at = 0; at < count; at += CST_BLOCK_ROWS) {
         int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
         const float *rows = NULL;
         float *to = out + (size_t)at * classes;
-        status = cst_poll(context);
-        CST_THEN(cst_view_rows(context, from->view, from->member, first + at, part, to, &rows));
-        if (status == CST_OK && rows != to)
+        CST_TRY(cst_poll(context));
+        CST_TRY(cst_view_rows(context, from->view, from->member, first + at, part, to, &rows));
+        if (rows != to)
             memcpy(to, rows, (size_t)part * classes * sizeof *to);
     }
-    return status == CST_OK ? scale_rows(context, from, count, out) : status;
+    return scale_rows(context, from, count, out);
 }
 
+/* What a member is read from is the scope's. */
 static void close_scaled(cst_context *context, void *source) {
-    cst_free(context, source);
+    (void)context;
+    (void)source;
 }
 
 typedef struct scale_job {
@@ -107,78 +107,72 @@ static cst_status keep_member(cst_context *context, void *user, int64_t task) {
 /* Ranks take some of the members each, give each other the maps, and keep their own rows. */
 static cst_status fit_among_ranks(cst_context *context, scale_job *job) {
     const cst_view *view = job->view;
-    size_t members = (size_t)view->members;
-    cst_status status = CST_OK;
+    size_t each = numbers_of(view);
+    CST_SCOPE(scope);
     if (job->scaling->factor <= 0) {
-        job->numbers = cst_alloc(context, members * numbers_of(view), sizeof *job->numbers);
-        status = job->numbers ? CST_OK : CST_ERROR_MEMORY;
+        CST_TAKE(context, scope, job->numbers, (size_t)view->members * each);
         const cst_share filled =
-            cst_share_tasks(job->numbers, view->members, numbers_of(view) * sizeof *job->numbers);
-        CST_THEN(cst_parallel_fill(context, view->members, fit_member, job, &filled, 1));
+            cst_share_tasks(job->numbers, view->members, each * sizeof *job->numbers);
+        CST_TRY(cst_parallel_fill(context, view->members, fit_member, job, &filled, 1));
     }
-    for (int32_t k = 0; status == CST_OK && job->numbers && k < view->members; k++)
+    for (int32_t k = 0; job->numbers && k < view->members; k++)
         if (job->maps[k].classes == 0) /* another rank's */
-            status =
-                cst_calibrator_unpack(context, job->scaling->kind, view->classes,
-                                      job->numbers + (size_t)k * numbers_of(view), &job->maps[k]);
-    cst_free(context, job->numbers);
-    job->numbers = NULL;
+            CST_TRY(cst_calibrator_unpack(context, job->scaling->kind, view->classes,
+                                          job->numbers + (size_t)k * each, &job->maps[k]));
     cst_store_near(context, view->rows, &job->first, &job->end);
-    return status == CST_OK ? cst_parallel_for(context, view->members, keep_member, job) : status;
+    return cst_parallel_for(context, view->members, keep_member, job);
 }
 
-static cst_status take_members(cst_context *context, const scale_job *job) {
+static cst_status take_members(cst_context *context, cst_scope *scope, const scale_job *job) {
+    scaled_member *sources;
+    CST_TAKE(context, scope, sources, job->view->members);
     for (int32_t k = 0; k < job->view->members; k++) {
-        scaled_member *source = cst_alloc(context, 1, sizeof *source);
-        if (!source)
-            return CST_ERROR_MEMORY;
-        *source = (scaled_member){.view = job->view,
-                                  .member = k,
-                                  .map = job->maps ? &job->maps[k] : NULL,
-                                  .factor = job->scaling->factor};
+        sources[k] = (scaled_member){.view = job->view,
+                                     .member = k,
+                                     .map = job->maps ? &job->maps[k] : NULL,
+                                     .factor = job->scaling->factor};
         job->store->entries[k] =
-            (cst_store_entry){.source = source, .read = read_scaled, .close = close_scaled};
+            (cst_store_entry){.source = &sources[k], .read = read_scaled, .close = close_scaled};
     }
     return CST_OK;
 }
 
 cst_status cst_scaled_make(cst_context *context, const cst_view *view,
                            const cst_scaled_spec *scaling, cst_calibrator *maps, cst_scaled *out) {
-    size_t rows = (size_t)view->rows;
     scale_job job = {.view = view, .scaling = scaling, .maps = maps};
+    const float **places;
+    int32_t *labels;
+    double *weights;
     *out = (cst_scaled){0};
-    cst_status status = cst_store_create(context, view->members, view->classes, &out->store);
-    out->places = cst_alloc(context, (size_t)view->members, sizeof *out->places);
-    out->labels = cst_alloc(context, rows, sizeof *out->labels);
-    out->weights = cst_alloc(context, view->weights ? rows : 0, sizeof *out->weights);
-    if (status == CST_OK && (!out->places || !out->labels || !out->weights))
-        status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
-        out->labels[i] = cst_view_label(view, i);
+    cst_scope *scope = &out->scope;
+    CST_TRY(cst_store_create(context, view->members, view->classes, &out->store));
+    CST_TAKE(context, scope, places, view->members);
+    CST_TAKE(context, scope, labels, view->rows);
+    CST_TAKE(context, scope, weights, view->weights ? view->rows : 0);
+    for (int64_t i = 0; i < view->rows; i++) {
+        labels[i] = cst_view_label(view, i);
         if (view->weights)
-            out->weights[i] = cst_view_weight(view, i);
+            weights[i] = cst_view_weight(view, i);
     }
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        out->places[k] = cst_store_place(out->store, k);
+    for (int32_t k = 0; k < view->members; k++)
+        places[k] = cst_store_place(out->store, k);
     job.store = out->store;
-    CST_THEN(take_members(context, &job));
-    CST_THEN(cst_ranks_share(context) ? fit_among_ranks(context, &job)
-                                      : cst_parallel_for(context, view->members, fit_member, &job));
+    CST_TRY(take_members(context, scope, &job));
+    CST_TRY(cst_ranks_share(context) ? fit_among_ranks(context, &job)
+                                     : cst_parallel_for(context, view->members, fit_member, &job));
     out->view = (cst_view){.rows = view->rows,
                            .classes = view->classes,
                            .members = view->members,
-                           .data = out->places,
-                           .labels = out->labels,
-                           .weights = view->weights ? out->weights : NULL,
+                           .data = places,
+                           .labels = labels,
+                           .weights = view->weights ? weights : NULL,
                            .weight_scale = 1,
                            .store = out->store};
-    return status;
+    return CST_OK;
 }
 
 void cst_scaled_free(cst_context *context, cst_scaled *scaled) {
     cst_store_free(context, scaled->store);
-    cst_free(context, scaled->places);
-    cst_free(context, scaled->labels);
-    cst_free(context, scaled->weights);
+    cst_scope_free(&scaled->scope);
     *scaled = (cst_scaled){0};
 }

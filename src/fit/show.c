@@ -2,13 +2,12 @@
  * What a model file says of itself, as a report; and whether a pool is the one that it was fitted
  * on. After a fit. docs/json.md#show.
  */
-#include "fit/show.h"
+#include "fit/harness.h"
 
-#include "core/la.h"
 #include "core/options.h"
 #include "fit/document.h"
 #include "fit/label.h"
-#include "model/fitted_on.h"
+#include "model/fit_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,15 +32,13 @@ static void put_members(cst_report *report, const cst_model *model) {
     for (int32_t k = 0; k < cst_model_inputs(model); k++) {
         double cost[2] = {next_number(&flops), next_number(&latency)};
         json_t *member = cst_report_add_object(report, list);
-        cst_report_string(report, member, "name", cst_model_input_name(model, k));
-        cst_report_number(report, member, "weight", cst_model_member_weight(model, k));
-        cst_report_number(report, member, "flops", cost[0]);
-        cst_report_number(report, member, "latency_ms", cost[1]);
+        CST_PUT(report, member, CST_S("name", cst_model_input_name(model, k)),
+                CST_N("weight", cst_model_member_weight(model, k)), CST_N("flops", cost[0]),
+                CST_N("latency_ms", cost[1]));
         total[0] += cost[0];
         total[1] += cost[1];
     }
-    cst_report_number(report, root, "flops", total[0]);
-    cst_report_number(report, root, "latency_ms", total[1]);
+    CST_PUT(report, root, CST_N("flops", total[0]), CST_N("latency_ms", total[1]));
 }
 
 /* Those of a regression, "linear-pool 0.7,average 0.3", which are one linear function. */
@@ -55,8 +52,8 @@ static void put_blended(cst_report *report, json_t *list, const char *blend) {
         memcpy(name, blend, length);
         name[length] = '\0';
         json_t *entry = cst_report_add_object(report, list);
-        cst_report_string(report, entry, "name", name);
-        cst_report_number(report, entry, "weight", cst_strtod(blend + length + 1, NULL));
+        CST_PUT(report, entry, CST_S("name", name),
+                CST_N("weight", cst_strtod(blend + length + 1, NULL)));
         blend += end + (blend[end] == ',');
     }
 }
@@ -75,13 +72,12 @@ static void put_learners(cst_report *report, const cst_model *model) {
     for (int32_t l = 0; !blend && l < model->learners; l++) {
         const cst_learner *learner = &model->learner[l];
         json_t *entry = cst_report_add_object(report, list);
-        cst_report_string(report, entry, "name", cst_learner_title(learner));
-        cst_report_number(report, entry, "weight", learner->blend);
+        CST_PUT(report, entry, CST_S("name", cst_learner_title(learner)),
+                CST_N("weight", learner->blend));
         linear = linear || cst_learner_is_linear(learner->kind);
     }
-    cst_report_string(report, root, "gate", gates[model->gate.mode]);
-    cst_report_string(report, root, "map",
-                      linear && model->task != CST_TASK_REGRESSION ? maps[model->map] : NULL);
+    CST_PUT(report, root, CST_S("gate", gates[model->gate.mode]),
+            CST_S("map", linear && model->task != CST_TASK_REGRESSION ? maps[model->map] : NULL));
     if (model->fusion)
         cst_report_string(report, root, "boxes", rules[model->fusion->rule]);
     const cst_calibrator *map = &model->calibrator;
@@ -89,8 +85,8 @@ static void put_learners(cst_report *report, const cst_model *model) {
         cst_report_value(report, root, "calibration", json_null());
     } else {
         json_t *entry = cst_report_object(report, root, "calibration");
-        cst_report_string(report, entry, "name", cst_calibrator_name(map->kind));
-        cst_report_string(report, entry, "detail", map->detail);
+        CST_PUT(report, entry, CST_S("name", cst_calibrator_name(map->kind)),
+                CST_S("detail", map->detail));
     }
     (void)cst_document_domains(report, model->domains);
     cst_report_flag(report, root, "absent_members", model->refits != NULL);
@@ -145,11 +141,10 @@ static void put_adaptation(cst_report *report, const cst_model *model) {
     if (!model->adapted)
         return;
     json_t *object = cst_report_object(report, root, "adapted_to");
-    cst_report_string(report, object, "split", cst_model_value(model, CST_ADAPTED_KEY));
-    cst_report_integer(report, object, "samples", model->adapted->rows);
-    cst_report_number(report, object, "step", step ? cst_strtod(step, NULL) : NAN);
-    cst_report_number(report, object, "scale", model->adapted->scale);
-    cst_report_integer(report, object, "returned", model->adapted->extra);
+    CST_PUT(report, object, CST_S("split", cst_model_value(model, CST_ADAPTED_KEY)),
+            CST_I("samples", model->adapted->rows),
+            CST_N("step", step ? cst_strtod(step, NULL) : NAN),
+            CST_N("scale", model->adapted->scale), CST_I("returned", model->adapted->extra));
 }
 
 /* Options whose values are not those of the preset. */
@@ -162,7 +157,7 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
     CST_THEN(cst_options_create(context, &own));
     if (status == CST_OK && preset && cst_options_preset(context, defaults, preset) != CST_OK)
         preset = NULL; /* of another version */
-    for (size_t i = 0; status == CST_OK && preset && i < cst_option_count(); i++) {
+    for (int64_t i = 0; status == CST_OK && preset && i < CST_OPT_COUNT; i++) {
         const char *key = cst_option_at(i)->key;
         const char *value = cst_model_value(model, key);
         if (!value || strcmp(value, cst_options_get(defaults, key)) == 0 ||
@@ -174,8 +169,8 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
         if (known && difference >= 0 && difference <= 0)
             continue;
         json_t *entry = cst_report_object(report, changed, key);
-        cst_report_string(report, entry, "value", value);
-        cst_report_string(report, entry, "preset", cst_options_get(defaults, key));
+        CST_PUT(report, entry, CST_S("value", value),
+                CST_S("preset", cst_options_get(defaults, key)));
     }
     cst_options_free(context, defaults);
     cst_options_free(context, own);
@@ -184,81 +179,73 @@ static cst_status put_changed(cst_context *context, cst_report *report, const cs
 
 static cst_status put_settings(cst_context *context, cst_report *report, const cst_model *model) {
     json_t *settings = cst_report_object(report, cst_report_root(report), "settings");
-    cst_status status = CST_OK;
-    for (size_t i = 0; status == CST_OK && i < model->settings; i++) {
+    for (size_t i = 0; i < model->settings; i++) {
         const char *equals = strchr(model->setting[i], '=');
         char *key = cst_strdup(context, model->setting[i]);
         if (!key)
-            status = CST_ERROR_MEMORY;
-        if (key && equals) {
+            return CST_ERROR_MEMORY;
+        if (equals) {
             key[equals - model->setting[i]] = '\0';
             cst_report_string(report, settings, key, equals + 1);
         }
         cst_free(context, key);
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- a pool ---- */
 
-static cst_status put_pool(cst_context *context, cst_report *report, const cst_task_ops *ops,
-                           const cst_model *model, cst_pool *pool, const char *split) {
-    const char *fitted = cst_model_value(model, "split.pool");
-    const char *named = cst_model_value(model, "split");
+typedef struct show_call {
+    const cst_task_ops *ops;
+    const cst_model *model;
+    cst_pool *pool; /* NULL: none */
+    const char *split;
+} show_call;
+
+static cst_status put_pool(cst_context *context, cst_report *report, const show_call *c) {
+    const char *fitted = cst_model_value(c->model, "split.pool");
+    const char *named = cst_model_value(c->model, "split");
+    const char *split = c->split ? c->split : named ? named : "oof";
     char text[CST_HASH_CHARS];
     uint64_t hash = 0;
-    split = split ? split : named ? named : "oof";
-    if (!cst_pool_has_split(pool, split))
-        return cst_fail_split(context, CST_ERROR_MISMATCH, pool, split);
-    cst_status status = ops->hash(context, pool, split, &hash);
-    if (status != CST_OK)
-        return status;
+    if (!cst_pool_has_split(c->pool, split))
+        return cst_fail_split(context, CST_ERROR_MISMATCH, c->pool, split);
+    CST_TRY(c->ops->hash(context, c->pool, split, &hash));
     cst_hash_text(hash, text);
     json_t *object = cst_report_object(report, cst_report_root(report), "pool");
-    cst_report_string(report, object, "split", split);
-    cst_report_string(report, object, "hash", text);
+    CST_PUT(report, object, CST_S("split", split), CST_S("hash", text));
     cst_report_flag_where(report, object, "fitted_on", fitted != NULL,
                           fitted && strcmp(fitted, text) == 0);
-    return status;
+    return CST_OK;
 }
 
 /* ---- the document ---- */
 
-static cst_status fill(cst_context *context, cst_report *report, const cst_task_ops *ops,
-                       const cst_model *model, cst_pool *pool, const char *split) {
+static cst_status fill(cst_context *context, void *user, cst_report *report) {
+    const show_call *c = user;
+    const cst_model *model = c->model;
     json_t *root = cst_report_root(report);
     const char *method = cst_model_value(model, "method");
     uint8_t *bytes = NULL;
     size_t size = 0;
-    cst_status status = cst_stack_encode(context, model, &bytes, &size);
+    CST_TRY(cst_stack_encode(context, model, &bytes, &size));
     cst_free(context, bytes);
-    if (status != CST_OK)
-        return status;
-    cst_report_string(report, root, "model", NULL);
-    cst_report_integer(report, root, "bytes", (int64_t)size);
-    cst_report_string(report, root, "modified", NULL);
-    cst_report_string(report, root, "corestack", cst_model_value(model, "corestack"));
-    cst_report_string(report, root, "task", cst_task_name(model->task));
-    cst_report_string(report, root, "method", method);
-    cst_report_string(report, root, "preset", method ? NULL : cst_model_value(model, "preset"));
+    CST_PUT(report, root, CST_S("model", NULL), CST_I("bytes", (int64_t)size),
+            CST_S("modified", NULL), CST_S("corestack", cst_model_value(model, "corestack")),
+            CST_S("task", cst_task_name(model->task)), CST_S("method", method),
+            CST_S("preset", method ? NULL : cst_model_value(model, "preset")));
     put_classes(report, model);
     put_members(report, model);
     put_learners(report, model);
     put_fit(report, model);
     put_adaptation(report, model);
-    status = put_changed(context, report, model);
-    CST_THEN(put_settings(context, report, model));
-    if (pool)
-        CST_THEN(put_pool(context, report, ops, model, pool, split));
-    return status;
+    CST_TRY(put_changed(context, report, model));
+    CST_TRY(put_settings(context, report, model));
+    return c->pool ? put_pool(context, report, c) : CST_OK;
 }
 
 cst_status cst_run_show(cst_context *context, const cst_task_ops *ops, const cst_model *model,
                         cst_pool *pool, const char *split, cst_report **report) {
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_SHOW, report);
-    CST_THEN(fill(context, *report, ops, model, pool, split));
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    show_call call = {ops, model, pool, split};
+    return cst_run_call(context, CST_REPORT_SHOW, fill, &call, report);
 }

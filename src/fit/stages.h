@@ -6,17 +6,38 @@
 #ifndef CST_PIPELINE_STAGES_H
 #define CST_PIPELINE_STAGES_H
 
-#include "fit/domain.h"
 #include "fit/learners.h"
+#include "fit/settings.h"
 #include "fit/training.h"
+#include "method/calibration/domains.h"
 #include "method/select/front.h"
+
+/* What came of it; all 0 where it was not tried. */
+typedef struct cst_domain_layer {
+    bool tried;
+    bool used;
+    double before; /* mean NLL of held-out predictions */
+    double after;  /* with a layer that was fitted without the row's fold */
+    double change; /* of the mean, negative where the layer helps */
+    double se;     /* of the change */
+    cst_domain_map *map;
+} cst_domain_layer;
+
+/* Whether a layer is to be tried on these rows. */
+bool cst_domain_wanted(const cst_view *view, const cst_settings *settings);
+
+/* held: [view->rows][classes], each row predicted by a stack fitted without its fold. */
+cst_status cst_domain_layer_fit(cst_context *context, const cst_view *view, const int32_t *folds,
+                                int32_t fold_count, const cst_settings *settings, const float *held,
+                                cst_domain_layer *out);
+void cst_domain_layer_free(cst_context *context, cst_domain_layer *layer);
 
 typedef enum cst_reason {
     CST_REASON_KEPT = 0,
     CST_REASON_REDUNDANT = 1, /* too similar to a better kept member */
     CST_REASON_CONSTANT = 2,  /* the same prediction for every sample */
     CST_REASON_CAP = 3,       /* a limit on their number or cost */
-    CST_REASON_SELECTION = 4, /* the log-linear pool does as well without it */
+    CST_REASON_SELECTION = 4, /* the pool does as well without it */
     CST_REASON_REFIT = 5,     /* dropped after blending */
     CST_REASON_BLEND = 6      /* no meta-learner of the blend reads it */
 } cst_reason;
@@ -27,8 +48,9 @@ typedef struct cst_stages {
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [K] used up to kept_count, ascending */
     cst_reason *reason;      /* [K] */
-    double *risk;            /* [K]: mean NLL */
-    double *similarity;      /* [K*K]: by the measure asked for; NULL for none */
+    double *risk;            /* [K]: mean NLL; of a regression, mean squared error in units of the
+                                targets' variances, its mean over the outputs */
+    double *similarity;      /* [K*K]: by the measure asked for; Pearson's for none */
     double *pearson;         /* [K*K] */
     cst_cka_result cka;      /* empty unless the measure is CKA */
     double threshold;        /* the one used; NaN for measure none */
@@ -43,40 +65,78 @@ typedef struct cst_stages {
     cst_meta_fit fit;        /* on the kept members, in the order of `kept` */
     cst_domain_layer domain; /* its map is the model's where it is used */
     double seconds_redundancy, seconds_select, seconds_drop, seconds_domain;
+    cst_scope scope; /* of the arrays */
 } cst_stages;
 
-/* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */
-cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
-                          cst_stages *out);
-/* How a task selects from `members` [count] of its view; and, unless front is NULL, the front
- * around that. */
-typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *members,
-                              int32_t count, const cst_select_options *options, cst_selection *out,
-                              cst_front *front);
-/* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
- * notice on limits calls it. */
-cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,
-                             const cst_costs *costs, cst_choose *choose, void *user,
-                             const char *loss, cst_stages *out);
+/* What a run works on. */
+typedef struct cst_run {
+    const struct cst_family *family; /* fit/family.h */
+    const cst_view *view;
+    const int32_t *folds; /* [view->rows], 0..fold_count-1 */
+    int32_t fold_count;
+    const cst_settings *settings;
+    const cst_costs *costs; /* of the view's members */
+    const void *own;        /* what the family made of these rows */
+} cst_run;
+
+static inline cst_run cst_run_of(const struct cst_family *family, const cst_view *view,
+                                 const int32_t *folds, int32_t fold_count,
+                                 const cst_settings *settings, const cst_costs *costs) {
+    return (cst_run){family, view, folds, fold_count, settings, costs, NULL};
+}
+
+cst_status cst_stages_run(cst_context *context, const cst_run *run, cst_stages *out);
+void cst_stages_free(cst_context *context, cst_stages *stages);
 /* The arrays for `members` members, nothing kept yet. */
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
-/* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
-void cst_stages_find_closest(cst_stages *out);
-/* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */
-void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
-                              double change);
-void cst_stages_free(cst_context *context, cst_stages *stages);
 
-/* The compact table that selection and the log-linear learner would make of a view, for its
- * `compact`, so that every fit inside, nested ones as well, reads the same one; NULL where neither
- * takes part. Free it with cst_logtable_unshare. Says where it has not all of the rows. */
-cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, const cst_settings *settings, cst_compact **out);
+/* Fills similarity, threshold, reason, closest and kept of stages with risk and pearson. The caps
+ * apply here only where no selection follows. */
+cst_status cst_redundant_members(cst_context *context, const cst_run *run, cst_stages *out);
+/* The projection's rule by the settings. constant: [members]. */
+cst_projection_rule cst_projection_rule_of(const cst_run *run, const bool *constant);
+/* The most members that the caps by count allow out of K. */
+int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 
-/* Out-of-fold probabilities [view->rows][classes] of the whole procedure: it is run without each
- * fold and predicts that fold. */
-cst_status cst_stages_nested(cst_context *context, const cst_training *source,
-                             const cst_settings *settings, float *out);
+/* Takes members that no meta-learner reads any more out of the model and the kept ones. */
+cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages);
+
+/* Attaches to a view of the source's rows, until the scope ends, the compact table that selection
+ * and the log-linear learner would make of it, so that every fit inside, nested ones as well, reads
+ * the same one; nothing where neither takes part. Says where it has not all of the rows. */
+cst_status cst_stages_attach(cst_context *context, cst_scope *scope, const cst_training *source,
+                             const cst_settings *settings, cst_view *view);
+
+/* What the procedure, run without each fold, predicts of that fold: held [count] as the family's
+ * `predict` writes them. */
+cst_status cst_stages_nested(cst_context *context, const cst_run *run, const cst_fold_result *held,
+                             int32_t count);
+
+/* Fits the kept members, and what is left of them after removals where those are asked for. */
+cst_status cst_fit_and_drop(cst_context *context, const cst_run *run, cst_stages *out);
+
+/* Up to so many kept members each is left out alone. */
+enum { CST_DROP_SINGLY = 64 };
+
+/* What the tries work on. Members are positions in the pool's view. */
+typedef struct cst_removal {
+    void *user;
+    const int32_t *kept;       /* as of now: a removal changes it */
+    const int32_t *kept_count; /* the same */
+    /* How much the present fit relies on each kept member: reliance [kept_count]. */
+    void (*rely)(const void *user, double *reliance);
+    /* Refits without these; *gone where the loss grew by less than a standard error, and they are
+     * not among the kept any more. */
+    cst_status (*attempt)(cst_context *context, void *user, const int32_t *members, int32_t count,
+                          bool *gone);
+} cst_removal;
+
+/* While more than CST_DROP_SINGLY members are kept: leaves out the half that the fit relies on
+ * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed. */
+cst_status cst_remove_groups(cst_context *context, const cst_removal *removal);
+
+/* Standard deviation of each column of each member: deviation [members][classes]. A weight times it
+ * says how much of the scores is the member's. */
+cst_status cst_member_deviations(cst_context *context, const cst_view *view, double *deviation);
 
 #endif

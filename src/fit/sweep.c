@@ -2,7 +2,6 @@
  * Sweeps: the same methods while one option, or the number of members, takes several values.
  * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
  */
-#include "core/la.h"
 #include "fit/harness.h"
 
 #include <math.h>
@@ -47,7 +46,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     if (s->options->setting_count >= SETTINGS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
                         (int)s->options->setting_count);
-    for (int32_t i = 0; i < s->options->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
         settings[count++] = s->options->settings[i];
     if (!s->sizes && !s->seeds) {
         int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
@@ -55,13 +54,13 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
             return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
         settings[count++] = own;
     }
-    cst_status status = cst_entry_make(context, &s->e, name, settings, count, out);
-    if (status == CST_OK && !s->sizes && !s->seeds && !out->preset)
-        status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "method %s has no options; sweep %s over presets (prototype, paper, "
-                          "compact, best, default), or pool.size or seed over any method",
-                          name, s->sweep->key);
-    return status;
+    CST_TRY(cst_entry_make(context, &s->e, name, settings, count, out));
+    if (!s->sizes && !s->seeds && !out->preset)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "method %s has no options; sweep %s over presets (prototype, paper, "
+                        "compact, best, default), or pool.size or seed over any method",
+                        name, s->sweep->key);
+    return CST_OK;
 }
 
 /* ---- random subsets ---- */
@@ -120,17 +119,16 @@ static cst_status put_row(cst_context *context, cst_report *report, const sweep 
                           const char *value, int32_t draw, int32_t size, const cst_entry *entry,
                           const cst_intervals *intervals) {
     json_t *row = cst_report_add_object(report, s->rows);
-    cst_report_string(report, row, "method", entry->name);
-    cst_report_string(report, row, "value", value);
+    CST_PUT(report, row, CST_S("method", entry->name), CST_S("value", value));
     if (s->sizes) {
         cst_report_integer(report, row, "draw", draw);
         json_t *names = cst_report_list(report, row, "members");
         for (int32_t j = 0; j < size; j++)
             cst_report_add_string(report, names, cst_pool_member_name(s->pool, s->members[j]));
     }
-    cst_status status = cst_put_scores(context, report, row, &s->e, entry, intervals, 0);
+    CST_TRY(cst_put_scores(context, report, row, &s->e, entry, intervals, 0));
     cst_put_cost(report, row, entry);
-    return status;
+    return CST_OK;
 }
 
 /* Running mean and standard deviation over the draws. */
@@ -147,21 +145,21 @@ static void add(spread *s, double value) {
     s->square += before * (value - s->mean);
 }
 
-static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s) {
+static void put_moment(cst_report *report, json_t *object, const char *name, const char *what,
+                       double value) {
     char key[32];
-    double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
-    (void)cst_snprintf(key, sizeof key, "%s_mean", name);
-    cst_report_number(report, object, key, s->count > 0 ? s->mean : NAN);
-    (void)cst_snprintf(key, sizeof key, "%s_sd", name);
-    cst_report_number(report, object, key, sqrt(variance));
+    (void)cst_snprintf(key, sizeof key, "%s_%s", name, what);
+    cst_report_number(report, object, key, value);
 }
 
-/* The standard error of the mean. */
-static void put_error(cst_report *report, json_t *object, const char *name, const spread *s) {
-    char key[32];
-    (void)cst_snprintf(key, sizeof key, "%s_se", name);
-    cst_report_number(report, object, key,
-                      s->count > 1 ? sqrt(s->square / (s->count - 1) / s->count) : NAN);
+/* error: and the standard error of the mean. */
+static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s,
+                       bool error) {
+    double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
+    put_moment(report, object, name, "mean", s->count > 0 ? s->mean : NAN);
+    put_moment(report, object, name, "sd", sqrt(variance));
+    if (error)
+        put_moment(report, object, name, "se", sqrt(variance / s->count));
 }
 
 /* Sums over the draws of a value. */
@@ -175,46 +173,47 @@ static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst
     *out = s->e;
     out->findings = (cst_findings){0};
     out->data = NULL;
+    out->scope = (cst_scope){0};
     out->pearson = NULL;
     out->cka = NULL;
     out->members = size;
     out->positions = s->members;
-    return s->ops->narrow(context, &s->e, out);
+    return s->ops->subset(context, &s->e, out);
 }
 
-static cst_status run_row(cst_context *context, cst_report *report, sweep *s, const char *name,
-                          const char *value, int32_t draw, int32_t size, sums *total) {
+static void release_entry(cst_context *context, void *entry) {
+    cst_entry_free(context, entry);
+}
+
+/* One method at a value; for a draw, of the members drawn. */
+static cst_status run_entry(cst_context *context, cst_report *report, sweep *s, const char *name,
+                            const char *value, int32_t draw, int32_t size, sums *total) {
     int32_t scores = 0;
     const cst_score_spec *specs = cst_task_scores(s->ops->task, &scores);
     cst_entry entry = {0};
     cst_evaluation part = {0};
-    cst_intervals intervals = {0};
-    cst_status status = s->sizes ? narrow(context, s, size, &part) : CST_OK;
+    cst_intervals intervals;
     const cst_evaluation *used = s->sizes ? &part : &s->e;
-    CST_THEN(make_method(context, s, name, value, &entry));
-    bool applies = status == CST_OK && s->ops->applies(used, &entry);
-    if (applies && entry.preset)
-        status = s->ops->check(context, &s->e, &entry);
-    if (applies) {
-        CST_THEN(cst_entry_run(context, &s->e, used, &entry));
-        CST_THEN(
-            cst_intervals_make(context, &s->e, &entry, 1, 0, s->options->resamples, &intervals));
-        CST_THEN(put_row(context, report, s, value, draw, size, &entry, &intervals));
-        s->has_intervals = intervals.done;
+    CST_SCOPE(scope);
+    if (s->sizes) {
+        CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &part));
+        CST_TRY(narrow(context, s, size, &part));
     }
-    if (applies && status == CST_OK) {
-        for (int32_t i = 0; i < scores; i++)
-            if (!isnan(entry.scores[i]) && !(specs[i].negative_is_none && entry.scores[i] < 0))
-                add(&total->score[i], entry.scores[i]);
-        add(&total->models, entry.models);
-    }
-    cst_intervals_free(context, &intervals);
-    if (status != CST_OK)
-        status = cst_fail_row(context, status, name, s->sweep->key, value);
-    cst_entry_free(context, &s->e, &entry);
-    if (s->sizes)
-        cst_evaluation_close(context, &part);
-    return status;
+    CST_TRY(cst_scope_own(context, scope, release_entry, &entry));
+    CST_TRY(make_method(context, s, name, value, &entry));
+    if (!cst_entry_applies(used, &entry))
+        return CST_OK;
+    CST_TRY(cst_entry_check_settings(context, &s->e, &entry));
+    CST_TRY(cst_entry_run(context, &s->e, used, &entry));
+    CST_TRY(cst_intervals_make(context, scope, &s->e, &entry, 1, 0, (int32_t)s->options->resamples,
+                               &intervals));
+    CST_TRY(put_row(context, report, s, value, draw, size, &entry, &intervals));
+    s->has_intervals = intervals.done;
+    for (int32_t i = 0; i < scores; i++)
+        if (!isnan(entry.scores[i]) && !(specs[i].negative_is_none && entry.scores[i] < 0))
+            add(&total->score[i], entry.scores[i]);
+    add(&total->models, entry.models);
+    return CST_OK;
 }
 
 /* Means over draws of a size (value), or over all seeds (value NULL). */
@@ -230,11 +229,8 @@ static void put_summary(cst_report *report, const sweep *s, const char *method, 
         cst_report_string(report, object, "value", value);
     cst_report_integer(report, object, value ? "draws" : "seeds", (int64_t)total->models.count);
     for (int32_t i = 0; i < count; i++) {
-        if (!specs[i].in_summary && (value || !specs[i].in_table))
-            continue;
-        put_spread(report, object, specs[i].key, &total->score[i]);
-        if (!value)
-            put_error(report, object, specs[i].key, &total->score[i]);
+        if (specs[i].in_summary || (!value && specs[i].in_table))
+            put_spread(report, object, specs[i].key, &total->score[i], !value);
     }
     cst_report_number(report, object, "models_mean", total->models.mean);
 }
@@ -243,15 +239,19 @@ static cst_status run_value(cst_context *context, cst_report *report, sweep *s, 
                             const char *value, sums *seeds) {
     sums total = {0};
     int32_t size = 0;
-    cst_status status = s->sizes ? size_of(context, s, value, &size) : CST_OK;
-    for (int32_t draw = 0; status == CST_OK && draw < s->draws; draw++) {
+    if (s->sizes)
+        CST_TRY(size_of(context, s, value, &size));
+    for (int32_t draw = 0; draw < s->draws; draw++) {
         if (s->sizes)
             draw_members(s, draw, size);
-        status = run_row(context, report, s, method, value, draw, size, s->seeds ? seeds : &total);
+        cst_status status =
+            run_entry(context, report, s, method, value, draw, size, s->seeds ? seeds : &total);
+        if (status != CST_OK)
+            return cst_fail_row(context, status, method, s->sweep->key, value);
     }
-    if (status == CST_OK && s->sizes)
+    if (s->sizes)
         put_summary(report, s, method, value, &total);
-    return status;
+    return CST_OK;
 }
 
 static cst_status check_sweep(cst_context *context, const sweep *s) {
@@ -289,40 +289,41 @@ static cst_status add_name(cst_context *context, sweep *s, const char *name) {
 /* "all" is every method that can be varied so: all of them by pool.size and seed, presets by an
  * option. */
 static cst_status add_all(cst_context *context, sweep *s) {
-    cst_status status = CST_OK;
-    for (size_t n = 0; status == CST_OK && s->ops->method_name(n); n++) {
+    for (size_t n = 0; s->ops->method_name(n); n++) {
         const char *name = s->ops->method_name(n);
         if (s->sizes || s->seeds || cst_method_is_preset(name))
-            status = add_name(context, s, name);
+            CST_TRY(add_name(context, s, name));
     }
-    return status;
+    return CST_OK;
 }
 
 static cst_status list_methods(cst_context *context, sweep *s) {
     const cst_compare_options *o = s->options;
-    cst_status status = o->method_count < 1 ? add_name(context, s, "default") : CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++)
-        status = strcmp(o->methods[i], "all") == 0 ? add_all(context, s)
-                                                   : add_name(context, s, o->methods[i]);
-    return status;
+    if (o->method_count < 1)
+        return add_name(context, s, "default");
+    for (int32_t i = 0; i < o->method_count; i++)
+        CST_TRY(strcmp(o->methods[i], "all") == 0 ? add_all(context, s)
+                                                  : add_name(context, s, o->methods[i]));
+    return CST_OK;
 }
 
 /* Every value and method is read before the first is run. */
 static cst_status check_values(cst_context *context, const sweep *s) {
-    cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
-        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+    for (int32_t m = 0; m < s->method_count; m++)
+        for (int32_t v = 0; v < s->sweep->value_count; v++) {
+            const char *value = s->sweep->values[v];
             cst_entry entry;
             int32_t size = 0;
             uint64_t seed = 0;
-            status = make_method(context, s, s->methods[m], s->sweep->values[v], &entry);
-            cst_entry_free(context, &s->e, &entry);
+            cst_status status = make_method(context, s, s->methods[m], value, &entry);
+            cst_entry_free(context, &entry);
+            CST_TRY(status);
             if (s->sizes)
-                CST_THEN(size_of(context, s, s->sweep->values[v], &size));
+                CST_TRY(size_of(context, s, value, &size));
             if (s->seeds)
-                CST_THEN(seed_of(context, s->sweep->values[v], &seed));
+                CST_TRY(seed_of(context, value, &seed));
         }
-    return status;
+    return CST_OK;
 }
 
 /* Whether an option is one of the evaluation and not of a method: seed, folds, sampled pixels,
@@ -340,11 +341,10 @@ static cst_status reopen(cst_context *context, sweep *s, const char *value) {
     if (s->seeds) {
         cst_evaluation_close(context, &s->e);
         s->e.checked = true;
-        cst_status status = seed_of(context, value, &s->reopened.seed);
-        CST_THEN(cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e));
-        return status;
+        CST_TRY(seed_of(context, value, &s->reopened.seed));
+        return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
     }
-    for (int32_t i = 0; i < s->options->setting_count; i++)
+    for (int32_t i = 0; i < (int32_t)s->options->setting_count; i++)
         s->settings[i] = s->options->settings[i];
     (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
     s->settings[s->reopened.setting_count++] = s->fold_setting;
@@ -365,34 +365,34 @@ static cst_status run_all(cst_context *context, sweep *s, cst_report *report) {
     int64_t total = (int64_t)s->method_count * s->sweep->value_count;
     int64_t done = 0;
     bool constant = s->seeds && s->sweep->value_count > 1;
-    cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++) {
+    for (int32_t m = 0; m < s->method_count; m++) {
         sums seeds = {0};
-        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
-            status = cst_progress(context, "sweep", done++, total);
+        for (int32_t v = 0; v < s->sweep->value_count; v++) {
+            CST_TRY(cst_progress(context, "sweep", done++, total));
             if (of_evaluation(s->sweep->key))
-                CST_THEN(reopen(context, s, s->sweep->values[v]));
-            CST_THEN(run_value(context, report, s, s->methods[m], s->sweep->values[v], &seeds));
+                CST_TRY(reopen(context, s, s->sweep->values[v]));
+            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v], &seeds));
         }
         constant = constant && is_constant(&seeds);
-        if (status == CST_OK && s->seeds)
+        if (s->seeds)
             put_summary(report, s, s->methods[m], NULL, &seeds);
     }
-    if (status == CST_OK && constant)
+    if (constant)
         cst_notice(context, "every seed gives the same scores: nothing that was run depends on it");
-    return status;
+    return CST_OK;
 }
 
-static cst_status run(cst_context *context, sweep *s, cst_report *report) {
+static cst_status run(cst_context *context, void *user, cst_report *report) {
+    sweep *s = user;
     double start = cst_seconds();
     json_t *root = cst_report_root(report);
-    cst_status status = check_sweep(context, s);
-    CST_THEN(list_methods(context, s));
-    CST_THEN(cst_evaluation_open(context, s->ops, s->pool, s->options, false, &s->e));
-    if (status != CST_OK)
-        return status;
-    s->members = cst_alloc(context, (size_t)s->e.members, sizeof *s->members);
-    status = s->members ? check_values(context, s) : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    CST_TRY(cst_scope_own(context, scope, cst_evaluation_release, &s->e));
+    CST_TRY(check_sweep(context, s));
+    CST_TRY(list_methods(context, s));
+    CST_TRY(cst_evaluation_open(context, s->ops, s->pool, s->options, false, &s->e));
+    CST_TAKE(context, scope, s->members, s->e.members);
+    CST_TRY(check_values(context, s));
     cst_report_string(report, root, "key", s->sweep->key);
     cst_put_header(report, &s->e);
     if (s->sizes)
@@ -401,14 +401,13 @@ static cst_status run(cst_context *context, sweep *s, cst_report *report) {
     if (s->seeds)
         cst_report_value(report, root, SEED, json_null());
     s->summary = s->sizes || s->seeds ? cst_report_list(report, root, "summary") : NULL;
-    CST_THEN(run_all(context, s, report));
+    CST_TRY(run_all(context, s, report));
     if (s->has_intervals)
-        cst_report_integer(report, root, "resamples", s->options->resamples);
+        cst_report_integer(report, root, "resamples", (int32_t)s->options->resamples);
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", s->e.seconds_read);
-    cst_report_number(report, seconds, "total", cst_seconds() - start);
-    cst_free(context, s->members);
-    return status;
+    CST_PUT(report, seconds, CST_N("read", s->e.seconds_read),
+            CST_N("total", cst_seconds() - start));
+    return CST_OK;
 }
 
 cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
@@ -423,12 +422,6 @@ cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool
                .options = &options,
                .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
     s.seeds = over->key && strcmp(over->key, SEED) == 0;
-    s.draws = s.sizes ? over->draws : 1;
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_SWEEP, report);
-    CST_THEN(run(context, &s, *report));
-    cst_evaluation_close(context, &s.e);
-    cst_la_leave();
-    return cst_finish_report(context, status, report);
+    s.draws = s.sizes ? (int32_t)over->draws : 1;
+    return cst_run_call(context, CST_REPORT_SWEEP, run, &s, report);
 }

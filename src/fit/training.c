@@ -15,9 +15,7 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
     int64_t rows = out->view.rows;
     out->folds_given = given != NULL;
     if (given) {
-        cst_status status = cst_folds_check(context, given, labels, rows);
-        if (status != CST_OK)
-            return status;
+        CST_TRY(cst_folds_check(context, given, labels, rows));
         memcpy(out->folds, given, (size_t)rows * sizeof *given);
         out->fold_count = cst_folds_count(given, rows);
         return CST_OK;
@@ -34,11 +32,11 @@ static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t se
 /* ---- costs ---- */
 
 cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out) {
-    out->flops = cst_alloc(context, members, sizeof *out->flops);
-    out->latency = cst_alloc(context, members, sizeof *out->latency);
-    out->params = cst_alloc(context, members, sizeof *out->params);
-    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
-    return out->flops && out->latency && out->params && out->ensembles ? CST_OK : CST_ERROR_MEMORY;
+    CST_TAKE(context, &out->scope, out->flops, members);
+    CST_TAKE(context, &out->scope, out->latency, members);
+    CST_TAKE(context, &out->scope, out->params, members);
+    CST_TAKE(context, &out->scope, out->ensembles, members);
+    return CST_OK;
 }
 
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out) {
@@ -52,20 +50,11 @@ void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training 
     }
 }
 
-void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
+static void copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out) {
     out->flops[to] = all->flops[from];
     out->latency[to] = all->latency[from];
     out->params[to] = all->params[from];
     out->ensembles[to] = all->ensembles[from];
-}
-
-static void training_free_costs(cst_context *context, cst_training *source) {
-    cst_free(context, source->flops);
-    cst_free(context, source->latency);
-    cst_free(context, source->params);
-    cst_free(context, source->ensembles);
-    source->flops = source->latency = source->params = NULL;
-    source->ensembles = NULL;
 }
 
 cst_costs cst_training_costs(const cst_training *source) {
@@ -97,16 +86,11 @@ static void tell_absent(cst_context *context, const cst_pool *pool, const char *
                    (long long)most, (long long)view->rows);
 }
 
-cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                             uint64_t seed, cst_training *out) {
-    *out = (cst_training){0};
+static cst_status open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                       uint64_t seed, cst_training *out) {
     double start = cst_seconds();
-    cst_status status = cst_pool_load(context, pool, split);
-    if (status != CST_OK)
-        return status;
-    status = cst_pool_need_all(context, pool, split);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_pool_load(context, pool, split));
+    CST_TRY(cst_pool_need_all(context, pool, split));
     out->seconds_read = cst_seconds() - start;
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
@@ -122,23 +106,24 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
                         "without conditions",
                         split);
     size_t members = (size_t)cst_pool_members(pool);
-    status = cst_counted_open(context, pool, split, NULL, 0, &out->counted);
-    if (status != CST_OK)
-        return status;
     const cst_view *all = &out->counted.view;
+    CST_TRY(cst_counted_open(context, pool, split, NULL, 0, &out->counted));
     tell_absent(context, pool, split, all);
-    out->data = cst_alloc(context, members, sizeof *out->data);
-    out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
-    status = out->data && out->folds ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_training_make_costs(context, members, out));
-    for (size_t k = 0; status == CST_OK && k < members; k++)
-        out->data[k] = all->data[k];
-    if (status == CST_OK)
-        cst_training_read_costs(pool, members, out);
+    CST_TAKE(context, &out->scope, out->data, members);
+    CST_TAKE(context, &out->scope, out->folds, all->rows);
+    CST_TRY(cst_training_make_costs(context, members, out));
+    memcpy(out->data, all->data, members * sizeof *out->data);
+    cst_training_read_costs(pool, members, out);
     out->view = *all;
     out->view.data = out->data;
     out->view.groups = out->counted.groups;
-    CST_THEN(prepare_folds(context, folds, seed, out));
+    return prepare_folds(context, folds, seed, out);
+}
+
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                             uint64_t seed, cst_training *out) {
+    *out = (cst_training){0};
+    cst_status status = open(context, pool, split, folds, seed, out);
     if (status != CST_OK)
         cst_training_close(context, out);
     return status;
@@ -168,11 +153,10 @@ static cst_status check_cost(cst_context *context, const cst_pool *pool, const d
 cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
                                     const cst_training *source, const cst_limits *limits) {
     cst_costs costs = cst_training_costs(source);
-    cst_status status = CST_OK;
-    for (int c = 0; status == CST_OK && c < CST_COST_COUNT; c++)
+    for (int c = 0; c < CST_COST_COUNT; c++)
         if (limits->most[c] > 0)
-            status = check_cost(context, pool, costs.of[c], (cst_cost)c, limits->most[c]);
-    return status;
+            CST_TRY(check_cost(context, pool, costs.of[c], (cst_cost)c, limits->most[c]));
+    return CST_OK;
 }
 
 /* The source of checks. hints: may be NULL. */
@@ -197,25 +181,26 @@ cst_status cst_training_teach(cst_context *context, cst_pool *pool, const char *
     if (!source->folds_given)
         return CST_OK;
     const cst_check_source check = check_of(pool, split, source, NULL);
-    uint8_t *lacks = cst_alloc(context, cells, 1);
-    int32_t *folds = cst_alloc(context, (size_t)rows, sizeof *folds);
-    cst_status status = lacks && folds ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_check_unknown(context, &check, lacks, findings));
-    if (status == CST_OK && memchr(lacks, 1, cells)) {
+    uint8_t *lacks;
+    int32_t *folds;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, lacks, cells);
+    CST_TAKE(context, scope, folds, rows);
+    CST_TRY(cst_check_unknown(context, &check, lacks, findings));
+    if (memchr(lacks, 1, cells)) {
+        double seconds = source->seconds_read;
         for (int64_t i = 0; i < rows; i++)
             folds[i] = -1;
         for (int64_t i = 0; i < source->view.rows; i++)
             folds[check.rows ? check.rows[i] : i] = source->folds[i];
-        status = cst_pool_teach(context, pool, split, folds, count, lacks);
-        double seconds = source->seconds_read;
+        cst_status status = cst_pool_teach(context, pool, split, folds, count, lacks);
         cst_training_close(context, source);
-        CST_THEN(cst_training_open(context, pool, split, count, seed, source));
+        CST_TRY(status);
+        CST_TRY(cst_training_open(context, pool, split, count, seed, source));
         source->seconds_read += seconds;
     }
     source->taught = true;
-    cst_free(context, lacks);
-    cst_free(context, folds);
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_training_find(cst_context *context, const cst_pool *pool, const char *split,
@@ -228,39 +213,34 @@ cst_status cst_training_find(cst_context *context, const cst_pool *pool, const c
 cst_status cst_training_check(cst_context *context, const cst_pool *pool, const char *split,
                               const cst_training *source, const cst_training_hints *hints,
                               cst_findings *findings) {
-    cst_status status = cst_training_find(context, pool, split, source, hints, findings);
-    return status == CST_OK ? cst_findings_tell(context, findings) : status;
+    CST_TRY(cst_training_find(context, pool, split, source, hints, findings));
+    return cst_findings_tell(context, findings);
 }
 
 void cst_training_close(cst_context *context, cst_training *source) {
     cst_counted_close(context, &source->counted);
-    cst_free(context, source->data);
-    cst_free(context, source->folds);
-    training_free_costs(context, source);
+    cst_scope_free(&source->scope);
     *source = (cst_training){0};
 }
 
 /* ---- some members ---- */
 
-cst_status cst_training_part_make(cst_context *context, const cst_training *all,
-                                  const int32_t *members, int32_t count, cst_training_part *out) {
-    size_t n = (size_t)count;
-    *out = (cst_training_part){.source = *all,
-                               .pointers = cst_alloc(context, n, sizeof *out->pointers)};
-    cst_training *source = &out->source;
-    cst_status status = cst_training_make_costs(context, n, source);
-    if (!out->pointers)
-        status = CST_ERROR_MEMORY;
-    if (status != CST_OK)
-        return status;
-    source->view = cst_view_members(&all->view, members, count, out->pointers);
-    for (int32_t j = 0; j < count; j++)
-        cst_training_copy_costs(all, members[j], j, source);
+cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
+                                   const int32_t *members, int32_t count, cst_training *out) {
+    CST_TAKE(context, scope, out->flops, count);
+    CST_TAKE(context, scope, out->latency, count);
+    CST_TAKE(context, scope, out->params, count);
+    CST_TAKE(context, scope, out->ensembles, count);
+    for (int32_t j = 0; all && j < count; j++)
+        copy_costs(all, members ? members[j] : j, j, out);
     return CST_OK;
 }
 
-void cst_training_part_free(cst_context *context, cst_training_part *part) {
-    cst_free(context, part->pointers);
-    training_free_costs(context, &part->source);
-    *part = (cst_training_part){0};
+cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
+                             const int32_t *members, int32_t count, cst_training *out) {
+    const float **pointers;
+    *out = *all;
+    CST_TAKE(context, scope, pointers, count);
+    out->view = cst_view_members(&all->view, members, count, pointers);
+    return cst_training_take_costs(context, scope, all, members, count, out);
 }

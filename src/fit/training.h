@@ -3,6 +3,7 @@
 #define CST_PIPELINE_TRAINING_H
 
 #include "core/base.h"
+#include "core/scope.h"
 #include "data/checks/checks.h"
 #include "data/pool/costs.h"
 #include "data/pool/weighted_rows.h"
@@ -21,7 +22,8 @@ typedef struct cst_training {
     double *params;                 /* [members], NaN where unknown */
     cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
-    bool taught; /* cst_training_teach was called */
+    bool taught;     /* cst_training_teach was called */
+    cst_scope scope; /* of the arrays */
 } cst_training;
 
 /* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from
@@ -36,11 +38,12 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
 /* What its members cost, borrowed. */
 cst_costs cst_training_costs(const cst_training *source);
 
-/* Allocates flops, latency, params and ensembles for `members` members. */
-cst_status cst_training_make_costs(cst_context *context, size_t members, cst_training *out);
-/* Takes them from a pool, or member `from` of a training as member `to`. */
+/* Takes flops, latency, params and ensembles of `count` members from a scope: those of members
+ * [count] of `all` (NULL: the first ones), or to be filled where `all` is NULL. */
+cst_status cst_training_take_costs(cst_context *context, cst_scope *scope, const cst_training *all,
+                                   const int32_t *members, int32_t count, cst_training *out);
+/* Fills them from a pool. */
 void cst_training_read_costs(const cst_pool *pool, size_t members, cst_training *out);
-void cst_training_copy_costs(const cst_training *all, int32_t from, int32_t to, cst_training *out);
 
 /* Where a member's model of a fold did not know a class that others knew, takes the probability of
  * the class from these in the rows of that fold. Adds a finding of each such fold. */
@@ -67,16 +70,49 @@ cst_status cst_training_check(cst_context *context, const cst_pool *pool, const 
 
 void cst_training_close(cst_context *context, cst_training *source);
 
-/* A training of some members of another, which it borrows rows and folds from. */
-typedef struct cst_training_part {
-    cst_training source; /* not to be closed by itself */
-    const float **pointers;
-} cst_training_part;
+/* A training of some members of another, `all`, which it borrows rows and folds from and which has
+ * to outlive it. members: [count] positions in `all`. Not to be closed. */
+cst_status cst_training_part(cst_context *context, cst_scope *scope, const cst_training *all,
+                             const int32_t *members, int32_t count, cst_training *out);
 
-/* members: [count] positions in `all`, which has to outlive the part. Free with
- * cst_training_part_free, also after a failure. */
-cst_status cst_training_part_make(cst_context *context, const cst_training *all,
-                                  const int32_t *members, int32_t count, cst_training_part *out);
-void cst_training_part_free(cst_context *context, cst_training_part *part);
+/* The rows of a training, divided by one fold. */
+typedef struct cst_fold_rows {
+    int32_t fold;
+    cst_training inside; /* rows outside the fold, with folds of their own; the rest is borrowed */
+    cst_view held;       /* rows in the fold */
+} cst_fold_rows;
+
+/* seed: of folds inside where the others cannot be renumbered. Lives as long as the scope. */
+cst_status cst_fold_rows_make(cst_context *context, cst_scope *scope, const cst_training *source,
+                              int32_t fold, uint64_t seed, cst_fold_rows *out);
+
+/* Some rows of a view, with their folds. */
+typedef struct cst_some_rows {
+    cst_view view;
+    const int32_t *folds;    /* [view.rows] */
+    const int64_t *position; /* [view.rows] in the whole, ascending; NULL: every row */
+} cst_some_rows;
+
+/* position: [count], which has to outlive them. */
+cst_status cst_some_rows_take(cst_context *context, cst_scope *scope, const cst_view *view,
+                              const int32_t *folds, const int64_t *position, int64_t count,
+                              cst_some_rows *out);
+
+/* What a function writes for each held row of a fold. */
+typedef struct cst_fold_result {
+    float *rows; /* [rows of the source][width] */
+    size_t width;
+} cst_fold_result;
+
+/* Calls `fn` for every fold, in parallel. results: [count], everything that `fn` writes, or none;
+ * with them, each rank may run folds of its own. */
+typedef cst_status (*cst_fold_fn)(cst_context *worker, void *user, const cst_fold_rows *rows);
+cst_status cst_nested_run(cst_context *context, const cst_training *source, uint64_t seed,
+                          cst_fold_fn fn, void *user, const cst_fold_result *results,
+                          int32_t count);
+
+/* Puts the rows of a fold, from [held rows][width], at their places in to [rows][width]. */
+void cst_fold_scatter(const int32_t *folds, int64_t rows, int32_t fold, size_t width,
+                      const float *from, float *to);
 
 #endif

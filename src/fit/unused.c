@@ -1,8 +1,10 @@
-/* Members that no meta-learner of a blend reads any more. See the header. */
-#include "fit/unused.h"
+/* Members that no meta-learner of a blend reads any more. After stage S4. */
+#include "fit/stages.h"
 
 #include "method/gate/design.h"
 #include "model/absent.h"
+
+#include <string.h>
 
 /* Columns of the linear learners' weights, which a regression has for each output. */
 static int32_t columns_of(const cst_model *model, const cst_learner *learner) {
@@ -49,50 +51,22 @@ static bool disagreement_is_read(const cst_model *model) {
     return false;
 }
 
-/* Entries of `values` [from] that stay, moved together. */
-static void keep(double *values, const bool *used, int32_t from) {
-    int32_t to = 0;
-    for (int32_t k = 0; values && k < from; k++)
-        if (used[k])
-            values[to++] = values[k];
+/* Of arrays [outer][from][width] what stays of `from`, moved together. */
+static void keep(double *values, const bool *used, int32_t outer, int32_t from, int32_t width) {
+    double *to = values;
+    for (int32_t o = 0; values && o < outer; o++)
+        for (int32_t k = 0; k < from; k++, values += width)
+            if (used[k]) { /* it moves towards the start: none is overwritten */
+                memmove(to, values, (size_t)width * sizeof *to);
+                to += width;
+            }
 }
 
-/* Columns that stay of `rows` rows, moved together. */
-static void keep_rows(double *values, const bool *used, int32_t rows, int32_t from, int32_t left) {
-    for (int32_t r = 0; r < rows; r++) { /* rows move towards the start: none is overwritten */
-        double *row = values + (size_t)r * (size_t)from;
-        keep(row, used, from);
-        for (int32_t j = 0; j < left; j++)
-            values[(size_t)r * (size_t)left + (size_t)j] = row[j];
-    }
-}
-
-/* The same of a matrix [from][from]. */
-static void keep_square(double *values, const bool *used, int32_t from, int32_t left) {
-    int32_t to = 0;
-    for (int32_t k = 0; k < from; k++) {
-        if (!used[k])
-            continue;
-        double *row = values + (size_t)k * (size_t)from;
-        keep(row, used, from);
-        for (int32_t j = 0; j < left; j++)
-            values[(size_t)to * (size_t)left + (size_t)j] = row[j];
-        to++;
-    }
-}
-
-static void keep_values(cst_values *values, int32_t outputs, const bool *used, int32_t left) {
-    int32_t from = values->columns;
-    size_t before = (size_t)from * (size_t)from;
-    size_t after = (size_t)left * (size_t)left;
-    keep_rows(values->center, used, outputs, from, left);
-    for (int32_t d = 0; d < outputs; d++) {
-        double *one = values->covariance + (size_t)d * before;
-        keep_square(one, used, from, left);
-        for (size_t i = 0; i < after; i++)
-            values->covariance[(size_t)d * after + i] = one[i];
-    }
-    values->columns = left;
+/* The same of both sides of matrices [count][from][from]. */
+static void keep_squares(double *values, const bool *used, int32_t count, int32_t from,
+                         int32_t left) {
+    keep(values, used, count * from, from, 1);
+    keep(values, used, count, from, left);
 }
 
 /* Columns of the linear learners that stay. */
@@ -102,25 +76,28 @@ static void keep_columns(cst_model *model, const bool *used, int32_t from, int32
         if (!cst_learner_is_linear(learner->kind) || columns_of(model, learner) != from)
             continue;
         int32_t rows = learner->coefficients / from;
-        keep_rows(learner->weights, used, rows, from, left);
+        keep(learner->weights, used, rows, from, 1);
         learner->coefficients = rows * left;
     }
-    if (model->values && model->values->columns == from)
-        keep_values(model->values, model->classes, used, left);
+    cst_values *values = model->values;
+    if (values && values->columns == from) {
+        keep(values->center, used, model->classes, from, 1);
+        keep_squares(values->covariance, used, model->classes, from, left);
+        values->columns = left;
+    }
 }
 
 static cst_status drop_gate(cst_context *context, cst_model *model) {
     int32_t columns = cst_design_columns(&model->gate);
-    bool *used = cst_alloc(context, (size_t)columns, sizeof *used);
-    if (!used)
-        return CST_ERROR_MEMORY;
+    bool *used;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, used, columns);
     for (int32_t k = 0; k < model->members; k++)
         used[k] = true;
     keep_columns(model, used, columns, model->members);
     cst_gate_free(context, &model->gate);
     model->gate.mode = CST_GATE_NONE;
     model->gate.inputs = model->members;
-    cst_free(context, used);
     return CST_OK;
 }
 
@@ -138,11 +115,11 @@ static void keep_scaling(cst_context *context, cst_learner_own *own, const bool 
 }
 
 static void keep_refit(cst_refit *refit, const bool *used, int32_t from, int32_t left) {
-    keep_square(refit->curvature, used, from, left);
+    keep_squares(refit->curvature, used, 1, from, left);
     double *each[] = {refit->slope, refit->ridge, refit->l1, refit->center};
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
-        keep(each[i], used, from);
-    keep_rows(refit->tilt, used, refit->biases, from, left);
+        keep(each[i], used, 1, from, 1);
+    keep(refit->tilt, used, refit->biases, from, 1);
 }
 
 /* Takes members without a weight in any learner out of a model without names: mixing, weights,
@@ -154,9 +131,8 @@ static cst_status model_drop_unused(cst_context *context, cst_model *model, bool
     int32_t left = 0;
     bool gated = model->gate.mode != CST_GATE_NONE && reads_gate(model);
     bool all = gated || disagreement_is_read(model);
-    cst_status status = CST_OK;
     if (!gated && model->gate.mode != CST_GATE_NONE)
-        status = drop_gate(context, model);
+        CST_TRY(drop_gate(context, model));
     for (int32_t k = 0; k < from; k++) {
         used[k] = all || reads(model, k);
         left += used[k];
@@ -165,18 +141,18 @@ static cst_status model_drop_unused(cst_context *context, cst_model *model, bool
         used[0] = true;
         left = 1;
     }
-    if (status != CST_OK || left == from)
-        return status;
-    keep(model->mix, used, from);
+    if (left == from)
+        return CST_OK;
+    keep(model->mix, used, 1, from, 1);
     keep_columns(model, used, from, left);
     for (int32_t l = 0; l < model->learners; l++) {
         cst_learner *learner = &model->learner[l];
         if (learner->kind == CST_LEARNER_LOGLINEAR) {
-            keep(learner->weights, used, from);
+            keep(learner->weights, used, 1, from, 1);
             learner->coefficients = left;
         }
         if (learner->own) {
-            keep(learner->own->mix, used, from);
+            keep(learner->own->mix, used, 1, from, 1);
             keep_scaling(context, learner->own, used);
         }
     }
@@ -190,17 +166,16 @@ static cst_status model_drop_unused(cst_context *context, cst_model *model, bool
 cst_status cst_stages_drop_unused(cst_context *context, cst_stages *stages) {
     int32_t count = stages->kept_count;
     int32_t to = 0;
-    bool *used = cst_alloc(context, (size_t)count, sizeof *used);
-    cst_status status =
-        used ? model_drop_unused(context, stages->fit.model, used) : CST_ERROR_MEMORY;
-    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+    bool *used;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, used, count);
+    CST_TRY(model_drop_unused(context, stages->fit.model, used));
+    for (int32_t j = 0; j < count; j++) {
         if (used[j])
             stages->kept[to++] = stages->kept[j];
         else
             stages->reason[stages->kept[j]] = CST_REASON_BLEND;
     }
-    if (status == CST_OK)
-        stages->kept_count = to;
-    cst_free(context, used);
-    return status;
+    stages->kept_count = to;
+    return CST_OK;
 }

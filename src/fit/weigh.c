@@ -1,5 +1,8 @@
-/* The weights of meta-learners in the blend. See the header. */
-#include "fit/weigh.h"
+/*
+ * The weights of meta-learners in the blend, from what they say of rows that they have not seen.
+ * Stage S4. Paper: "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
+ */
+#include "fit/learners.h"
 
 #include "stats/risk.h"
 
@@ -52,11 +55,12 @@ static cst_status stack(cst_context *context, const cst_view *view,
     int32_t place[CST_LEARNERS_MAX];
     double share[CST_LEARNERS_MAX];
     int32_t count = fit->learners;
-    float *left = cst_alloc(context, rows * (size_t)count, sizeof *left);
-    cst_status status = left ? CST_OK : CST_ERROR_MEMORY;
+    float *left;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, left, rows * (size_t)count);
     for (int32_t m = 0; m < count; m++)
         place[m] = m;
-    for (bool stay = false; status == CST_OK && !stay;) {
+    for (bool stay = false; !stay;) {
         cst_blend_options options = *settings;
         options.favoured = 0;
         for (int32_t m = 0; m < count; m++) {
@@ -68,12 +72,12 @@ static cst_status stack(cst_context *context, const cst_view *view,
         }
         cst_blend_evidence evidence = {
             .rows = view->rows, .members = count, .truth = left, .weighted = view};
-        status = cst_blend_weights_from(context, &evidence, &options, share);
+        CST_TRY(cst_blend_weights_from(context, &evidence, &options, share));
         int32_t kept = 0;
         double most = 0;
-        for (int32_t m = 0; status == CST_OK && m < count; m++)
+        for (int32_t m = 0; m < count; m++)
             most = fmax(most, share[m]);
-        for (int32_t m = 0; status == CST_OK && m < count; m++)
+        for (int32_t m = 0; m < count; m++)
             if (share[m] >= fmin(options.least, most)) {
                 share[kept] = share[m];
                 place[kept++] = place[m];
@@ -82,10 +86,9 @@ static cst_status stack(cst_context *context, const cst_view *view,
         count = kept;
     }
     memset(weights, 0, (size_t)fit->learners * sizeof *weights);
-    for (int32_t m = 0; status == CST_OK && m < count; m++)
+    for (int32_t m = 0; m < count; m++)
         weights[place[m]] = share[m];
-    cst_free(context, left);
-    return status;
+    return CST_OK;
 }
 
 /* L and log det H of the squared error as the exponent of a Gaussian likelihood, whose noise has
@@ -137,12 +140,12 @@ cst_status cst_blend_learners(cst_context *context, const cst_view *view,
                                    .truth = truth,
                                    .weighted = view,
                                    .moments = moments};
-    cst_status status = options->rule == CST_BLEND_STACKING
-                            ? stack(context, view, options, truth, fit, weights)
-                            : cst_blend_weights_from(context, &evidence, options, weights);
-    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
+    CST_TRY(options->rule == CST_BLEND_STACKING
+                ? stack(context, view, options, truth, fit, weights)
+                : cst_blend_weights_from(context, &evidence, options, weights));
+    for (int32_t m = 0; m < fit->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
-    for (int64_t i = 0; status == CST_OK && fit->row_loss && i < rows; i++) {
+    for (int64_t i = 0; fit->row_loss && i < rows; i++) {
         double p = 0;
         for (int32_t m = 0; m < fit->learners; m++)
             p += weights[m] * (double)truth[m * rows + i];
@@ -150,5 +153,5 @@ cst_status cst_blend_learners(cst_context *context, const cst_view *view,
         if (view->weights)
             fit->row_loss[i] *= cst_view_weight(view, i);
     }
-    return status;
+    return CST_OK;
 }

@@ -1,8 +1,9 @@
 /* Whole methods as meta-learners of a blend. See the header. */
 #include "fit/whole.h"
 
+#include "fit/owned.h"
 #include "fit/refits.h"
-#include "fit/scaled.h"
+#include "fit/training.h"
 
 #include <string.h>
 
@@ -69,43 +70,32 @@ bool cst_whole_applies(const cst_meta_spec *spec, const cst_view *view) {
     return !view->weights || !spec->baseline || !spec->baseline->rows_alike;
 }
 
-/* The rows that the method is fitted on, with their folds. */
-typedef struct row_part {
-    cst_view view;
-    const int32_t *folds;
-    int64_t *index;     /* NULL: every row */
-    int32_t *own_folds; /* with index */
-} row_part;
-
-static void free_part(cst_context *context, row_part *part) {
-    cst_free(context, part->index);
-    cst_free(context, part->own_folds);
+static void release(cst_context *context, void *memory) {
+    cst_free(context, memory);
 }
 
+CST_OWNED(cst_baseline_fit)
+CST_OWNED(cst_calibrator)
+CST_OWNED(cst_loglinear)
+CST_OWNED(cst_scaled)
+
+/* The rows that the method is fitted on, with their folds. */
+typedef cst_some_rows row_part;
+
 /* width: numbers of a row. */
-static cst_status take_part(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, int64_t width, row_part *out) {
+static cst_status take_part(cst_context *context, cst_scope *scope, const cst_view *view,
+                            const int32_t *folds, int32_t fold_count, int64_t width,
+                            row_part *out) {
     int64_t most = NUMBERS_MAX / width;
     int64_t count = 0;
+    int64_t *position = NULL;
     *out = (row_part){.view = *view, .folds = folds};
     most = most < ROWS_LEAST ? ROWS_LEAST : most;
     if (view->rows <= most)
         return CST_OK;
-    cst_status status =
-        cst_thin_rows(context, view->rows, folds, fold_count, most, &out->index, &count);
-    if (status != CST_OK)
-        return status;
-    out->own_folds = cst_alloc(context, (size_t)count, sizeof *out->own_folds);
-    if (!out->own_folds)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < count; i++) {
-        out->own_folds[i] = folds[out->index[i]];
-        out->index[i] = view->index ? view->index[out->index[i]] : out->index[i];
-    }
-    out->folds = out->own_folds;
-    out->view.rows = count;
-    out->view.index = out->index;
-    return CST_OK;
+    CST_TRY(cst_thin_rows(context, view->rows, folds, fold_count, most, &position, &count));
+    CST_TRY(cst_scope_own(context, scope, release, position));
+    return cst_some_rows_take(context, scope, view, folds, position, count, out);
 }
 
 /* The learner of a model of one method that reads every member, with its name and maps. */
@@ -133,27 +123,26 @@ static cst_status fit_baseline(cst_context *context, const cst_meta_spec *spec,
     cst_calibrator calibrator = {0};
     int32_t members = view->members;
     bool start = near && spec->calibrator == CST_CALIBRATOR_TEMPERATURE;
-    size_t cells = (size_t)view->rows * (size_t)view->classes; /* at most those of a member */
-    float *own = cst_alloc(context, cells, sizeof *own);
-    int32_t *kept = cst_alloc(context, (size_t)members, sizeof *kept);
-    cst_status status = own && kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; kept && k < members; k++)
+    float *own;
+    int32_t *kept;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, own, (size_t)view->rows * (size_t)view->classes);
+    CST_TAKE(context, scope, kept, members);
+    for (int32_t k = 0; k < members; k++)
         kept[k] = k;
     cst_baseline_data data = {
         .view = view, .folds = part->folds, .fold_count = fold_count, .seed = seed};
-    CST_THEN(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
+    CST_OWN(context, scope, cst_baseline_fit, &fit);
+    CST_OWN(context, scope, cst_calibrator, &calibrator);
+    CST_TRY(cst_baseline_fit_run(context, spec->baseline, &data, &fit));
     fit.own_rows = true; /* of the sums that fit a calibrator */
-    CST_THEN(cst_baseline_fit_predict(context, &fit, view, own));
+    CST_TRY(cst_baseline_fit_predict(context, &fit, view, own));
     fit.own_rows = false;
-    CST_THEN(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
-                                       start ? &near->own->calibrator : NULL, &calibrator));
-    CST_THEN(cst_baseline_fit_model(context, &fit, kept, members, &model));
+    CST_TRY(cst_calibrator_fit_shrunk(context, spec->calibrator, view, own,
+                                      start ? &near->own->calibrator : NULL, &calibrator));
+    cst_status status = cst_baseline_fit_model(context, &fit, kept, members, &model);
     CST_THEN(take_learner(context, spec, model, &calibrator, out));
-    cst_calibrator_free(context, &calibrator);
     cst_model_free(context, model);
-    cst_baseline_fit_free(context, &fit);
-    cst_free(context, own);
-    cst_free(context, kept);
     return status;
 }
 
@@ -178,27 +167,26 @@ static cst_status fit_scaled(cst_context *context, const cst_meta_spec *spec, co
     own->name = cst_strdup(context, spec->name);
     own->mix = cst_alloc(context, members, sizeof *own->mix);
     own->linear = spec->linear;
-    cst_status status = own->name && own->mix ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK && spec->linear <= 0) {
+    if (spec->linear <= 0) {
         own->scaling = cst_alloc(context, members, sizeof *own->scaling);
         own->scaled = own->scaling ? view->members : 0;
-        status = own->scaling ? CST_OK : CST_ERROR_MEMORY;
     }
+    if (!own->name || !own->mix || (spec->linear <= 0 && !own->scaling))
+        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
     options.evidence = false;
     options.compact.share = spec->linear > 0 ? LEAST_SHARE : SCALED_SHARE;
     if (spec->linear > 0)
         options.prior_weights = LINEAR_PRIOR;
     if (near)
         options.tolerance = 1e-4;
-    CST_THEN(cst_scaled_make(context, view, &scaling, own->scaling, &scaled));
-    CST_THEN(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
-                                own->mix, &pool, NULL));
-    CST_THEN(cst_loglinear_learner(context, &pool, out));
-    if (status == CST_OK && refits)
-        status = cst_refits_add_loglinear(context, refits, &pool, &options, at);
-    cst_loglinear_free(context, &pool);
-    cst_scaled_free(context, &scaled);
-    return status;
+    CST_OWN(context, scope, cst_scaled, &scaled);
+    CST_OWN(context, scope, cst_loglinear, &pool);
+    CST_TRY(cst_scaled_make(context, view, &scaling, own->scaling, &scaled));
+    CST_TRY(cst_loglinear_pool(context, &scaled.view, part->folds, fold_count, &cv, &options,
+                               own->mix, &pool, NULL));
+    CST_TRY(cst_loglinear_learner(context, &pool, out));
+    return refits ? cst_refits_add_loglinear(context, refits, &pool, &options, at) : CST_OK;
 }
 
 cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool,
@@ -219,17 +207,16 @@ cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const 
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                          const cst_learner *near, cst_refits *refits, int32_t at,
                          cst_learner *out) {
-    row_part part = {0};
+    row_part part;
     int64_t width = (int64_t)view->classes * (spec->baseline ? 1 : view->members);
     *out = (cst_learner){0};
-    cst_status status = take_part(context, view, folds, fold_count, width, &part);
-    if (status == CST_OK)
-        status =
-            spec->baseline
-                ? fit_baseline(context, spec, &part, fold_count, settings->seed, near, out)
-                : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
+    CST_SCOPE(scope);
+    CST_TRY(take_part(context, scope, view, folds, fold_count, width, &part));
+    cst_status status =
+        spec->baseline
+            ? fit_baseline(context, spec, &part, fold_count, settings->seed, near, out)
+            : fit_scaled(context, spec, &part, fold_count, settings, near, refits, at, out);
     if (status != CST_OK)
         cst_learner_free(context, out);
-    free_part(context, &part);
     return status;
 }

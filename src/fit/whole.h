@@ -5,8 +5,10 @@
 #ifndef CST_PIPELINE_WHOLE_H
 #define CST_PIPELINE_WHOLE_H
 
+#include "data/pool/store.h"
 #include "fit/baselines/baselines.h"
 #include "fit/settings.h"
+#include "method/calibration/calibration.h"
 #include "model/absent.h"
 
 /* One choice of the option meta.learners; bit i of cst_settings.learners is number i. */
@@ -44,5 +46,24 @@ cst_status cst_loglinear_learner(cst_context *context, const cst_loglinear *pool
 cst_status cst_whole_fit(cst_context *context, const cst_meta_spec *spec, const cst_view *view,
                          const int32_t *folds, int32_t fold_count, const cst_settings *settings,
                          const cst_learner *near, cst_refits *refits, int32_t at, cst_learner *out);
+
+typedef struct cst_scaled {
+    cst_view view; /* every row of the view that it was made of, in memory or computed when read */
+    cst_store *store;
+    cst_scope scope;
+} cst_scaled;
+
+typedef struct cst_scaled_spec {
+    cst_calibrator_kind kind;   /* of the maps; not read where `factor` is above 0 */
+    const cst_calibrator *near; /* [members], where to start their fits, or NULL */
+    double factor;              /* above 0: p becomes softmax(factor p), and nothing is fitted */
+} cst_scaled_spec;
+
+/* Fits a map for each member of a labelled view, unless there is a factor, and gives the view of
+ * scaled members; `view` must outlive it. maps: [members], the caller's to free; NULL with a
+ * factor. Free `out` with cst_scaled_free, also after a failure. */
+cst_status cst_scaled_make(cst_context *context, const cst_view *view,
+                           const cst_scaled_spec *scaling, cst_calibrator *maps, cst_scaled *out);
+void cst_scaled_free(cst_context *context, cst_scaled *scaled);
 
 #endif

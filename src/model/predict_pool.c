@@ -4,8 +4,11 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
 #include "data/pool/pool.h"
+
+#include "data/readers/strings.h"
 #include "model/absent.h"
 #include "model/guard.h"
+#include "model/stack.h"
 
 #include <string.h>
 
@@ -86,16 +89,14 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
 /* Loads the members that are in the pool. */
 static cst_status load_there(cst_context *context, cst_pool *pool, const char *split,
                              const int32_t *positions, int32_t count) {
-    int32_t *there = cst_alloc(context, (size_t)count, sizeof *there);
+    CST_SCOPE(scope);
+    int32_t *there;
+    CST_TAKE(context, scope, there, count);
     int32_t found = 0;
-    if (!there)
-        return CST_ERROR_MEMORY;
     for (int32_t k = 0; k < count; k++)
         if (positions[k] >= 0 && cst_pool_member_has_split(pool, positions[k], split))
             there[found++] = positions[k];
-    cst_status status = cst_pool_load_members(context, pool, split, there, found);
-    cst_free(context, there);
-    return status;
+    return cst_pool_load_members(context, pool, split, there, found);
 }
 
 cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -124,29 +125,28 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
 cst_status cst_model_view_tell(cst_context *context, const cst_model *model, const char *split,
                                const cst_view *view) {
     size_t members = (size_t)view->members;
-    uint8_t *there = cst_alloc(context, members, sizeof *there);
-    const uint8_t **present = cst_alloc(context, members, sizeof *present);
-    cst_status status = there && present ? CST_OK : CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    uint8_t *there;
+    CST_TAKE(context, scope, there, members);
+    const uint8_t **present;
+    CST_TAKE(context, scope, present, members);
     int64_t rows = 0;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; k < view->members; k++) {
         there[k] = view->data[k] != NULL;
         present[k] = there[k] ? cst_view_present(view, k) : NULL;
     }
-    for (int64_t i = 0; status == CST_OK && view->presence && i < view->rows; i++) {
+    for (int64_t i = 0; view->presence && i < view->rows; i++) {
         bool whole = true;
         for (int32_t k = 0; k < view->members; k++)
             whole = whole && cst_view_is_there(view, present[k], i);
         rows += !whole;
     }
-    if (status == CST_OK)
-        cst_absent_tell(context, model, split, there);
+    cst_absent_tell(context, model, split, there);
     if (rows > 0)
         cst_notice(context, "split '%s': %lld of %lld rows were not predicted by every member%s",
                    split, (long long)rows, (long long)view->rows,
                    model->refits ? "; for them the weights of the others were computed again" : "");
-    cst_free(context, there);
-    cst_free(context, present);
-    return status;
+    return CST_OK;
 }
 
 /* guard: NULL: no guard; report: NULL: it is not asked for. */
@@ -197,7 +197,7 @@ cst_status cst_stack_predict_pool(cst_context *context, const cst_model *model, 
 static const cst_guard DEFAULT_GUARD = {.mode = CST_GUARD_WARN, .batch = 0};
 
 cst_status cst_model_predict_guarded(cst_context *context, const cst_model *model, cst_pool *pool,
-                                     const char *split, const cst_guard *guard, float **out,
+                                     const char *split, const cst_guard *guard_given, float **out,
                                      int64_t *rows, cst_guard_report **report) {
     if (out)
         *out = NULL;
@@ -206,6 +206,7 @@ cst_status cst_model_predict_guarded(cst_context *context, const cst_model *mode
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_STRUCT(context, cst_guard, guard, guard_given);
     if (!model || !pool || !split || !out || !rows ||
         (guard &&
          (guard->batch < 0 || guard->mode < CST_GUARD_OFF || guard->mode > CST_GUARD_AUTO)))
@@ -228,4 +229,54 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
                         "cst_model_predict_pool: model, pool, split and outputs are required");
     return cst_why(
         context, predict_split(context, model, pool, split, true, &DEFAULT_GUARD, out, rows, NULL));
+}
+
+/* ---- domains ---- */
+
+/* Says which rows get none of the model's scales and biases of domains. split: NULL for arrays. */
+void cst_model_domains_tell(cst_context *context, const cst_model *model, const char *split,
+                            const cst_view *view) {
+    enum { NAMED = 5 };
+    char names[NAMED * 44] = "";
+    char where[320] = "";
+    const cst_domains *domains = view->domains;
+    int64_t rows = 0;
+    int32_t unknown = 0;
+    if (!model->domains)
+        return;
+    if (split)
+        (void)cst_snprintf(where, sizeof where, "split '%.255s': ", split);
+    if (!domains) {
+        cst_notice(context,
+                   "%sthe rows have no domains, and the model has scales and biases of %d domains: "
+                   "all rows get the common ones (give the domains with --domains, or a column "
+                   "'domain')",
+                   where, (int)model->domains->count);
+        return;
+    }
+    for (int64_t i = 0; i < view->rows; i++) {
+        int32_t d = cst_view_domain(view, i);
+        rows += d < 0 || cst_domain_find(model->domains->names, model->domains->count,
+                                         domains->names[d]) < 0;
+    }
+    for (int32_t d = 0; d < domains->count; d++) {
+        char quoted[CST_QUOTE_CHARS];
+        size_t used = strlen(names);
+        if (cst_domain_find(model->domains->names, model->domains->count, domains->names[d]) >= 0)
+            continue;
+        if (unknown++ < NAMED)
+            (void)cst_snprintf(names + used, sizeof names - used, "%s'%.40s'", used ? ", " : "",
+                               cst_quote(quoted, domains->names[d]));
+    }
+    if (rows > 0 && unknown == 0)
+        cst_notice(context,
+                   "%s%lld of %lld rows have no domain: they get the common scale and biases",
+                   where, (long long)rows, (long long)view->rows);
+    else if (rows > 0)
+        cst_notice(
+            context,
+            "%s%lld of %lld rows get the common scale and biases: the model does not know %s "
+            "(%s%s)",
+            where, (long long)rows, (long long)view->rows,
+            unknown == 1 ? "their domain" : "their domains", names, unknown > NAMED ? ", ..." : "");
 }

@@ -1,43 +1,43 @@
-/*
- * Growing text and aligned tables; reading values out of a document. Used by every text rendering.
- */
+/* Growing text, templates and values of documents. See the header. */
 #include "report/page.h"
 
+#include "report/report.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+enum { LABEL_WIDTH = 20 };
+
 static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m", "\033[4m"};
-static const char STYLE_OFF[] = "\033[0m";
 
 /* ---- page ---- */
 
-static char *format_text(cst_context *context, const char *format, va_list args) {
+char *cst_page_format(cst_page *page, cst_scope *scope, const char *format, va_list args) {
     va_list again;
+    if (page->text.status != CST_OK)
+        return NULL;
     va_copy(again, args);
     int length = cst_vsnprintf(NULL, 0, format, args);
-    char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
+    char *text = length < 0 ? NULL : cst_take(page->text.context, scope, (size_t)length + 1, 1);
     if (text)
         (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
+    else
+        page->text.status = CST_ERROR_MEMORY;
     va_end(again);
     return text;
 }
 
 static void append_args(cst_page *page, cst_style style, const char *format, va_list args) {
-    if (page->text.status != CST_OK)
+    CST_SCOPE(scope);
+    char *text = cst_page_format(page, scope, format, args);
+    if (!text)
         return;
-    char *text = format_text(page->text.context, format, args);
-    if (!text) {
-        page->text.status = CST_ERROR_MEMORY;
-        return;
-    }
     cst_make_printable(text, '\n');
     bool marked = page->color && style != CST_PLAIN;
-    if (marked)
-        cst_buffer_add_text(&page->text, STYLE_ON[style]);
+    cst_buffer_add_text(&page->text, marked ? STYLE_ON[style] : "");
     cst_buffer_add_text(&page->text, text);
-    if (marked)
-        cst_buffer_add_text(&page->text, STYLE_OFF);
-    cst_free(page->text.context, text);
+    cst_buffer_add_text(&page->text, marked ? "\033[0m" : "");
 }
 
 void cst_page_print(cst_page *page, const char *format, ...) {
@@ -54,204 +54,6 @@ void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) {
     va_end(args);
 }
 
-static void print_words(cst_page *page, const char *text) {
-    int column = 0;
-    while (*text) {
-        text += strspn(text, " ");
-        int length = (int)strcspn(text, " ");
-        bool wraps = column > 0 && column + 1 + length > CST_PAGE_WIDTH;
-        if (column == 0 || wraps) {
-            cst_page_print(page, "%s  %.*s", wraps ? "\n" : "", length, text);
-            column = 2 + length;
-        } else {
-            cst_page_print(page, " %.*s", length, text);
-            column += 1 + length;
-        }
-        text += length;
-    }
-    cst_page_print(page, "\n");
-}
-
-void cst_page_paragraph(cst_page *page, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    char *text = format_text(page->text.context, format, args);
-    va_end(args);
-    if (text)
-        print_words(page, text);
-    else
-        page->text.status = CST_ERROR_MEMORY;
-    cst_free(page->text.context, text);
-}
-
-void cst_page_numbers(cst_page *page, int digits, const char *text, ...) {
-    va_list args;
-    va_start(args, text);
-    for (const char *at = text; *at;) {
-        size_t length = strcspn(at, "#");
-        cst_page_print(page, "%.*s", (int)length, at);
-        at += length;
-        if (*at != '#')
-            continue;
-        double value = va_arg(args, double);
-        cst_page_print(page, isnan(value) ? "-" : "%.*g", digits, value);
-        at++;
-    }
-    va_end(args);
-}
-
-void cst_page_heading(cst_page *page, const char *format, ...) {
-    cst_buffer_add(&page->text, "\n", page->text.used ? 1 : 0);
-    va_list args;
-    va_start(args, format);
-    append_args(page, CST_BOLD, format, args);
-    va_end(args);
-    cst_buffer_add(&page->text, "\n", 1);
-}
-
-/* ---- table ---- */
-
-void cst_grid_begin(cst_grid *table, cst_page *page, const char *align,
-                    const char *const *headers) {
-    *table = (cst_grid){.page = page, .align = align, .headers = headers};
-    table->columns = (int)strlen(align);
-}
-
-static void add_cell(cst_grid *table, cst_style style, char *text) {
-    cst_page *page = table->page;
-    if (text && table->count == table->size) {
-        size_t size = table->size * 2 + 64;
-        cst_cell *grown =
-            cst_grow(page->text.context, table->cells, table->count, size, sizeof *table->cells);
-        if (grown) {
-            table->cells = grown;
-            table->size = size;
-        }
-    }
-    if (!text || table->count == table->size) {
-        cst_free(page->text.context, text);
-        page->text.status = CST_ERROR_MEMORY;
-        return;
-    }
-    cst_make_printable(text, ' ');
-    table->cells[table->count++] = (cst_cell){.text = text, .style = style};
-}
-
-void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) {
-    if (table->page->text.status != CST_OK)
-        return;
-    va_list args;
-    va_start(args, format);
-    char *text = format_text(table->page->text.context, format, args);
-    va_end(args);
-    add_cell(table, style, text);
-}
-
-void cst_grid_number(cst_grid *table, cst_style style, int decimals, double value) {
-    if (isnan(value))
-        cst_grid_cell(table, style, "-");
-    else if (fabs(value) >= 1e6)
-        cst_grid_cell(table, style, "%.3e", value);
-    else
-        cst_grid_cell(table, style, "%.*f", decimals, value);
-}
-
-void cst_grid_text(cst_grid *table, cst_style style, const json_t *object, const char *key) {
-    cst_grid_cell(table, style, "%s", cst_json_text(object, key));
-}
-
-void cst_grid_name(cst_grid *table, const json_t *object, const char *key) {
-    const char *name = cst_json_string(object, "name");
-    if (name)
-        cst_grid_cell(table, CST_PLAIN, "%s", name);
-    else
-        cst_grid_cell(table, CST_PLAIN, "%.0f", cst_json_number(object, key));
-}
-
-void cst_grid_quantity(cst_grid *table, cst_style style, double value) {
-    static const char prefixes[] = " kMGTPE";
-    size_t step = 0;
-    for (; fabs(value) >= 999.5 && prefixes[step + 1]; step++)
-        value /= 1000;
-    if (isnan(value))
-        cst_grid_cell(table, style, "-");
-    else if (step == 0)
-        cst_grid_cell(table, style, "%.4g", value);
-    else
-        cst_grid_cell(table, style, "%.3g%c", value, prefixes[step]);
-}
-
-/* Columns a UTF-8 string takes, one for each code point. */
-static int display_width(const char *text) {
-    int width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
-    return width;
-}
-
-static void pad(cst_page *page, int width) {
-    static const char spaces[] = "                                ";
-    for (; width > 0; width -= 32)
-        cst_buffer_add(&page->text, spaces, (size_t)(width < 32 ? width : 32));
-}
-
-static void print_row(const cst_grid *table, const int *widths, size_t row, bool header) {
-    cst_page *page = table->page;
-    int owed = 2; /* spaces not yet written, so that no line ends in one */
-    for (int c = 0; c < table->columns; c++) {
-        if (widths[c] < 0)
-            continue;
-        const cst_cell *cell =
-            header ? NULL : &table->cells[row * (size_t)table->columns + (size_t)c];
-        const char *text = header ? table->headers[c] : cell->text;
-        int slack = widths[c] - display_width(text);
-        if (table->align[c] == 'r')
-            owed += slack;
-        if (table->align[c] == 'i')
-            owed--;
-        if (*text) {
-            pad(page, owed);
-            cst_page_styled(page, header ? CST_DIM : cell->style, "%s", text);
-            owed = 0;
-        }
-        owed += 2 + (table->align[c] == 'r' ? 0 : slack);
-    }
-    cst_buffer_add(&page->text, "\n", 1);
-}
-
-/* Widths of the columns; -1 for one without content. */
-static void column_widths(const cst_grid *table, size_t rows, int *widths) {
-    for (int c = 0; c < table->columns; c++) {
-        bool content = false;
-        widths[c] = display_width(table->headers[c]);
-        for (size_t row = 0; row < rows; row++) {
-            const char *text = table->cells[row * (size_t)table->columns + (size_t)c].text;
-            int width = display_width(text);
-            widths[c] = width > widths[c] ? width : widths[c];
-            content |= *text && strcmp(text, "-") != 0;
-        }
-        if (!content)
-            widths[c] = -1;
-    }
-}
-
-void cst_grid_end(cst_grid *table) {
-    cst_page *page = table->page;
-    size_t rows = table->count / (size_t)table->columns;
-    int widths[CST_GRID_COLUMNS];
-    if (page->text.status == CST_OK && rows) {
-        column_widths(table, rows, widths);
-        print_row(table, widths, 0, true);
-        for (size_t row = 0; row < rows; row++)
-            print_row(table, widths, row, false);
-    }
-    for (size_t i = 0; i < table->count; i++)
-        cst_free(page->text.context, table->cells[i].text);
-    cst_free(page->text.context, table->cells);
-    table->cells = NULL;
-    table->count = 0;
-}
-
 /* ---- documents ---- */
 
 static double number_of(const json_t *value) {
@@ -260,16 +62,6 @@ static double number_of(const json_t *value) {
 
 double cst_json_number(const json_t *object, const char *key) {
     return number_of(json_object_get(object, key));
-}
-
-bool cst_json_has_column(const json_t *rows, const char *key) {
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *value = json_object_get(json_array_get(rows, i), key);
-        const char *text = json_string_value(value);
-        if (json_is_number(value) || (text && *text))
-            return true;
-    }
-    return false;
 }
 
 const char *cst_json_string(const json_t *object, const char *key) {
@@ -285,10 +77,307 @@ bool cst_json_flag(const json_t *object, const char *key) {
     return json_is_true(json_object_get(object, key));
 }
 
+bool cst_json_is(const json_t *object, const char *key, const char *word) {
+    const char *text = cst_json_string(object, key);
+    return text && word && strcmp(text, word) == 0;
+}
+
 double cst_json_number_at(const json_t *list, size_t index) {
     return number_of(json_array_get(list, index));
 }
 
 const char *cst_json_string_at(const json_t *list, size_t index) {
     return json_string_value(json_array_get(list, index));
+}
+
+const json_t *cst_json_at(const json_t *value, const char *path) {
+    return path && *path ? cst_report_find(value, path) : value;
+}
+
+bool cst_json_is_there(const json_t *value) {
+    bool empty = (json_is_array(value) && json_array_size(value) == 0) ||
+                 (json_is_object(value) && json_object_size(value) == 0);
+    return value && !json_is_null(value) && !json_is_false(value) && !empty;
+}
+
+bool cst_json_has_column(const json_t *rows, const char *key) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *value = json_object_get(json_array_get(rows, i), key);
+        const char *text = json_string_value(value);
+        if (json_is_number(value) || (text && *text))
+            return true;
+    }
+    return false;
+}
+
+json_t *cst_json_share(const json_t *value) {
+    return json_incref((json_t *)(uintptr_t)value);
+}
+
+/* ---- lists below labels ---- */
+
+cst_ranked *cst_page_ranks(cst_page *page, cst_scope *scope, size_t count) {
+    cst_ranked *ranks = cst_take(page->text.context, scope, count, sizeof *ranks);
+    if (!ranks)
+        page->text.status = CST_ERROR_MEMORY;
+    for (size_t i = 0; ranks && i < count; i++)
+        ranks[i] = (cst_ranked){.value = NAN, .place = i};
+    return ranks;
+}
+
+static int in_order(const void *a, const void *b) {
+    const cst_ranked *left = a;
+    const cst_ranked *right = b;
+    int order = isnan(left->value) || isnan(right->value)
+                    ? isnan(left->value) - isnan(right->value)
+                    : (left->value > right->value) - (left->value < right->value);
+    return order ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+void cst_page_rank(cst_ranked *ranks, size_t count) {
+    if (count > 1)
+        qsort(ranks, count, sizeof *ranks, in_order);
+}
+
+/* Prints an item of a list after what stands on the line already, on a new line where it would not
+ * fit. `column` is the position on the line. */
+static void print_item(cst_page *page, bool first, size_t *column, const char *format, ...) {
+    CST_SCOPE(scope);
+    va_list args;
+    va_start(args, format);
+    const char *text = cst_page_format(page, scope, format, args);
+    va_end(args);
+    size_t length = text ? strlen(text) : 0;
+    bool wraps = !first && *column + length + 2 > CST_PAGE_WIDTH;
+    if (wraps)
+        cst_page_print(page, ",\n  %*s", LABEL_WIDTH, "");
+    else
+        cst_page_print(page, "%s", first ? "" : ", ");
+    *column = first || wraps ? LABEL_WIDTH + 2 : *column + 2;
+    cst_page_print(page, "%s", text ? text : "");
+    *column += length;
+}
+
+/* The numbers of an object by decreasing value: "a 0.42, b 0.31". */
+static void print_weights(cst_page *page, const json_t *object) {
+    size_t count = json_object_size(object);
+    size_t at = 0;
+    size_t column = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+    CST_SCOPE(scope);
+    cst_ranked *ranks = cst_page_ranks(page, scope, count);
+    const char **names = cst_take(page->text.context, scope, count, sizeof *names);
+    if (!ranks || !names) {
+        page->text.status = CST_ERROR_MEMORY;
+        return;
+    }
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        ranks[at].value = -number_of(value);
+        names[at++] = key;
+    }
+    cst_page_rank(ranks, at);
+    for (size_t i = 0; i < at; i++)
+        print_item(page, i == 0, &column, "%s %.4f", names[ranks[i].place],
+                   cst_json_number(object, names[ranks[i].place]));
+}
+
+static void print_list(cst_page *page, const json_t *list, const char *kind) {
+    size_t column = 0;
+    if (*kind == 'w')
+        print_weights(page, list);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const char *name = json_string_value(item);
+        if (*kind == 'b')
+            print_item(page, i == 0, &column, "%s %.4g", cst_json_text(item, "name"),
+                       cst_json_number(item, "weight"));
+        else
+            print_item(page, i == 0, &column, "%s", name ? name : "-");
+    }
+    if (*kind != 'b' && json_array_size(list) == 0 && json_object_size(list) == 0)
+        cst_page_print(page, "-");
+}
+
+/* ---- templates ---- */
+
+/* "{PATH KIND MORE}". */
+typedef struct field {
+    char path[64];
+    char kind; /* '}': a string */
+    const char *more;
+    const char *end;
+} field;
+
+static field field_at(const char *at) {
+    size_t length = strcspn(at, ":?=&*!}");
+    field f = {.kind = at[length], .more = at + length + 1, .end = at + strcspn(at, "}")};
+    (void)cst_snprintf(f.path, sizeof f.path, "%.*s", (int)length, at);
+    return f;
+}
+
+static void print_number(cst_page *page, const json_t *value, const char *format) {
+    double number = json_is_array(value) ? (double)json_array_size(value) : number_of(value);
+    bool rest = *format == '-';
+    format += rest;
+    bool percent = *format == '%';
+    format += percent;
+    number = rest ? 1 - number : number;
+    number = percent ? 100 * number : number;
+    if (*format == 'g')
+        cst_page_print(page, isnan(number) ? "-" : "%.*g", format[1] - '0', number);
+    else
+        cst_page_print(page, "%.*f", *format - '0', number);
+}
+
+static bool is_word(const json_t *value, const char *word, size_t length) {
+    const char *text = json_string_value(value);
+    return text && strlen(text) == length && strncmp(text, word, length) == 0;
+}
+
+static void print_field(cst_page *page, const json_t *object, const field *f) {
+    const json_t *value = cst_json_at(object, f->path);
+    const char *text = json_string_value(value);
+    const char *more = f->more;
+    int length = (int)(f->end - more);
+    bool chosen = json_is_true(value);
+    if (f->kind == '}')
+        cst_page_print(page, "%s", text ? text : "-");
+    if (f->kind == ':' && (*more == 'n' || *more == 'w' || *more == 'b'))
+        print_list(page, value, more);
+    else if (f->kind == ':' && *more == 'f')
+        cst_page_print(page, "%.*s", text ? (int)strcspn(text, ",") : 1, text ? text : "-");
+    else if (f->kind == ':')
+        print_number(page, value, more);
+    if (f->kind == '&') {
+        double number = json_is_array(value) ? (double)json_array_size(value) : number_of(value);
+        cst_page_print(page, "%.*s", number < 1 || number > 1 ? length : 0, more);
+    }
+    if (f->kind == '*' && chosen)
+        cst_page_styled(page, CST_BOLD, "%.*s", length, more);
+    if (f->kind != '?' && f->kind != '=')
+        return;
+    if (f->kind == '=') {
+        size_t word = strcspn(more, "?!");
+        chosen = is_word(value, more, word);
+        if (more[word] == '!')
+            return;
+        more += word + 1;
+    }
+    int yes = (int)strcspn(more, "|}");
+    const char *no = more + yes + (more[yes] == '|');
+    cst_page_print(page, "%.*s", chosen ? yes : (int)(f->end - no), chosen ? more : no);
+}
+
+/* Whether an optional part has all its values. */
+static bool is_complete(const json_t *object, const char *at, const char *end) {
+    for (at += strcspn(at, "{"); at < end; at += strcspn(at, "{")) {
+        field f = field_at(at + 1);
+        const json_t *value = cst_json_at(object, f.path);
+        bool there = f.kind == '!' ? cst_json_is_there(value) : json_is_string(value);
+        if (json_is_number(value))
+            there = f.kind != '!' || json_number_value(value) > 0;
+        if (f.kind == ':')
+            there = there || cst_json_is_there(value);
+        size_t word = strcspn(f.more, "?!}");
+        if (f.kind == '=' && f.more[word] == '!' && !is_word(value, f.more, word))
+            return false;
+        if (!there && (f.kind == '}' || f.kind == ':' || f.kind == '!'))
+            return false;
+        at = f.end;
+    }
+    return true;
+}
+
+static void fill(cst_page *page, const json_t *object, const char *at, const char *end);
+
+/* Prints what is between the brackets of an optional part; returns what follows them. */
+static const char *fill_part(cst_page *page, const json_t *object, const char *at) {
+    bool done = false;
+    for (;; at++) {
+        const char *end = at;
+        while (*end && *end != '|' && *end != ']')
+            end += *end == '{' ? strcspn(end, "}") : 1;
+        if (!done && is_complete(object, at, end)) {
+            fill(page, object, at, end);
+            done = true;
+        }
+        at = end;
+        if (*at != '|')
+            return at + (*at != '\0');
+    }
+}
+
+static void fill(cst_page *page, const json_t *object, const char *at, const char *end) {
+    while (at < end) {
+        size_t length = strcspn(at, "{[]");
+        length = length < (size_t)(end - at) ? length : (size_t)(end - at);
+        cst_page_print(page, "%.*s", (int)length, at);
+        at += length;
+        if (at >= end)
+            return;
+        if (*at == '{') {
+            field f = field_at(at + 1);
+            print_field(page, object, &f);
+            at = f.end + 1;
+        } else if (at[1] == *at) {
+            cst_page_print(page, "%c", *at);
+            at += 2;
+        } else {
+            at = fill_part(page, object, at + 1);
+        }
+    }
+}
+
+void cst_page_fill(cst_page *page, const json_t *object, const char *text) {
+    fill(page, object, text, text + strlen(text));
+}
+
+/* The filled template on a page of its own, which the caller frees with end_part. */
+static cst_page begin_part(const cst_page *page, const json_t *object, const char *text) {
+    cst_page part = {.text = {.context = page->text.context}, .color = page->color};
+    cst_page_fill(&part, object, text);
+    return part;
+}
+
+static void end_part(cst_page *page, cst_page *part) {
+    if (part->text.status != CST_OK)
+        page->text.status = part->text.status;
+    cst_free(page->text.context, part->text.bytes);
+}
+
+void cst_page_paragraph(cst_page *page, const json_t *object, const char *template) {
+    cst_page part = begin_part(page, object, template);
+    int column = 0;
+    for (const char *text = part.text.used ? part.text.bytes : ""; *text;) {
+        text += strspn(text, " ");
+        int length = (int)strcspn(text, " ");
+        bool wraps = column > 0 && column + 1 + length > CST_PAGE_WIDTH;
+        bool starts = column == 0 || wraps;
+        cst_page_print(page, "%s%s%.*s", wraps ? "\n" : "", starts ? "  " : " ", length, text);
+        column = starts ? 2 + length : column + 1 + length;
+        text += length;
+    }
+    cst_page_print(page, "\n");
+    end_part(page, &part);
+}
+
+void cst_page_heading(cst_page *page, const json_t *object, const char *text) {
+    cst_page part = begin_part(page, object, text);
+    cst_page_print(page, "%s", page->text.used ? "\n" : "");
+    cst_page_styled(page, CST_BOLD, "%s", part.text.used ? part.text.bytes : "");
+    cst_page_print(page, "\n");
+    end_part(page, &part);
+}
+
+void cst_page_line(cst_page *page, const json_t *object, const char *label, const char *text) {
+    cst_page name = begin_part(page, object, label);
+    cst_page part = begin_part(page, object, text);
+    if (part.text.used) {
+        cst_page_print(page, "  %-*s", LABEL_WIDTH, name.text.used ? name.text.bytes : "");
+        cst_buffer_add(&page->text, part.text.bytes, part.text.used);
+        cst_page_print(page, "\n");
+    }
+    end_part(page, &name);
+    end_part(page, &part);
 }

@@ -25,7 +25,7 @@ static const char *const KINDS[] = {
     [CST_REPORT_SUGGEST] = "suggest",   [CST_REPORT_MONITOR] = "monitor",
 };
 
-cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {
+cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_report **out) {
     *out = NULL;
     cst_report *report = cst_alloc(context, 1, sizeof *report);
     if (!report)
@@ -140,6 +140,15 @@ void cst_report_string(cst_report *report, json_t *object, const char *key, cons
     cst_report_value(report, object, key, string_value(value));
 }
 
+void cst_report_put(cst_report *report, json_t *object, const cst_field *fields) {
+    for (const cst_field *f = fields; f->key; f++)
+        cst_report_value(report, object, f->key,
+                         f->kind == 'n'   ? number_value(f->number)
+                         : f->kind == 'i' ? json_integer(f->integer)
+                         : f->kind == 's' ? string_value(f->string)
+                                          : json_boolean(f->flag));
+}
+
 /* ---- lists and objects ---- */
 
 /* Puts a new object or list at `key` of `parent`, or where there is no key at the end of the list
@@ -224,17 +233,17 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
 
 /* ---- public ---- */
 
-cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
+cst_status cst_report_create(cst_context *context, cst_report **out, const char *command) {
     if (out)
         *out = NULL;
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_new: command and report are required");
+                        "cst_report_create: command and report are required");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
         if (strcmp(KINDS[kind], command) == 0)
-            return cst_why(context, cst_report_create(context, (cst_report_kind)kind, out));
-    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: unknown command '%s'",
+            return cst_why(context, cst_report_begin(context, (cst_report_kind)kind, out));
+    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_create: unknown command '%s'",
                     command ? command : "");
 }
 

@@ -40,7 +40,10 @@ struct cst_report {
 };
 
 /* A document that holds {"command": ...}. Keys keep the order in which they are set. */
-cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out);
+cst_status cst_report_begin(cst_context *context, cst_report_kind kind, cst_report **out);
+
+/* The value at `path`, or NULL. Keys may contain '.' ("settings.folds.count"). */
+const json_t *cst_report_find(const json_t *value, const char *path);
 
 /* The document, borrowed. */
 json_t *cst_report_root(cst_report *report);
@@ -64,6 +67,28 @@ void cst_report_flag_where(cst_report *report, json_t *object, const char *key, 
 void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value);
 void cst_report_value(cst_report *report, json_t *object, const char *key,
                       json_t *value); /* takes over the reference */
+
+/* Several keys of one object, in their order. */
+typedef struct cst_field {
+    const char *key;
+    char kind;
+    bool flag;
+    int64_t integer;
+    double number;
+    const char *string;
+} cst_field;
+
+#define CST_N(name, value)                                                                         \
+    { .key = (name), .kind = 'n', .number = (value) }
+#define CST_I(name, value)                                                                         \
+    { .key = (name), .kind = 'i', .integer = (value) }
+#define CST_S(name, value)                                                                         \
+    { .key = (name), .kind = 's', .string = (value) }
+#define CST_B(name, value)                                                                         \
+    { .key = (name), .kind = 'b', .flag = (value) }
+#define CST_PUT(report, object, ...)                                                               \
+    cst_report_put(report, object, (const cst_field[]){__VA_ARGS__, {.key = NULL}})
+void cst_report_put(cst_report *report, json_t *object, const cst_field *fields);
 
 /* Changes a number that is there, which cannot fail: for what is known only when all else is done.
  */

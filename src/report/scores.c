@@ -91,8 +91,8 @@ typedef struct interval_key {
 } interval_key;
 
 static interval_key key_of_interval(const cst_score_spec *score) {
-    interval_key key = {""};
-    (void)cst_snprintf(key.text, sizeof key.text, "%s_ci", score->key);
+    interval_key key;
+    (void)cst_snprintf(key.text, sizeof key.text, "%.60s_ci", score->key);
     return key;
 }
 
@@ -104,9 +104,13 @@ cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score) {
 }
 
 double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score) {
+    return cst_score_spread(cst_json_at(row, object), score, "se");
+}
+
+double cst_score_spread(const json_t *row, const cst_score_spec *score, const char *what) {
     char key[64];
-    (void)cst_snprintf(key, sizeof key, "%s_se", score->key);
-    return score->scale * cst_json_number(object ? json_object_get(row, object) : row, key);
+    (void)cst_snprintf(key, sizeof key, "%.50s_%s", score->key, what);
+    return score->scale * cst_json_number(row, key);
 }
 
 bool cst_is_error(const json_t *object, const char *key) {
@@ -201,15 +205,10 @@ double cst_score_adjusted_p(const json_t *root, const char *method) {
 
 /* ---- rows ---- */
 
-/* jansson's setters take what they refer to without const and leave it alone. */
-static json_t *shared(const json_t *value) {
-    return json_incref((json_t *)(uintptr_t)value);
-}
-
 /* Sets a key of `row` to what `root` has there; false without memory. */
 static bool copy_key(json_t *row, const json_t *root, const char *key) {
     const json_t *value = json_object_get(root, key);
-    return !value || json_object_set_new(row, key, shared(value)) == 0;
+    return !value || json_object_set_new(row, key, cst_json_share(value)) == 0;
 }
 
 /* An evaluation's own scores as a row, like those of its baselines; a new reference. */
@@ -242,7 +241,7 @@ static json_t *rows_of_evaluation(const json_t *root) {
     const json_t *baselines = json_object_get(root, "baselines");
     bool failed = !rows || json_array_append_new(rows, row_of_evaluation(root)) != 0;
     for (size_t i = 0; !failed && i < json_array_size(baselines); i++)
-        failed = json_array_append_new(rows, shared(json_array_get(baselines, i))) != 0;
+        failed = json_array_append_new(rows, cst_json_share(json_array_get(baselines, i))) != 0;
     if (failed) {
         json_decref(rows);
         return NULL;
@@ -253,7 +252,7 @@ static json_t *rows_of_evaluation(const json_t *root) {
 json_t *cst_document_rows(const json_t *root) {
     const json_t *rows = json_object_get(root, "rows");
     if (rows)
-        return shared(rows);
+        return cst_json_share(rows);
     return same(cst_json_string(root, "command"), "evaluate") ? rows_of_evaluation(root)
                                                               : json_array();
 }

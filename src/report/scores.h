@@ -44,6 +44,9 @@ cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
  * NaN where there is none. */
 double cst_score_error(const json_t *row, const char *object, const cst_score_spec *score);
 
+/* Its "mean", "sd" or "se" in a row of a summary, scaled. */
+double cst_score_spread(const json_t *row, const cst_score_spec *score, const char *what);
+
 /* Whether a key of an object is that of the standard error of another one. */
 bool cst_is_error(const json_t *object, const char *key);
 

@@ -1,54 +1,100 @@
-/*
- * Text renderings of a document, one function for each command, and what they share. Last stage of
- * a command without --json.
- */
+/* Text pages of documents: rows of {what, of what, label, template} that one function interprets,
+ * with code for what no template says. Last stage of a command without --json. */
 #ifndef CST_REPORT_TEXT_H
 #define CST_REPORT_TEXT_H
 
-#include "report/page.h"
+#include "report/table.h"
 
-/* `full`: every score and test, the draws of a sweep one by one, every candidate of a soup. */
-typedef void cst_text_renderer(cst_page *page, const json_t *root, bool full);
-cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bound,
-    cst_text_predict, cst_text_folds, cst_text_compare, cst_text_ablate, cst_text_sweep,
-    cst_text_soup, cst_text_averages, cst_text_show, cst_text_profile, cst_text_online,
-    cst_text_adapt, cst_text_suggest, cst_text_monitor;
+typedef void cst_text_code(cst_page *page, const json_t *root);
 
-/* The rows of a document as comma-separated values, and as tables in Markdown and LaTeX. */
-typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
-cst_rows_renderer cst_rows_csv, cst_rows_markdown, cst_rows_latex;
+typedef enum cst_row_kind {
+    CST_ROW_END = 0,
+    CST_ROW_TITLE, /* the command in bold, then the template */
+    CST_ROW_HEADING,
+    CST_ROW_LINE,
+    CST_ROW_TEXT,
+    CST_ROW_PARAGRAPH,
+    CST_ROW_BULLETS, /* strings of a list, one line each */
+    CST_ROW_EACH,    /* the template over each entry of a list */
+    CST_ROW_TABLE,
+    CST_ROW_GROUP,
+    CST_ROW_CODE
+} cst_row_kind;
 
-/* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
-void cst_text_label(cst_page *page, const char *label);
+/* Left out unless what is at the path `about` is there, neither null, false nor empty. */
+typedef struct cst_text_row {
+    cst_row_kind kind;
+    const char *about; /* NULL: the document */
+    const char *label; /* of EACH: the template */
+    const char *text;  /* a template of page.h: of a heading over the document, else over `about` */
+    const cst_column *columns;
+    cst_shows_fn *shows; /* as in table.h, with the next */
+    const char *mark;
+    const struct cst_text_row *rows; /* of a group, over the document */
+    cst_text_code *code;
+    bool full; /* only in full */
+} cst_text_row;
 
-/* "a 0.42, b 0.31": the numbers of an object by decreasing value, wrapped and indented to the
- * labels' width; "-" when empty. */
-void cst_text_weights(cst_page *page, const json_t *object);
+#define CST_TITLE(words)                                                                           \
+    { .kind = CST_ROW_TITLE, .text = (words) }
+#define CST_HEADING(words)                                                                         \
+    { .kind = CST_ROW_HEADING, .text = (words) }
+#define CST_LINE(of, name, words)                                                                  \
+    { .kind = CST_ROW_LINE, .about = (of), .label = (name), .text = (words) }
+#define CST_TEXT(of, words)                                                                        \
+    { .kind = CST_ROW_TEXT, .about = (of), .text = (words) }
+#define CST_PARAGRAPH(of, words)                                                                   \
+    { .kind = CST_ROW_PARAGRAPH, .about = (of), .text = (words) }
+#define CST_BULLETS(of, words)                                                                     \
+    { .kind = CST_ROW_BULLETS, .about = (of), .text = (words) }
+/* Under a heading, unless that is NULL. */
+#define CST_EACH(of, words, each)                                                                  \
+    { .kind = CST_ROW_EACH, .about = (of), .text = (words), .label = (each) }
+#define CST_TABLE(of, words, list)                                                                 \
+    { .kind = CST_ROW_TABLE, .about = (of), .text = (words), .columns = (list) }
+#define CST_MARKED(of, words, list, shown, flag)                                                   \
+    {                                                                                              \
+        .kind = CST_ROW_TABLE, .about = (of), .text = (words), .columns = (list),                  \
+        .shows = (shown), .mark = (flag)                                                           \
+    }
+#define CST_GROUP(of, list)                                                                        \
+    { .kind = CST_ROW_GROUP, .about = (of), .rows = (list) }
+#define CST_FULL(list)                                                                             \
+    { .kind = CST_ROW_GROUP, .rows = (list), .full = true }
+#define CST_CODE(of, function)                                                                     \
+    { .kind = CST_ROW_CODE, .about = (of), .code = (function) }
+#define CST_NOTICES CST_BULLETS("notices", "Notices")
+#define CST_ROWS(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__, {                                                                             \
+            .kind = CST_ROW_END                                                                    \
+        }                                                                                          \
+    }
 
-/* "a 0.7, b 0.3" from a list of meta-learners, in their order, wrapped alike; no end of line. */
-void cst_text_blend(cst_page *page, const json_t *learners);
+void cst_text_rows(cst_page *page, const json_t *root, const cst_text_row *rows);
 
-/* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
-void cst_text_names(cst_page *page, const json_t *list);
+/* The page of each command. */
+extern const cst_text_row cst_text_fit[], cst_text_evaluate[], cst_text_inspect[], cst_text_bound[],
+    cst_text_predict[], cst_text_folds[], cst_text_compare[], cst_text_ablate[], cst_text_sweep[],
+    cst_text_soup[], cst_text_swa[], cst_text_swag[], cst_text_show[], cst_text_profile[],
+    cst_text_online[], cst_text_adapt[], cst_text_suggest[], cst_text_monitor[];
 
-/* A line with noise level, edge and signal-to-noise ratio of a spectrum. */
-void cst_text_noise(cst_page *page, const json_t *object, const char *label);
+/* " (effectively 12.5, by their weights)", where the rows of a document have weights. */
+#define CST_EFFECTIVE "[ (effectively {effective_samples:1}, by their weights)]"
+/* Noise level, edge and signal-to-noise ratio of a spectrum. */
+#define CST_SPECTRUM                                                                               \
+    "sigma2 {sigma2:g4}, Marchenko-Pastur edge {mp_edge:g4}, SNR {snr:g4}  (of the "               \
+    "{spectrum_of=oof?out-of-fold columns|meta-features})"
+/* What the ECE of a report means. */
+#define CST_ECE "ECE: {ece_definition}. NLL: mean over samples, in nats."
 
-/* What the ECE of a report means; nothing for NULL. */
-void cst_text_definition(cst_page *page, const char *ece);
-
-/* Places in the order of a value: ascending, NaN last, equal values by place. */
-typedef struct cst_ranked {
-    double value;
-    size_t place;
-} cst_ranked;
-
-/* [count], each with its own place and no value yet; NULL, which the page notes, without memory.
- * Freed with cst_free. */
-cst_ranked *cst_text_ranks(cst_page *page, size_t count);
-void cst_text_rank(cst_ranked *ranks, size_t count);
-
-/* Strings of the list at `key`, one line each under the heading; nothing when the list is empty. */
-void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading);
+/* The scales and biases of domains of a fit or a model. */
+cst_text_code cst_text_domains;
+/* Notices and seconds at the end. */
+cst_text_code cst_text_end;
+/* Of a regression: the share of the targets inside the prediction intervals of each level and the
+ * width of these (`rows` as in table.h); the outputs, where there are several. */
+void cst_text_coverage(cst_page *page, const json_t *rows);
+cst_text_code cst_text_outputs;
 
 #endif

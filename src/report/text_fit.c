@@ -1,38 +1,22 @@
 /*
- * What `corestack fit` found, as text: members and why they went, conditioning, penalty, size
- * path, weights, nested scores, costs. Last stage of a fit. Paper: the quantities of the tables in
- * section "Experiments", for one's own pool.
+ * `corestack fit`, `show` and `adapt` as text: members and why they went, conditioning, penalty,
+ * size path, weights, nested scores, costs. Paper: the quantities of the tables in section
+ * "Experiments", for one's own pool.
  */
-#include "report/text_methods.h"
+#include "report/text.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5 };
-
-static void print_header(cst_page *page, const json_t *root) {
-    const json_t *folds = json_object_get(root, "folds");
-    const char *source = cst_json_string(folds, "source");
-    cst_page_print(page, "\n  preset %s, seed %.0f; %.0f samples", cst_json_text(root, "preset"),
-                   cst_json_number(root, "seed"), cst_json_number(root, "samples"));
-    cst_text_effective(page, root);
-    cst_page_print(page, ", %.0f classes, %.0f folds (%s)\n", cst_json_number(root, "classes"),
-                   cst_json_number(folds, "count"),
-                   source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
-    cst_page_print(page, "  kept %.0f of %.0f members\n", cst_json_number(root, "models_kept"),
-                   cst_json_number(root, "models_in"));
-}
+enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5, FRONT_ROWS = 12, FRONT_CHARS = 72 };
 
 /* ---- members ---- */
 
 static const json_t *find_dropped(const json_t *root, const char *name) {
     const json_t *dropped = json_object_get(root, "dropped");
-    for (size_t i = 0; name && i < json_array_size(dropped); i++) {
-        const json_t *entry = json_array_get(dropped, i);
-        const char *other = cst_json_string(entry, "name");
-        if (other && strcmp(other, name) == 0)
-            return entry;
-    }
+    for (size_t i = 0; name && i < json_array_size(dropped); i++)
+        if (cst_json_is(json_array_get(dropped, i), "name", name))
+            return json_array_get(dropped, i);
     return NULL;
 }
 
@@ -48,65 +32,67 @@ static const char *reason_words(const char *reason) {
     return reason ? reason : "dropped";
 }
 
-static void fate_cell(cst_grid *table, const json_t *root, const json_t *member) {
-    if (cst_json_flag(member, "kept")) {
-        cst_grid_cell(table, CST_PLAIN, "kept");
-        return;
-    }
-    const json_t *entry = find_dropped(root, cst_json_string(member, "name"));
+static void fate_cell(cst_table *table, const json_t *member) {
+    const json_t *entry = find_dropped(table->root, cst_json_string(member, "name"));
     const char *reason = reason_words(cst_json_string(entry, "because"));
     const char *to = cst_json_string(entry, "to");
     double cka = cst_json_number(entry, "cka");
-    const json_t *redundancy = json_object_get(root, "redundancy");
-    const char *measure = cst_json_string(redundancy, "measure");
-    bool pearson = measure && strcmp(measure, "pearson") == 0;
-    if (to && !isnan(cka))
-        cst_grid_cell(table, CST_DIM, "%s; %s %.4f with %s", reason, pearson ? "Pearson" : "CKA",
-                      cka, to);
+    bool pearson = cst_json_is(json_object_get(table->root, "redundancy"), "measure", "pearson");
+    if (cst_json_flag(member, "kept"))
+        cst_table_cell(table, CST_PLAIN, "kept");
+    else if (to && !isnan(cka))
+        cst_table_cell(table, CST_DIM, "%s; %s %.4f with %s", reason, pearson ? "Pearson" : "CKA",
+                       cka, to);
     else
-        cst_grid_cell(table, CST_DIM, "%s", reason);
+        cst_table_cell(table, CST_DIM, "%s", reason);
+}
+
+/* A list of the entries by the number at a key, ascending or else descending; a new reference. */
+static json_t *ranked_by(cst_page *page, const json_t *list, const char *key, bool ascending) {
+    CST_SCOPE(scope);
+    size_t count = json_array_size(list);
+    cst_ranked *ranks = cst_page_ranks(page, scope, count);
+    json_t *ranked = ranks ? json_array() : NULL;
+    for (size_t i = 0; ranked && i < count; i++)
+        ranks[i].value = cst_json_number(json_array_get(list, i), key) * (ascending ? 1 : -1);
+    if (ranked)
+        cst_page_rank(ranks, count);
+    for (size_t i = 0; ranked && i < count; i++)
+        if (json_array_append_new(ranked, cst_json_share(json_array_get(list, ranks[i].place))))
+            page->text.status = CST_ERROR_MEMORY;
+    if (!ranked)
+        page->text.status = CST_ERROR_MEMORY;
+    return ranked;
+}
+
+static bool shows_member(const cst_table *table, const json_t *member) {
+    return table->place < MEMBER_ROWS || cst_json_flag(member, "kept");
 }
 
 static void print_members(cst_page *page, const json_t *root) {
-    bool boxes = json_object_get(json_object_get(root, "oof"), "AP") != NULL;
-    const char *const headers[] = {"",      "member", boxes ? "AP %" : "top-1 %",
-                                   "NLL",   "ECE",    "Brier",
-                                   "FLOPs", "family", "outcome"};
-    const json_t *members = json_object_get(root, "members");
-    size_t count = json_array_size(members);
-    cst_ranked *ranks = cst_text_ranks(page, count);
-    if (!ranks)
-        return;
-    for (size_t i = 0; i < count; i++)
-        ranks[i].value = cst_json_number(json_array_get(members, i), "nll");
-    cst_text_rank(ranks, count);
-    cst_page_heading(page, "Members by out-of-fold NLL");
-    cst_grid table;
-    cst_grid_begin(&table, page, "llrrrrrll", headers);
+    bool boxes = cst_json_at(root, "oof.AP") != NULL;
+    const cst_column columns[] = CST_COLUMNS(
+        CST_FILLED("{kept?*|}", ""), CST_WORDS("name", "member"),
+        CST_PERCENT(boxes ? "AP" : "top1", boxes ? "AP %" : "top-1 %", 2),
+        CST_NUMBER("nll", "NLL", 4), CST_NUMBER("ece", "ECE", 4), CST_NUMBER("brier", "Brier", 4),
+        CST_QUANTITY("flops", "FLOPs"), CST_WORDS("family", "family"),
+        {.header = "outcome", .kind = CST_COLUMN_CODE, .code = fate_cell});
+    json_t *members = ranked_by(page, json_object_get(root, "members"), "nll", true);
+    cst_table table = {.page = page,
+                       .root = root,
+                       .rows = members,
+                       .shows = shows_member,
+                       .mark = "kept",
+                       .other = CST_DIM};
     size_t left_out = 0;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *member = json_array_get(members, ranks[i].place);
-        bool kept = cst_json_flag(member, "kept");
-        if (!kept && i >= MEMBER_ROWS) {
-            left_out++;
-            continue;
-        }
-        cst_style style = kept ? CST_BOLD : CST_DIM;
-        cst_grid_cell(&table, style, "%s", kept ? "*" : "");
-        cst_grid_text(&table, style, member, "name");
-        cst_grid_number(&table, style, 2, 100 * cst_json_number(member, boxes ? "AP" : "top1"));
-        cst_grid_number(&table, style, 4, ranks[i].value);
-        cst_grid_number(&table, style, 4, cst_json_number(member, "ece"));
-        cst_grid_number(&table, style, 4, cst_json_number(member, "brier"));
-        cst_grid_quantity(&table, style, cst_json_number(member, "flops"));
-        cst_grid_text(&table, style, member, "family");
-        fate_cell(&table, root, member);
-    }
-    cst_grid_end(&table);
+    for (size_t i = MEMBER_ROWS; i < json_array_size(members); i++)
+        left_out += !cst_json_flag(json_array_get(members, i), "kept");
+    cst_table_add(&table, columns);
+    cst_table_print(&table);
+    json_decref(members);
     if (left_out)
         cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
                        left_out);
-    cst_free(page->text.context, ranks);
 }
 
 /* ---- size path ---- */
@@ -121,205 +107,132 @@ static bool in_list(const json_t *list, const char *name) {
 }
 
 /* The members of the first set of the path. */
-static void first_cell(cst_grid *table, const json_t *now, size_t members) {
+static void first_cell(cst_table *table, const json_t *now) {
     size_t size = json_array_size(now);
+    const char *one = cst_json_string_at(now, 0);
+    const char *two = cst_json_string_at(now, 1);
     if (size == 0)
-        cst_grid_cell(table, CST_PLAIN, "%s", "");
-    else if (size == members && size > 1)
-        cst_grid_cell(table, CST_PLAIN, "all %zu", size);
+        cst_table_cell(table, CST_PLAIN, "%s", "");
+    else if (size == json_array_size(json_object_get(table->root, "members")) && size > 1)
+        cst_table_cell(table, CST_PLAIN, "all %zu", size);
     else if (size == 1)
-        cst_grid_cell(table, CST_PLAIN, "+ %s", cst_json_string_at(now, 0));
+        cst_table_cell(table, CST_PLAIN, "+ %s", one);
     else if (size == 2)
-        cst_grid_cell(table, CST_PLAIN, "+ %s, %s", cst_json_string_at(now, 0),
-                      cst_json_string_at(now, 1));
+        cst_table_cell(table, CST_PLAIN, "+ %s, %s", one, two);
     else
-        cst_grid_cell(table, CST_PLAIN, "+ %s, %s and %zu more", cst_json_string_at(now, 0),
-                      cst_json_string_at(now, 1), size - 2);
+        cst_table_cell(table, CST_PLAIN, "+ %s, %s and %zu more", one, two, size - 2);
 }
 
 /* What the set has that the one before it on the path had not, or has lost, where that is one
  * member. */
-static void change_cell(cst_grid *table, const json_t *before, const json_t *now, size_t members) {
+static void change_cell(cst_table *table, const json_t *row) {
+    const json_t *now = json_object_get(row, "members");
+    const json_t *before =
+        table->place ? json_object_get(json_array_get(table->rows, table->place - 1), "members")
+                     : NULL;
     bool grows = json_array_size(now) > json_array_size(before);
     const json_t *larger = grows ? now : before;
-    const json_t *smaller = grows ? before : now;
     const char *changed = NULL;
     size_t changes = 0;
     for (size_t i = 0; i < json_array_size(larger); i++) {
         const char *name = cst_json_string_at(larger, i);
-        if (!in_list(smaller, name)) {
+        if (!in_list(grows ? before : now, name)) {
             changed = name;
             changes++;
         }
     }
     if (!before)
-        first_cell(table, now, members);
+        first_cell(table, now);
     else if (changes == 1)
-        cst_grid_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
+        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
     else
-        cst_grid_cell(table, CST_PLAIN, "%s", "");
+        cst_table_cell(table, CST_PLAIN, "%s", "");
 }
 
-static void print_path(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"",     "size",          "NLL",   "vs. best",
-                                          "s.e.", "vs. all",       "s.e.",  "FLOPs",
-                                          "ms",   "within limits", "change"};
-    const json_t *path = json_object_get(root, "path");
-    size_t count = json_array_size(path);
-    if (count == 0)
-        return;
+/* The chosen step, and where there are many those around it. */
+static bool shows_step(const cst_table *table, const json_t *row) {
+    (void)row;
+    size_t count = json_array_size(table->rows);
     size_t chosen = 0;
     for (size_t i = 0; i < count; i++)
-        if (cst_json_flag(json_array_get(path, i), "chosen"))
+        if (cst_json_flag(json_array_get(table->rows, i), "chosen"))
             chosen = i;
-    cst_page_heading(page, "Held-out loss by size of the set (> marks the selected size)");
-    cst_grid table;
-    cst_grid_begin(&table, page, "lrrrrrrrrll", headers);
-    for (size_t i = 0; i < count; i++) {
-        bool near = i + PATH_AROUND >= chosen && i <= chosen + PATH_AROUND;
-        if (count > PATH_ROWS && !near && i != 0 && i != count - 1)
-            continue;
-        const json_t *step = json_array_get(path, i);
-        const json_t *before = i ? json_array_get(path, i - 1) : NULL;
-        cst_style style = i == chosen ? CST_BOLD : CST_PLAIN;
-        cst_grid_cell(&table, style, "%s", cst_json_flag(step, "chosen") ? ">" : "");
-        cst_grid_number(&table, style, 0, cst_json_number(step, "size"));
-        cst_grid_number(&table, style, 4, cst_json_number(step, "loss"));
-        cst_grid_number(&table, style, 4, cst_json_number(step, "excess"));
-        cst_grid_number(&table, style, 4, cst_json_number(step, "excess_se"));
-        cst_grid_number(&table, style, 4, cst_json_number(step, "against_all"));
-        cst_grid_number(&table, style, 4, cst_json_number(step, "against_all_se"));
-        cst_grid_quantity(&table, style, cst_json_number(step, "flops"));
-        cst_grid_quantity(&table, style, cst_json_number(step, "latency_ms"));
-        cst_grid_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");
-        change_cell(&table, json_object_get(before, "members"), json_object_get(step, "members"),
-                    json_array_size(json_object_get(root, "members")));
-    }
-    cst_grid_end(&table);
+    size_t place = table->place;
+    bool near = place + PATH_AROUND >= chosen && place <= chosen + PATH_AROUND;
+    return count <= PATH_ROWS || near || place == 0 || place == count - 1;
 }
 
-/* ---- the budget and the front ---- */
+static const cst_column PATH[] =
+    CST_COLUMNS(CST_FILLED("{chosen?>|}", ""), CST_NUMBER("size", "size", 0),
+                CST_NUMBER("loss", "NLL", 4), CST_NUMBER("excess", "vs. best", 4),
+                CST_NUMBER("excess_se", "s.e.", 4), CST_NUMBER("against_all", "vs. all", 4),
+                CST_NUMBER("against_all_se", "s.e.", 4), CST_QUANTITY("flops", "FLOPs"),
+                CST_QUANTITY("latency_ms", "ms"), CST_FILLED("{allowed?yes|no}", "within limits"),
+                {.header = "change", .kind = CST_COLUMN_CODE, .code = change_cell});
 
-static void print_budget(cst_page *page, const json_t *root) {
-    static const char *const rows[][2] = {
-        {"flops", "FLOPs budget"}, {"latency_ms", "latency budget"}, {"params", "size budget"}};
-    const json_t *budget = json_object_get(root, "budget");
-    for (size_t c = 0; c < sizeof rows / sizeof rows[0]; c++) {
-        const json_t *cost = json_object_get(budget, rows[c][0]);
-        double allowed = cst_json_number(cost, "allowed");
-        const char *as = cst_json_string(cost, "as");
-        if (isnan(allowed))
-            continue;
-        cst_text_label(page, rows[c][1]);
-        cst_page_print(page, "%.5g of %.5g%s%s\n", cst_json_number(cost, "used"), allowed,
-                       c == 1   ? " ms"
-                       : c == 2 ? " parameters"
-                                : "",
-                       as && strcmp(as, "max") == 0 ? " (the slowest member)" : "");
-    }
-}
-
-enum { FRONT_ROWS = 12, FRONT_CHARS = 72 };
+/* ---- the front ---- */
 
 /* Names of a set, cut off where they are many. */
-static void members_cell(cst_grid *table, cst_style style, const json_t *members) {
+static void members_cell(cst_table *table, const json_t *row) {
+    const json_t *members = json_object_get(row, "members");
     char text[FRONT_CHARS + 24] = "";
-    size_t used = 0;
     size_t count = json_array_size(members);
     for (size_t i = 0; i < count; i++) {
         const char *name = cst_json_string_at(members, i);
-        size_t length = name ? strlen(name) : 0;
-        if (used + length + 2 > FRONT_CHARS) {
+        size_t used = strlen(text);
+        bool fits = used + (name ? strlen(name) : 0) + 2 <= FRONT_CHARS;
+        if (fits)
+            (void)cst_snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", name);
+        else
             (void)cst_snprintf(text + used, sizeof text - used, "%s%zu more", i ? ", " : "",
                                count - i);
+        if (!fits)
             break;
-        }
-        (void)cst_snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "", name);
-        used = strlen(text);
     }
-    cst_grid_cell(table, style, "%s", text);
+    cst_table_cell(table, table->style, "%s", text);
 }
 
-/* Sets that no cheaper one beats; of many every so manieth. */
+/* Of many sets every so manieth. */
+static bool shows_point(const cst_table *table, const json_t *point) {
+    size_t count = json_array_size(table->rows);
+    size_t i = table->place;
+    return i == 0 || cst_json_flag(point, "kept") || count <= FRONT_ROWS ||
+           i * (FRONT_ROWS - 1) / (count - 1) != (i + 1) * (FRONT_ROWS - 1) / (count - 1);
+}
+
 static void print_front(cst_page *page, const json_t *root) {
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    const char *const headers[] = {"",           "size",   values ? "error" : "NLL", "FLOPs", "ms",
-                                   "parameters", "members"};
-    const json_t *points = json_object_get(json_object_get(root, "front"), "points");
-    size_t count = json_array_size(points);
-    if (count == 0)
-        return;
-    cst_page_heading(page, "Held-out %s that sets reach at their cost (> marks the kept set)",
-                     values ? "squared error" : "loss");
-    cst_grid table;
-    cst_grid_begin(&table, page, "lrrrrrl", headers);
-    for (size_t i = 0; i < count; i++) {
-        const json_t *point = json_array_get(points, i);
-        bool kept = cst_json_flag(point, "kept");
-        bool shown = count <= FRONT_ROWS ||
-                     i * (FRONT_ROWS - 1) / (count - 1) != (i + 1) * (FRONT_ROWS - 1) / (count - 1);
-        if (!kept && !shown && i != 0)
-            continue;
-        cst_style style = kept ? CST_BOLD : CST_PLAIN;
-        cst_grid_cell(&table, style, "%s", kept ? ">" : "");
-        cst_grid_number(&table, style, 0, cst_json_number(point, "size"));
-        cst_grid_number(&table, style, 4, cst_json_number(point, "loss"));
-        cst_grid_quantity(&table, style, cst_json_number(point, "flops"));
-        cst_grid_quantity(&table, style, cst_json_number(point, "latency_ms"));
-        cst_grid_quantity(&table, style, cst_json_number(point, "params"));
-        members_cell(&table, style, json_object_get(point, "members"));
-    }
-    cst_grid_end(&table);
+    const cst_column columns[] =
+        CST_COLUMNS(CST_FILLED("{kept?>|}", ""), CST_NUMBER("size", "size", 0),
+                    CST_NUMBER("loss", values ? "error" : "NLL", 4), CST_QUANTITY("flops", "FLOPs"),
+                    CST_QUANTITY("latency_ms", "ms"), CST_QUANTITY("params", "parameters"),
+                    {.header = "members", .kind = CST_COLUMN_CODE, .code = members_cell});
+    cst_table table = {.page = page,
+                       .rows = cst_json_at(root, "front.points"),
+                       .shows = shows_point,
+                       .mark = "kept"};
+    cst_page_heading(page, root,
+                     "Held-out {task=regression?squared error|loss} that sets reach at their cost "
+                     "(> marks the kept set)");
+    cst_table_add(&table, columns);
+    cst_table_print(&table);
 }
 
 /* ---- the stack ---- */
 
-static bool has_linear_learner(const json_t *blend) {
-    return cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||
-           cst_json_number(blend, "lasso") > 0;
-}
-
 static void print_lambda(cst_page *page, const json_t *root) {
-    bool used = has_linear_learner(json_object_get(root, "blend"));
-    cst_text_label(page, "lambda");
-    cst_page_numbers(page, 4, "#", cst_json_number(root, "lambda"));
-    cst_page_print(page, "  (rule: %s%s)\n", cst_json_text(root, "lambda_rule"),
-                   used ? "" : "; not used, because no linear meta-learner has a weight");
-    if (!isnan(cst_json_number(root, "sigma2")) || !isnan(cst_json_number(root, "snr")))
-        cst_text_noise(page, root, "spectrum");
-}
-
-static void print_learners(cst_page *page, const json_t *root) {
-    static const cst_text_column columns[] = {
-        {.key = "name", .header = "meta-learner", .kind = CST_COLUMN_TEXT},
-        {.key = "weight", .header = "weight", .decimals = 4},
-        {.key = "nll", .header = "NLL (total)", .decimals = 3},
-        {.key = "half_logdet", .header = "half log det", .decimals = 3},
-        {.key = "loss", .header = "loss (Laplace)", .decimals = 3}}; /* not of other rules */
-    const json_t *learners = json_object_get(root, "learners");
-    if (json_array_size(learners) == 0)
-        return;
-    bool laplace = json_object_get(json_array_get(learners, 0), "loss") != NULL;
-    cst_page_heading(page, "Blend");
-    cst_text_table_show(page, learners, columns,
-                        sizeof columns / sizeof columns[0] - (laplace ? 0 : 1));
-}
-
-static void print_weights(cst_page *page, const json_t *root, const char *label) {
-    cst_text_label(page, "blend weights");
-    cst_text_weights(page, json_object_get(root, "blend"));
-    if (json_object_size(json_object_get(root, "weights"))) {
-        cst_text_label(page, label);
-        cst_text_weights(page, json_object_get(root, "weights"));
-    }
+    const json_t *blend = json_object_get(root, "blend");
+    bool used = cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||
+                cst_json_number(blend, "lasso") > 0;
+    cst_page_line(page, root, "lambda",
+                  used ? "{lambda:g4}  (rule: {lambda_rule})"
+                       : "{lambda:g4}  (rule: {lambda_rule}; not used, because no linear "
+                         "meta-learner has a weight)");
 }
 
 /* One share for all members, or each one's own. */
 static void print_mixing(cst_page *page, const json_t *root) {
-    const json_t *mixing = json_object_get(root, "mixing");
-    const json_t *members = json_object_get(mixing, "members");
-    if (json_object_size(members) == 0)
-        return;
+    const json_t *members = cst_json_at(root, "mixing.members");
     const char *name = NULL;
     json_t *value = NULL;
     double least = INFINITY;
@@ -328,56 +241,44 @@ static void print_mixing(cst_page *page, const json_t *root) {
         least = fmin(least, json_number_value(value));
         most = fmax(most, json_number_value(value));
     }
-    cst_text_label(page, "mixing");
-    if (isnan(cst_json_number(mixing, "share")) && least < most)
-        cst_page_numbers(page, 4, "each member's own, # to #\n", least, most);
+    cst_page_print(page, "  mixing              ");
+    if (!json_is_number(cst_json_at(root, "mixing.share")) && least < most)
+        cst_page_print(page, "each member's own, %.4g to %.4g\n", least, most);
     else
-        cst_page_numbers(page, 4, "# for every member\n", most);
+        cst_page_print(page, "%.4g for every member\n", most);
 }
 
-static void print_stack(cst_page *page, const json_t *root) {
-    cst_page_heading(page, "Stack");
-    cst_text_label(page, "kappa, Gram");
-    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_gram_before"),
-                     cst_json_number(root, "kappa_gram_after"));
-    if (!isnan(cst_json_number(root, "kappa_cka_before"))) {
-        cst_text_label(page, "kappa, CKA");
-        cst_page_numbers(page, 4, "# before -> # after\n",
-                         cst_json_number(root, "kappa_cka_before"),
-                         cst_json_number(root, "kappa_cka_after"));
-    }
-    print_lambda(page, root);
-    print_weights(page, root, "log-linear weights");
-    print_mixing(page, root);
-}
-
-static void print_oof_heading(cst_page *page, const json_t *oof) {
-    cst_page_heading(page, "Out-of-fold scores of the stack%s",
-                     cst_json_flag(oof, "nested")
-                         ? " (nested: everything is refitted without the fold that is scored)"
-                         : "");
-}
+static const cst_column LEARNERS[] =
+    CST_COLUMNS(CST_WORDS("name", "meta-learner"), CST_NUMBER("weight", "weight", 4),
+                CST_NUMBER("nll", "NLL (total)", 3), CST_NUMBER("half_logdet", "half log det", 3),
+                CST_NUMBER("loss", "loss (Laplace)", 3)
+                /* not of other rules */);
 
 /* Without nested scores: which there are. */
-static void print_other_scores(cst_page *page, const json_t *root, const json_t *oof) {
+static void print_other_scores(cst_page *page, const json_t *root) {
     static const struct {
-        const char *key, *label;
+        const char *key;
+        const char *text;
         bool largest;
-    } scores[] = {{"AP", "AP", true}, {"nll", "NLL", false}, {"rmse", "RMSE", false}};
+    } scores[] = {{"AP", "  best member: {name}, AP {AP:4}\n", true},
+                  {"nll", "  best member: {name}, NLL {nll:4}\n", false},
+                  {"rmse", "  best member: {name}, RMSE {rmse:4}\n", false}};
     const json_t *members = json_object_get(root, "members");
     const json_t *path = json_object_get(root, "path");
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
-    cst_page_paragraph(page, "%s.", cst_json_text(oof, "why"));
+    cst_page_paragraph(page, root, "{oof.why}.");
     for (size_t i = 0; i < json_array_size(path); i++) {
         const json_t *step = json_array_get(path, i);
         if (cst_json_flag(step, "chosen") && !isnan(cst_json_number(step, "loss")))
-            cst_page_paragraph(
-                page, "held-out %s of the selected %.0f members, by which they were selected: %.4f",
-                values ? "squared error (in variances of the target)" : "NLL",
-                cst_json_number(step, "size"), cst_json_number(step, "loss"));
+            cst_page_paragraph(page, step,
+                               values ? "held-out squared error (in variances of the target) of "
+                                        "the selected {size:0} members, by which they were "
+                                        "selected: {loss:4}"
+                                      : "held-out NLL of the selected {size:0} members, by which "
+                                        "they were selected: {loss:4}");
     }
-    for (size_t s = 0; s < sizeof scores / sizeof scores[0]; s++) {
-        const json_t *best = NULL;
+    const json_t *best = NULL;
+    for (size_t s = 0; !best && s < sizeof scores / sizeof scores[0]; s++) {
         for (size_t i = 0; i < json_array_size(members); i++) {
             const json_t *member = json_array_get(members, i);
             double value = cst_json_number(member, scores[s].key);
@@ -385,168 +286,285 @@ static void print_other_scores(cst_page *page, const json_t *root, const json_t 
             if (!isnan(value) && (!best || (scores[s].largest ? value > least : value < least)))
                 best = member;
         }
-        if (!best)
-            continue;
-        cst_page_print(page, "  best member: %s, %s %.4f\n", cst_json_text(best, "name"),
-                       scores[s].label, cst_json_number(best, scores[s].key));
-        return;
+        if (best)
+            cst_page_fill(page, best, scores[s].text);
     }
 }
 
 /* All scores of the task, as a table of one row. */
-static void print_all_scores(cst_page *page, const json_t *root, const json_t *oof) {
-    cst_text_table table = {.page = page, .root = root, .rows = oof};
-    cst_text_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
-    cst_text_table_add_group(&table, CST_SCORES_OF_TASK);
-    cst_text_table_print(&table);
+static void print_all_scores(cst_page *page, const json_t *root) {
+    cst_table table = {.page = page, .root = root, .rows = json_object_get(root, "oof")};
+    cst_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    (void)cst_table_add_group(&table, CST_SCORES_OF_TASK);
+    cst_table_print(&table);
 }
 
 static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
-    if (!json_is_object(oof))
-        return;
-    print_oof_heading(page, oof);
+    cst_page_heading(page, root,
+                     "Out-of-fold scores of the stack{oof.nested? (nested: everything is refitted "
+                     "without the fold that is scored)|}");
     if (!cst_json_flag(oof, "nested")) {
-        print_other_scores(page, root, oof);
-        return;
+        print_other_scores(page, root);
+    } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
+        print_all_scores(page, root);
+        cst_text_coverage(page, oof);
+    } else if (json_object_get(oof, "AP")) {
+        print_all_scores(page, root);
+        cst_page_paragraph(page, root, "{ap_definition}");
+    } else {
+        cst_page_fill(page, oof,
+                      json_object_get(oof, "miou") ? "  mIoU {miou:%g4} %, pixels right "
+                                                   : "  top-1 ");
+        cst_page_fill(page, oof, "{top1:%g4} %, NLL {nll:g4}, ECE {ece:g3}, Brier {brier:g4}\n");
+        if (cst_json_string(root, "ece_definition"))
+            cst_page_paragraph(page, root, CST_ECE);
     }
-    if (json_object_get(oof, "AP")) {
-        print_all_scores(page, root, oof);
-        cst_page_paragraph(page, "%s", cst_json_text(root, "ap_definition"));
-        return;
-    }
-    bool pixels = json_object_get(oof, "miou") != NULL;
-    if (pixels)
-        cst_page_numbers(page, 4, "  mIoU # %,", 100 * cst_json_number(oof, "miou"));
-    cst_page_print(page, pixels ? " pixels right " : "  top-1 ");
-    cst_page_numbers(page, 4, "# %, NLL #", 100 * cst_json_number(oof, "top1"),
-                     cst_json_number(oof, "nll"));
-    cst_page_numbers(page, 3, ", ECE #", cst_json_number(oof, "ece"));
-    cst_page_numbers(page, 4, ", Brier #\n", cst_json_number(oof, "brier"));
-    cst_text_definition(page, cst_json_string(root, "ece_definition"));
 }
 
-static void print_costs(cst_page *page, const json_t *root) {
-    const json_t *seconds = json_object_get(root, "seconds");
-    double flops = cst_json_number(root, "flops_rel");
-    double memory = cst_json_number(root, "peak_rss_bytes");
-    cst_page_heading(page, "Cost");
-    cst_text_label(page, "FLOPs");
-    cst_page_numbers(page, 3, "#", flops);
-    cst_page_print(page, isnan(flops) ? "  (not in the pool)\n" : " of all members\n");
-    print_budget(page, root);
-    cst_text_label(page, "time");
-    cst_page_print(page, "%.2f s", cst_json_number(seconds, "total"));
+static void print_time(cst_page *page, const json_t *root) {
     const char *separator = ": ";
     const char *key = NULL;
     json_t *value = NULL;
-    json_object_foreach((json_t *)(uintptr_t)seconds, key, value) {
+    cst_page_fill(page, root, "  time                {seconds.total:2} s");
+    json_object_foreach(json_object_get(root, "seconds"), key, value) {
         if (strcmp(key, "total") == 0 || !json_is_number(value) || json_number_value(value) <= 0)
             continue;
         cst_page_print(page, "%s%s %.2f", separator, key, json_number_value(value));
         separator = ", ";
     }
     cst_page_print(page, "\n");
-    if (!isnan(memory)) {
-        cst_text_label(page, "peak memory");
-        cst_page_print(page, "%.0f MiB\n", memory / (1024.0 * 1024.0));
+    double memory = cst_json_number(root, "peak_rss_bytes");
+    if (!isnan(memory))
+        cst_page_print(page, "  peak memory         %.0f MiB\n", memory / (1024.0 * 1024.0));
+}
+
+/* ---- pages ---- */
+
+static const cst_text_row BUDGET[] =
+    CST_ROWS(CST_LINE("budget.flops", "FLOPs budget",
+                      "[{used:g5} of {allowed:g5}{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.latency_ms", "latency budget",
+                      "[{used:g5} of {allowed:g5} ms{as=max? (the slowest member)|}]"),
+             CST_LINE("budget.params", "size budget",
+                      "[{used:g5} of {allowed:g5} parameters{as=max? (the slowest member)|}]"));
+
+static const cst_text_row COST[] =
+    CST_ROWS(CST_HEADING("Cost"),
+             CST_LINE(NULL, "FLOPs", "[{flops_rel:g3} of all members|-  (not in the pool)]"),
+             CST_GROUP(NULL, BUDGET), CST_CODE(NULL, print_time));
+
+#define FOLDS "{folds.count:0} folds ({folds.source=pool?the pool's|made from the seed})"
+
+static const cst_text_row KAPPA[] = CST_ROWS(
+    CST_LINE(NULL, "kappa, CKA", "{kappa_cka_before:g4} before -> {kappa_cka_after:g4} after"));
+static const cst_text_row SPECTRUM[] = CST_ROWS(CST_LINE(NULL, "spectrum", CST_SPECTRUM));
+
+static const cst_text_row STACK[] = CST_ROWS(
+    CST_TEXT(NULL,
+             "\n  preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
+             ", {classes:0} classes, " FOLDS "\n  kept {models_kept:0} of {models_in:0} members\n"),
+    CST_HEADING("Members by out-of-fold NLL"), CST_CODE(NULL, print_members),
+    CST_MARKED("path", "Held-out loss by size of the set (> marks the selected size)", PATH,
+               shows_step, "chosen"),
+    CST_CODE("front.points", print_front), CST_HEADING("Stack"),
+    CST_LINE(NULL, "kappa, Gram", "{kappa_gram_before:g4} before -> {kappa_gram_after:g4} after"),
+    CST_GROUP("kappa_cka_before", KAPPA), CST_CODE(NULL, print_lambda),
+    CST_GROUP("sigma2", SPECTRUM), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_LINE("weights", "log-linear weights", "{:weights}"),
+    CST_CODE("mixing.members", print_mixing), CST_TABLE("learners", "Blend", LEARNERS),
+    CST_CODE(NULL, cst_text_domains), CST_CODE("oof", print_scores), CST_GROUP(NULL, COST));
+
+/* Of a method that is no preset. */
+static const cst_text_row NESTED[] = CST_ROWS(
+    CST_HEADING("Out-of-fold scores (nested: the method is refitted without the fold that is "
+                "scored)"),
+    CST_CODE(NULL, print_all_scores));
+
+static const cst_text_row METHOD[] = CST_ROWS(
+    CST_TEXT(NULL, "\n  method {method}, {task}, seed {seed:0}; [{cases:0} cases|{samples:0} "
+                   "samples]" CST_EFFECTIVE ", " FOLDS "\n"),
+    CST_PARAGRAPH(NULL, "{definition}"), CST_HEADING("Model"), CST_LINE("detail", "fit", "[{}]"),
+    CST_LINE(NULL, "members", "{models_kept:0} of {models_in:0}: {kept:names}"),
+    CST_LINE(NULL, "{mix} weights", "[{weights:weights}]"), CST_GROUP("oof.nested", NESTED),
+    CST_CODE(NULL, cst_text_domains), CST_GROUP(NULL, COST));
+
+static const cst_text_row REGRESSION[] = CST_ROWS(
+    CST_TEXT(NULL,
+             "\n  regression, preset {preset}, seed {seed:0}; {samples:0} samples" CST_EFFECTIVE
+             ", {folds.count:0} folds\n  {models_kept:0} of {models_in:0} members kept: "
+             "{kept:names}\n"),
+    CST_EACH("dropped", "Dropped", "  {name}: {text}\n"), CST_CODE("front.points", print_front),
+    CST_HEADING("Stack"), CST_LINE(NULL, "blend weights", "{blend:weights}"),
+    CST_LINE("weights", "linear weights", "{:weights}"), CST_GROUP(NULL, BUDGET),
+    CST_CODE(NULL, print_scores), CST_CODE(NULL, cst_text_outputs),
+    CST_TEXT(NULL, "\n  {seconds.total:2} s\n"));
+
+static void print_fit(cst_page *page, const json_t *root) {
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    cst_text_rows(page, root,
+                  cst_json_string(root, "method") ? METHOD
+                  : values                        ? REGRESSION
+                                                  : STACK);
+}
+
+const cst_text_row cst_text_fit[] =
+    CST_ROWS(CST_TITLE("[: {model}]"), CST_CODE(NULL, print_fit), CST_NOTICES);
+
+/* ---- show ---- */
+
+static void print_shown_members(cst_page *page, const json_t *root) {
+    static const cst_column columns[] =
+        CST_COLUMNS(CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+                    CST_QUANTITY("flops", "FLOPs"), CST_QUANTITY("latency_ms", "ms"));
+    json_t *members = ranked_by(page, json_object_get(root, "members"), "weight", false);
+    bool costs = json_is_number(json_object_get(root, "flops")) ||
+                 json_is_number(json_object_get(root, "latency_ms"));
+    cst_table table = {.page = page, .rows = members};
+    cst_table_add(&table, columns);
+    cst_table_fill(&table);
+    if (json_array_size(members) > 1 && costs) {
+        cst_table_cell(&table, CST_DIM, "all");
+        cst_table_cell(&table, CST_DIM, "%s", "");
+        cst_table_quantity(&table, CST_DIM, cst_json_number(root, "flops"));
+        cst_table_quantity(&table, CST_DIM, cst_json_number(root, "latency_ms"));
+    }
+    cst_table_end(&table);
+    json_decref(members);
+}
+
+static void print_names(cst_page *page, const json_t *root) {
+    enum { NAMES_SHOWN = 20 };
+    bool values = json_object_get(root, "outputs") != NULL;
+    const json_t *names = json_object_get(root, values ? "output_names" : "class_names");
+    cst_page_fill(page, root,
+                  values ? "  outputs             {outputs:0}"
+                         : "  classes             {classes:0}");
+    for (size_t i = 0; i < json_array_size(names) && i < NAMES_SHOWN; i++)
+        cst_page_print(page, "%s%s", i ? ", " : ": ", cst_json_string_at(names, i));
+    cst_page_print(page, "%s\n", json_array_size(names) > NAMES_SHOWN ? ", ..." : "");
+}
+
+/* Where a long list is cut: before a comma. */
+static size_t list_length(const char *list) {
+    enum { LIST_CHARS = 40 };
+    size_t length = strlen(list);
+    for (size_t i = length; length > LIST_CHARS && i-- > 0;)
+        if (list[i] == ',')
+            length = i;
+    return length;
+}
+
+static void print_changed(cst_page *page, const json_t *root) {
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach(json_object_get(root, "changed"), key, value) {
+        const char *list = cst_json_text(value, "preset");
+        size_t length = list_length(list);
+        cst_page_print(page, "  %s = %s  (preset: %.*s%s)\n", key, cst_json_text(value, "value"),
+                       (int)length, list, list[length] ? ", ..." : "");
     }
 }
 
-/* ---- of a method that is no preset ---- */
-
-static void print_method(cst_page *page, const json_t *root) {
-    const json_t *folds = json_object_get(root, "folds");
-    const json_t *oof = json_object_get(root, "oof");
-    const char *source = cst_json_string(folds, "source");
-    const char *detail = cst_json_string(root, "detail");
-    bool maps = json_object_get(root, "cases") != NULL;
-    cst_page_print(page, "\n  method %s, %s, seed %.0f; %.0f %s", cst_json_text(root, "method"),
-                   cst_json_text(root, "task"), cst_json_number(root, "seed"),
-                   cst_json_number(root, maps ? "cases" : "samples"), maps ? "cases" : "samples");
-    cst_text_effective(page, root);
-    cst_page_print(page, ", %.0f folds (%s)\n", cst_json_number(folds, "count"),
-                   source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
-    cst_page_paragraph(page, "%s", cst_json_text(root, "definition"));
-    cst_page_heading(page, "Model");
-    if (detail && *detail) {
-        cst_text_label(page, "fit");
-        cst_page_print(page, "%s\n", detail);
+static void print_settings(cst_page *page, const json_t *root) {
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach(json_object_get(root, "settings"), key, value) {
+        cst_page_print(page, "  %s = %s\n", key, json_string_value(value));
     }
-    cst_text_label(page, "members");
-    cst_page_print(page, "%.0f of %.0f: ", cst_json_number(root, "models_kept"),
-                   cst_json_number(root, "models_in"));
-    cst_text_names(page, json_object_get(root, "kept"));
-    if (json_object_size(json_object_get(root, "weights"))) {
-        char label[32];
-        (void)cst_snprintf(label, sizeof label, "%s weights", cst_json_text(root, "mix"));
-        cst_text_label(page, label);
-        cst_text_weights(page, json_object_get(root, "weights"));
-    }
-    if (cst_json_flag(oof, "nested")) {
-        cst_page_heading(page, "Out-of-fold scores (nested: the method is refitted without the "
-                               "fold that is scored)");
-        print_all_scores(page, root, oof);
-    }
-    cst_text_domains(page, root);
-    print_costs(page, root);
 }
 
-/* ---- of a regression ---- */
-
-static void print_regression(cst_page *page, const json_t *root) {
-    const json_t *dropped = json_object_get(root, "dropped");
-    const json_t *oof = json_object_get(root, "oof");
-    cst_page_print(page, "\n  regression, preset %s, seed %.0f; %.0f samples",
-                   cst_json_text(root, "preset"), cst_json_number(root, "seed"),
-                   cst_json_number(root, "samples"));
-    cst_text_effective(page, root);
-    cst_page_print(page, ", %.0f folds\n",
-                   cst_json_number(json_object_get(root, "folds"), "count"));
-    cst_page_print(page, "  %.0f of %.0f members kept: ", cst_json_number(root, "models_kept"),
-                   cst_json_number(root, "models_in"));
-    cst_text_names(page, json_object_get(root, "kept"));
-    if (json_array_size(dropped) > 0)
-        cst_page_heading(page, "Dropped");
-    for (size_t i = 0; i < json_array_size(dropped); i++)
-        cst_page_print(page, "  %s: %s\n", cst_json_text(json_array_get(dropped, i), "name"),
-                       cst_json_text(json_array_get(dropped, i), "text"));
-    print_front(page, root);
-    cst_page_heading(page, "Stack");
-    print_weights(page, root, "linear weights");
-    print_budget(page, root);
-    print_oof_heading(page, oof);
-    if (cst_json_flag(oof, "nested")) {
-        print_all_scores(page, root, oof);
-        cst_text_coverage(page, oof);
-    } else {
-        print_other_scores(page, root, oof);
-    }
-    cst_text_outputs(page, root);
-    cst_page_print(page, "\n  %.2f s\n",
-                   cst_json_number(json_object_get(root, "seconds"), "total"));
+static void print_pool(cst_page *page, const json_t *root) {
+    const json_t *pool = json_object_get(root, "pool");
+    cst_page_fill(
+        page, pool,
+        !json_is_boolean(json_object_get(pool, "fitted_on"))
+            ? "  not known: the model has no hash of its pool; split '{split}' has "
+              "{hash}\n"
+        : cst_json_flag(pool, "fitted_on")
+            ? "  yes: the model was fitted on split '{split}' of this pool\n"
+            : "  no: the model was not fitted on split '{split}' of this pool ({hash})\n");
 }
 
-void cst_text_fit(cst_page *page, const json_t *root, bool full) {
-    (void)full;
-    const char *model = cst_json_string(root, "model");
-    cst_page_styled(page, CST_BOLD, "corestack fit");
-    if (model)
-        cst_page_print(page, ": %s", model);
-    if (cst_json_string(root, "method")) {
-        print_method(page, root);
-    } else if (cst_document_task(root) == CST_TASK_REGRESSION) {
-        print_regression(page, root);
-    } else {
-        print_header(page, root);
-        print_members(page, root);
-        print_path(page, root);
-        print_front(page, root);
-        print_stack(page, root);
-        print_learners(page, root);
-        cst_text_domains(page, root);
-        print_scores(page, root);
-        print_costs(page, root);
-    }
-    cst_text_bullets(page, root, "notices", "Notices");
+static const cst_text_row ADAPTED_TO[] = CST_ROWS(
+    CST_HEADING("Adapted to"),
+    CST_LINE("adapted_to", "rows", "split '{split}', {samples:0} samples"),
+    CST_LINE("adapted_to", "members", "{returned:0} came back; weight of the stack {scale:4}"));
+static const cst_text_row CHANGED[] =
+    CST_ROWS(CST_HEADING("Settings that differ from preset [{preset}|default]"),
+             CST_CODE(NULL, print_changed));
+static const cst_text_row SETTINGS[] =
+    CST_ROWS(CST_HEADING("Settings"), CST_CODE(NULL, print_settings));
+static const cst_text_row POOL[] = CST_ROWS(CST_HEADING("Pool"), CST_CODE(NULL, print_pool));
+
+const cst_text_row cst_text_show[] = CST_ROWS(
+    CST_TITLE("[: {model}]\n  {task}, [method {method}|preset {preset}], written by corestack "
+              "{corestack}\n  {bytes:0} bytes[, file modified {modified}]\n"),
+    CST_HEADING("Members ({members:0})"), CST_CODE(NULL, print_shown_members), CST_HEADING("Model"),
+    CST_CODE(NULL, print_names),
+    CST_LINE(NULL, "[{boxes=learners!}meta-learners|{boxes!}boxes|meta-learners]",
+             "[{boxes=learners!}{learners:blend}|{boxes}|{gate=none!}{learners:blend}|"
+             "{learners:blend}; gate: {gate}]"),
+    CST_LINE("calibration", "calibration", "{name}, {detail}"), CST_CODE(NULL, cst_text_domains),
+    CST_HEADING("Fitted on"),
+    CST_LINE(NULL, "rows",
+             "split '{fitted_on.split}'[{task=segmentation!}, {fitted_on.samples:0} pixels|"
+             "{task=detection!}, {fitted_on.samples:0} images|, {fitted_on.samples:0} samples]"
+             "[, {fitted_on.folds:0} folds ({fitted_on.folds_source=pool?the pool's|made from the "
+             "seed})][, seed {fitted_on.seed:0}]"),
+    CST_LINE(NULL, "members", "[{fitted_on.members:0}, of which the model uses {members:0}]"),
+    CST_LINE(NULL, "hash of the pool", "{fitted_on.pool_hash}"),
+    CST_GROUP("adapted_to", ADAPTED_TO), CST_GROUP("changed", CHANGED), CST_FULL(SETTINGS),
+    CST_GROUP("pool", POOL), CST_NOTICES);
+
+static const cst_column DOMAINS[] =
+    CST_COLUMNS(CST_WORDS("domain", "domain"), CST_NUMBER("samples", "samples", 0),
+                CST_NUMBER("scale", "scale", 4), CST_NUMBER("bias_norm", "norm of biases", 4),
+                CST_NUMBER("nll_before", "NLL without", 4), CST_NUMBER("nll_after", "with", 4));
+
+void cst_text_domains(cst_page *page, const json_t *root) {
+    const json_t *domains = json_object_get(root, "domains");
+    const json_t *used = json_object_get(domains, "used");
+    cst_table table = {.page = page, .rows = json_object_get(domains, "list")};
+    if (json_array_size(table.rows) == 0)
+        return;
+    cst_page_heading(page, root,
+                     json_is_false(used) ? "Domains (not used: no clear gain)" : "Domains");
+    cst_table_add(&table, DOMAINS);
+    cst_table_print(&table);
+    if (used)
+        cst_page_fill(page, domains,
+                      "  held-out NLL {nll_before:4} without, {nll_after:4} with (standard error "
+                      "of the difference {se:4})\n");
 }
+
+/* ---- adapt ---- */
+
+static const cst_column ADAPTED_MEMBERS[] = CST_COLUMNS(
+    CST_WORDS("name", "member"), CST_NUMBER("weight", "weight", 4),
+    {.key = "{returned?came back|}", .header = "", .kind = CST_COLUMN_FILLED, .style = CST_DIM});
+static const cst_column CANDIDATES[] =
+    CST_COLUMNS(CST_WORDS("center", "center"), CST_NUMBER("precision", "precision", 0),
+                CST_NUMBER("nll", "NLL", 4), CST_NUMBER("log_evidence", "log evidence", 2),
+                CST_NUMBER("share", "share", 3));
+static const cst_text_row ADAPTED[] =
+    CST_ROWS(CST_TABLE("members", "Members ({members:0})", ADAPTED_MEMBERS), CST_TEXT(NULL, "\n"),
+             CST_LINE(NULL, "weight of the stack", "{scale:4}"),
+             CST_LINE(NULL, "certificates", "{certificates}"));
+static const cst_text_row TRIED[] =
+    CST_ROWS(CST_TABLE("candidates", "Candidates ({candidates:0})", CANDIDATES));
+
+const cst_text_row cst_text_adapt[] = CST_ROWS(
+    CST_TEXT(NULL, "corestack adapt: split '{split}', {samples:0} labelled rows, {classes:0} "
+                   "classes\n"),
+    CST_LINE(NULL, "result",
+             "[{adapted!}adapted, {step:%0}% of the way to the fits of the rows|the stack as it "
+             "was]"),
+    CST_LINE(NULL, "NLL of the rows",
+             "stack {nll.stack:4}, with a change {nll.cross_validated:4} cross-validated in "
+             "{folds:0} folds"),
+    CST_LINE(NULL, "evidence", "{log_evidence:2} nats for a change"),
+    CST_LINE(NULL, "members",
+             "{members_after:0}, before {members_before:0}, of {members_pool:0} in the pool"),
+    CST_LINE(NULL, "model", "[{out}]"), CST_GROUP("adapted", ADAPTED), CST_FULL(TRIED),
+    CST_NOTICES);

@@ -5,7 +5,7 @@
  * what the options do to a fit.
  */
 #include "core/la.h"
-#include "fit/stages.h"
+#include "fit/family.h"
 #include "loglinear_oracle.h"
 #include "method/linear/bounded.h"
 #include "method/loglinear/loglinear.h"
@@ -395,22 +395,18 @@ static cst_status run_with(fixture *f, const char *preset, const char *key, cons
     cst_options *options = NULL;
     cst_settings settings;
     static int32_t folds[SHIFT_ROWS];
-    double unknown[SHIFT_MEMBERS];
     for (int i = 0; i < SHIFT_ROWS; i++)
         folds[i] = i % FOLDS;
-    for (int k = 0; k < SHIFT_MEMBERS; k++)
-        unknown[k] = NAN;
     assert_int_equal(cst_options_create(f->context, &options), CST_OK);
     assert_int_equal(cst_options_preset(f->context, options, preset), CST_OK);
     assert_int_equal(cst_options_set(f->context, options, key, value), CST_OK);
     cst_settings_read(options, &settings);
     cst_options_free(f->context, options);
-    const cst_training source = {.view = f->small,
-                                 .folds = folds,
-                                 .fold_count = FOLDS,
-                                 .flops = unknown,
-                                 .latency = unknown};
-    return cst_stages_nested(f->context, &source, &settings, out);
+    const cst_costs none = {0};
+    const cst_run run =
+        cst_run_of(&cst_classification_family, &f->small, folds, FOLDS, &settings, &none);
+    const cst_fold_result held = {out, SHIFT_CLASSES};
+    return cst_stages_nested(f->context, &run, &held, 1);
 }
 
 /* Held-out rows of the two rarest classes are found more often with balance. */

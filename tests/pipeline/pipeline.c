@@ -3,8 +3,8 @@
  * stages agree with their parts, same bytes for any number of threads.
  */
 #include "core/la.h"
-#include "fit/heldout.h"
-#include "fit/stages.h"
+#include "fit/family.h"
+#include "fit/learners.h"
 #include "model/predict.h"
 #include "short_tests.h"
 #include "stats/risk.h"
@@ -88,13 +88,18 @@ static cst_settings settings_of(fixture *f, const char *preset) {
     return settings;
 }
 
+static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
+                             const cst_settings *settings, const cst_costs *costs,
+                             cst_stages *out) {
+    const cst_run run = cst_run_of(&cst_classification_family, view, folds, FOLDS, settings, costs);
+    return cst_stages_run(context, &run, out);
+}
+
 static void nested(fixture *f, const cst_settings *settings, float *out) {
-    const cst_training source = {.view = f->view,
-                                 .folds = f->folds,
-                                 .fold_count = FOLDS,
-                                 .flops = f->unknown,
-                                 .latency = f->unknown};
-    cst_status status = cst_stages_nested(f->context, &source, settings, out);
+    const cst_run run =
+        cst_run_of(&cst_classification_family, &f->view, f->folds, FOLDS, settings, &NO_COSTS);
+    const cst_fold_result held = {out, CLASSES};
+    cst_status status = cst_stages_nested(f->context, &run, &held, 1);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(f->context));
 }
@@ -154,9 +159,8 @@ static void a_planted_leak_is_seen(void **state) {
     settings.loglinear.evidence = false;
     nested(f, &settings, held);
     cst_stages stages;
-    assert_int_equal(
-        cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
-        CST_OK);
+    assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
+                     CST_OK);
     cst_view kept = cst_view_members(&f->view, stages.kept, stages.kept_count, pointers);
     assert_int_equal(cst_stack_predict(f->context, stages.fit.model, &kept, leaky), CST_OK);
     double chance = log(CLASSES);
@@ -172,9 +176,8 @@ static void twins_and_noise_go(void **state) {
     for (int i = 0; i < 2; i++) {
         cst_settings settings = settings_of(f, presets[i]);
         cst_stages stages;
-        assert_int_equal(
-            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
-            CST_OK);
+        assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
+                         CST_OK);
         assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
         assert_int_equal(stages.closest[TWIN], 1);
         assert_true(stages.closest_value[TWIN] > 1 - 1e-6);
@@ -193,9 +196,8 @@ static void dropping_is_by_cross_fitted_loss(void **state) {
     settings.drop = true;
     settings.learners = CST_META_LOGLINEAR;
     cst_stages stages;
-    assert_int_equal(
-        cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
-        CST_OK);
+    assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
+                     CST_OK);
     assert_int_equal(stages.reason[NOISE], CST_REASON_REFIT);
     for (int k = 0; k < MEMBERS; k++)
         assert_true((stages.reason[k] == CST_REASON_REFIT) == !isnan(stages.refit_change[k]));
@@ -227,8 +229,8 @@ static void dropping_on_a_sample_says_so(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         cst_stages *stages = threads == 1 ? &sampled : &again;
         assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
-        assert_int_equal(
-            cst_stages_run(f->context, &view, folds, FOLDS, &settings, &NO_COSTS, stages), CST_OK);
+        assert_int_equal(run_stages(f->context, &view, folds, &settings, &NO_COSTS, stages),
+                         CST_OK);
     }
     bool told = false;
     for (size_t i = 0; i < cst_notice_count(f->context); i++)
@@ -333,9 +335,8 @@ static void every_rule_blends(void **state) {
         float out[ROWS * CLASSES];
         const float *pointers[MEMBERS];
         cst_stages stages;
-        assert_int_equal(
-            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
-            CST_OK);
+        assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
+                         CST_OK);
         double sum = 0;
         for (int32_t m = 0; m < stages.fit.learners; m++) {
             bool curved = settings.blend.rule != CST_BLEND_STACKING; /* else nobody reads it */
@@ -363,9 +364,8 @@ static void thresholds_are_found(void **state) {
         settings.threshold_rule = r == 0 ? CST_THRESHOLD_ELBOW : CST_THRESHOLD_CV;
         cst_stages stages;
         assert_int_equal(cst_options_set(f->context, f->options, "cka.rule", rules[r]), CST_OK);
-        assert_int_equal(
-            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &NO_COSTS, &stages),
-            CST_OK);
+        assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &NO_COSTS, &stages),
+                         CST_OK);
         assert_true(stages.threshold >= -1 && stages.threshold <= 1);
         assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
         cst_stages_free(f->context, &stages);
@@ -467,9 +467,8 @@ static void budgets_hold_together(void **state) {
         settings.select = direction == 1;
         settings.limits.most[CST_COST_FLOPS] = 5;
         settings.limits.most[CST_COST_LATENCY] = MEMBERS + 1;
-        assert_int_equal(
-            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &costs, &stages),
-            CST_OK);
+        assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &costs, &stages),
+                         CST_OK);
         double total[2] = {0, 0};
         for (int32_t j = 0; j < stages.kept_count; j++) {
             total[0] += flops[stages.kept[j]];
@@ -478,9 +477,8 @@ static void budgets_hold_together(void **state) {
         assert_true(stages.kept_count > 0 && total[0] <= 5 && total[1] <= MEMBERS + 1);
         cst_stages_free(f->context, &stages);
         settings.limits.most[CST_COST_FLOPS] = 0.5;
-        assert_int_equal(
-            cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, &costs, &stages),
-            CST_ERROR_INPUT);
+        assert_int_equal(run_stages(f->context, &f->view, f->folds, &settings, &costs, &stages),
+                         CST_ERROR_INPUT);
         assert_non_null(strstr(cst_last_error(f->context), "cheapest has 1"));
     }
 }

@@ -3,10 +3,10 @@
  * the fit that is left is the one of those members from scratch; few rows and many members take
  * little longer than few members.
  */
-#include "fit/removal.h"
+#include "fit/stages.h"
 
 #include "core/la.h"
-#include "fit/stages.h"
+#include "fit/family.h"
 #include "short_tests.h"
 
 #include <math.h>
@@ -158,8 +158,9 @@ static cst_stages run(cst_context *context, int32_t members) {
     cst_stages stages;
     cst_view view = shared.view;
     view.members = members;
-    cst_status status =
-        cst_stages_run(context, &view, shared.folds, FOLDS, &shared.settings, &NO_COSTS, &stages);
+    const cst_run one = cst_run_of(&cst_classification_family, &view, shared.folds, FOLDS,
+                                   &shared.settings, &NO_COSTS);
+    cst_status status = cst_stages_run(context, &one, &stages);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(context));
     return stages;

@@ -2,15 +2,15 @@
  * The stack of a regression against NumPy, SciPy and scikit-learn: linear pool, baselines,
  * variance, the prototype preset; optimality, coverage, models on disk, any number of threads.
  */
-#include <corestack/corestack.h>
+#include <corestack/more.h>
 
 #include "core/la.h"
 #include "data/regression.h"
 #include "pool_from_values.h"
 #include "stats/weighted.h"
-#include "tasks/regression/document.h"
 #include "tasks/regression/linear_pool.h"
 #include "tasks/regression/methods.h"
+#include "tasks/regression/stages.h"
 #include "temporary.h"
 
 #include <math.h>
@@ -33,6 +33,7 @@ typedef struct fixture {
     cst_view view;
     cst_scaling scaling;
     cst_moments moments[POOL_OUTPUTS];
+    cst_scope scope;
 } fixture;
 
 static int setup(void **state) {
@@ -48,13 +49,13 @@ static int setup(void **state) {
                          .targets = pool_target};
     return cst_context_create(&f->context) != CST_OK ||
            cst_scaling_make(f->context, &f->view, &f->scaling) != CST_OK ||
-           cst_value_moments(f->context, &f->view, &f->scaling, &none, pool_folds, POOL_FOLDS,
-                             f->moments) != CST_OK;
+           cst_value_moments(f->context, &f->scope, &f->view, &f->scaling, &none, pool_folds,
+                             POOL_FOLDS, f->moments) != CST_OK;
 }
 
 static int teardown(void **state) {
     fixture *f = *state;
-    cst_value_moments_free(f->context, f->moments, POOL_OUTPUTS);
+    cst_scope_free(&f->scope);
     cst_scaling_free(f->context, &f->scaling);
     cst_context_free(f->context);
     free(f);
@@ -76,8 +77,9 @@ static void the_pool_is_ridge_regression_on_the_difference_to_its_center(void **
             cst_covariances c;
             double weights[POOL_MEMBERS];
             const double *expected = fixed_fit + (p * 4 + l) * (POOL_MEMBERS + 1);
-            assert_int_equal(cst_covariances_make(f->context, &f->moments[0], -1, powers[p], &c),
-                             CST_OK);
+            assert_int_equal(
+                cst_covariances_make(f->context, &f->scope, &f->moments[0], -1, powers[p], &c),
+                CST_OK);
             assert_int_equal(cst_linear_pool_solve(f->context, &c, fixed_lambda[l], false, weights),
                              CST_OK);
             double intercept = c.target_mean;
@@ -86,7 +88,6 @@ static void the_pool_is_ridge_regression_on_the_difference_to_its_center(void **
                 intercept -= weights[k] * c.mean[k];
             }
             assert_near(intercept, expected[POOL_MEMBERS], 1e-8);
-            cst_covariances_free(f->context, &c);
         }
 }
 
@@ -95,13 +96,13 @@ static void lambda_is_that_of_the_evidence_or_of_held_out_error(void **state) {
     for (int d = 0; d < POOL_OUTPUTS; d++) {
         cst_linear_pool pool;
         cst_linear_pool_options options = {.prior = CST_LINEAR_POOL_EVIDENCE, .power = 4};
-        assert_int_equal(cst_linear_pool_fit(f->context, &f->moments[d], &options, &pool), CST_OK);
+        assert_int_equal(
+            cst_linear_pool_fit(f->context, &f->scope, &f->moments[d], &options, &pool), CST_OK);
         assert_near(log(pool.lambda), log(pool_evidence[d]), 1e-4);
-        cst_linear_pool_free(f->context, &pool);
         options = (cst_linear_pool_options){.prior = CST_LINEAR_POOL_CV};
-        assert_int_equal(cst_linear_pool_fit(f->context, &f->moments[d], &options, &pool), CST_OK);
+        assert_int_equal(
+            cst_linear_pool_fit(f->context, &f->scope, &f->moments[d], &options, &pool), CST_OK);
         assert_near(log(pool.lambda), log(pool_cv[d]), 1e-9);
-        cst_linear_pool_free(f->context, &pool);
     }
 }
 
@@ -111,7 +112,8 @@ static void weights_at_or_above_0_are_optimal(void **state) {
     cst_covariances c;
     double w[POOL_MEMBERS];
     int held = 0;
-    assert_int_equal(cst_covariances_make(f->context, &f->moments[1], -1, 4, &c), CST_OK);
+    assert_int_equal(cst_covariances_make(f->context, &f->scope, &f->moments[1], -1, 4, &c),
+                     CST_OK);
     assert_int_equal(cst_linear_pool_solve(f->context, &c, 1e-4, true, w), CST_OK);
     for (int i = 0; i < POOL_MEMBERS; i++) {
         double gradient = 1e-4 * (w[i] - c.center[i]) - c.cross[i];
@@ -122,7 +124,6 @@ static void weights_at_or_above_0_are_optimal(void **state) {
         assert_true(w[i] > 0 ? fabs(gradient) < 1e-10 : gradient > -1e-10);
     }
     assert_true(held > 0);
-    cst_covariances_free(f->context, &c);
 }
 
 /* ---- baselines ---- */
@@ -160,8 +161,8 @@ static void tagged_baselines_need_a_group(void **state) {
     cst_tagged_choice choice = {1, 1, 1};
     assert_non_null(deep);
     assert_null(cst_value_baseline_find("log-linear"));
-    assert_false(cst_value_baseline_applies(deep, NULL, POOL_MEMBERS));
-    assert_false(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), NULL, POOL_MEMBERS));
+    assert_false(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_ERROR_INPUT);
@@ -171,7 +172,7 @@ static void tagged_baselines_need_a_group(void **state) {
         CST_ERROR_INPUT);
     assert_int_equal(choice.size, 0);
     tags[POOL_MEMBERS - 1] = tags[1];
-    assert_true(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_true(cst_tagged_applies(cst_tagged_rule_of(deep->kind), tags, POOL_MEMBERS));
     assert_int_equal(
         cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
         CST_OK);
@@ -203,16 +204,16 @@ static void fit_stack(fixture *f, const char *preset, const char *const *setting
 }
 
 static void stages_with(fixture *f, const char *preset, const char *const *settings,
-                        cst_value_stages *out) {
+                        cst_stages *out) {
     cst_value_method method;
     int32_t count = 0;
     while (settings && settings[count])
         count++;
     assert_int_equal(cst_value_method_parse(f->context, preset, 0, settings, count, &method),
                      CST_OK);
-    assert_int_equal(cst_value_stages_run(f->context, &f->view, pool_folds, POOL_FOLDS,
-                                          &method.settings, &NO_COSTS, out),
-                     CST_OK);
+    const cst_run run = cst_run_of(&cst_regression_family, &f->view, pool_folds, POOL_FOLDS,
+                                   &method.settings, &NO_COSTS);
+    assert_int_equal(cst_stages_run(f->context, &run, out), CST_OK);
 }
 
 /* Mean, and variance with noise from cross-fitted residuals, in closed form. */
@@ -221,20 +222,20 @@ static void variance_is_noise_and_what_the_weights_are_not_sure_of(void **state)
     enum { CELLS = POOL_ROWS * POOL_OUTPUTS };
     float mean[CELLS];
     float variance[CELLS];
-    cst_value_stages stages;
+    cst_stages stages;
     const char *const settings[] = {"redundancy.measure=none",  "keep.fraction=0",
                                     "select.direction=none",    "variance.rule=constant",
                                     "meta.learners=log-linear", NULL};
     stages_with(f, "default", settings, &stages);
-    assert_int_equal(cst_model_predict_values(f->context, stages.base.fit.model, f->data, POOL_ROWS,
-                                              mean, variance),
-                     CST_OK);
+    assert_int_equal(
+        cst_model_predict_values(f->context, stages.fit.model, f->data, POOL_ROWS, mean, variance),
+        CST_OK);
     for (int i = 0; i < CELLS; i++) {
         double scale = f->scaling.scale[i % POOL_OUTPUTS];
         assert_near((double)mean[i], stack_mean[i], 1e-4 * scale);
         assert_near((double)variance[i], stack_variance[i], 1e-3 * stack_variance[i]);
     }
-    cst_value_stages_free(f->context, &stages);
+    cst_stages_free(f->context, &stages);
 }
 
 /* A sum of equal targets rounds; their mean is the target all the same, and what is left to fit is
@@ -256,19 +257,19 @@ static void equal_targets_leave_nothing_to_fit(void **state) {
         cst_scaling_free(f.context, &f.scaling);
     }
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        cst_value_stages stages;
+        cst_stages stages;
         const float *kept[POOL_MEMBERS];
         stages_with(&f, presets[i], NULL, &stages);
-        for (int32_t j = 0; j < stages.base.kept_count; j++)
-            kept[j] = f.data[stages.base.kept[j]];
-        assert_int_equal(cst_model_predict(f.context, stages.base.fit.model, kept, POOL_ROWS, mean),
+        for (int32_t j = 0; j < stages.kept_count; j++)
+            kept[j] = f.data[stages.kept[j]];
+        assert_int_equal(cst_model_predict(f.context, stages.fit.model, kept, POOL_ROWS, mean),
                          CST_OK);
         for (int j = 0; j < POOL_ROWS * POOL_OUTPUTS; j++)
             assert_true(mean[j] == (float)targets[j]);
-        const cst_learner *ridge = &stages.base.fit.model->learner[0];
-        for (int32_t j = 0; strcmp(presets[i], "default") != 0 && j < stages.base.kept_count; j++)
+        const cst_learner *ridge = &stages.fit.model->learner[0];
+        for (int32_t j = 0; strcmp(presets[i], "default") != 0 && j < stages.kept_count; j++)
             assert_true(ridge->weights[j] == 0);
-        cst_value_stages_free(f.context, &stages);
+        cst_stages_free(f.context, &stages);
     }
 }
 
@@ -277,20 +278,20 @@ static void the_prototype_agrees_with_numpy(void **state) {
     enum { CELLS = POOL_ROWS * POOL_OUTPUTS };
     float mean[CELLS];
     const float *kept[POOL_MEMBERS];
-    cst_value_stages stages;
+    cst_stages stages;
     stages_with(f, "prototype", NULL, &stages);
-    assert_int_equal(stages.base.kept_count, PROTOTYPE_KEPT);
+    assert_int_equal(stages.kept_count, PROTOTYPE_KEPT);
     for (int j = 0; j < PROTOTYPE_KEPT; j++) {
-        assert_int_equal(stages.base.kept[j], prototype_kept[j]);
+        assert_int_equal(stages.kept[j], prototype_kept[j]);
         kept[j] = f->data[prototype_kept[j]];
     }
     for (int i = 0; i < 3 * POOL_OUTPUTS; i++)
-        assert_near(stages.fit.blend[i], prototype_blend[i], 1e-4);
-    assert_int_equal(cst_model_predict(f->context, stages.base.fit.model, kept, POOL_ROWS, mean),
+        assert_near(stages.fit.values->blend[i], prototype_blend[i], 1e-4);
+    assert_int_equal(cst_model_predict(f->context, stages.fit.model, kept, POOL_ROWS, mean),
                      CST_OK);
     for (int i = 0; i < CELLS; i++)
         assert_near((double)mean[i], prototype_mean[i], 2e-3 * f->scaling.scale[i % POOL_OUTPUTS]);
-    cst_value_stages_free(f->context, &stages);
+    cst_stages_free(f->context, &stages);
 }
 
 /* Where one member's values all rise by 1, so do the predictions by its weight, on average. */
@@ -302,7 +303,7 @@ static void weights_are_what_a_member_adds(void **state) {
     const float *kept[2][POOL_MEMBERS];
     cst_model *model = NULL;
     fit_stack(f, "default", (const char *const[]){"evaluate.nested", "false", NULL}, &model, NULL);
-    int members = cst_model_members(model);
+    int members = (int)cst_model_members(model);
     for (int k = 0; k < members; k++)
         for (int j = 0; j < POOL_MEMBERS; j++)
             if (strcmp(names[j], cst_model_member_name(model, k)) == 0)
@@ -483,7 +484,7 @@ static void results_beyond_float32_are_refused(void **state) {
         double far[POOL_MEMBERS];
         cst_model *model = NULL;
         fit_stack(f, presets[p], NULL, &model, NULL);
-        int members = cst_model_members(model);
+        int members = (int)cst_model_members(model);
         for (int k = 0; k < members; k++)
             far[k] = 3e25;
         far_members(far, members, data, rows);

@@ -12,12 +12,6 @@ static const double FEWEST = 5;
 /* Ranges of the targets from which a value is far from all of them. */
 static const double FAR = 20;
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The value that most rows have, among others that hardly repeat: false where there is none. */
 static bool one_value(const double *sorted, int64_t n, double *value, int64_t *rows) {
     int64_t different = 0;
@@ -83,19 +77,18 @@ static bool is_filled(const double *values, const double *targets, int64_t n, do
 
 cst_status cst_check_filled(cst_context *context, const double *values, const double *targets,
                             int64_t n, bool range, cst_filled *out) {
-    double *sorted = cst_alloc(context, (size_t)n, sizeof *sorted);
     double low = INFINITY;
     double high = -INFINITY;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, sorted, n);
     *out = (cst_filled){.far_row = -1};
-    if (!sorted)
-        return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < n; i++) {
         sorted[i] = values[i];
         low = fmin(low, targets[i]);
         high = fmax(high, targets[i]);
     }
-    cst_status status = cst_sort(context, sorted, (size_t)n, sizeof *sorted, by_value);
-    bool found = status == CST_OK && one_value(sorted, n, &out->value, &out->rows) &&
+    CST_TRY(cst_sort(context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    bool found = one_value(sorted, n, &out->value, &out->rows) &&
                  is_filled(values, targets, n, out->value, range);
     out->rows = found ? out->rows : 0;
     int64_t far = 0;
@@ -108,38 +101,35 @@ cst_status cst_check_filled(cst_context *context, const double *values, const do
         out->far_row = -1;
     else if (far > 0)
         out->far_value = values[out->far_row];
-    cst_free(context, sorted);
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_check_tell_filled(cst_context *context, const cst_check_sample *sample,
-                                 cst_member_facts *facts, cst_findings *findings) {
-    const cst_check_source *source = sample->source;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < sample->view->members; k++) {
-        const cst_filled *filled = &facts[k].filled;
-        const char *name = cst_check_name(source, k);
-        if (facts[k].association.constant || (filled->rows == 0 && filled->far_row < 0))
+cst_status cst_check_tell_filled(cst_check *check) {
+    for (int32_t k = 0; k < check->members; k++) {
+        const cst_filled *filled = &check->facts[k].filled;
+        const char *name = cst_check_name(check, k);
+        cst_association *a = &check->facts[k].association;
+        if (a->constant || (filled->rows == 0 && filled->far_row < 0))
             continue;
-        facts[k].association.explained = true;
-        if (filled->rows > 0) {
-            status = cst_findings_add(
-                context, findings, "absent", false, &k, 1,
+        a->explained = true;
+        if (filled->rows > 0)
+            CST_TRY(CST_SAY_OF(
+                check, "absent", false, k,
                 "'%.60s' gives %.6g to %lld of %lld rows, whose %s are like those of the others: "
                 "were these rows not predicted? Then write NaN there, and use --missing allow",
-                name, filled->value, (long long)filled->rows, (long long)sample->rows,
-                sample->view->labels ? "labels" : "targets");
-        } else {
-            int64_t row = sample->position[filled->far_row];
-            status = cst_findings_add(
-                context, findings, "scale", false, &k, 1,
+                name, filled->value, (long long)filled->rows, (long long)check->rows,
+                check->view->labels ? "labels" : "targets"));
+        else
+            CST_TRY(CST_SAY_OF(
+                check, "scale", false, k,
                 "'%.60s' gives %.6g to row %lld, more than %.0f times the range of the targets "
                 "from all of them: correct the prediction, or write NaN there, and use --missing "
                 "allow",
-                name, filled->far_value, (long long)(source->rows ? source->rows[row] : row), FAR);
-        }
+                name, filled->far_value,
+                (long long)cst_check_row_number(check->source, check->position[filled->far_row]),
+                FAR));
     }
-    return status;
+    return CST_OK;
 }
 
 /* Outlying targets, at one end of the sorted ones. */
@@ -185,10 +175,9 @@ static bool find_outlying(const double *sorted, int64_t n, bool top, outlying *o
 }
 
 /* Looks up the first of the rows; far: and members do not predict such targets. */
-static cst_status look_up(cst_context *context, const cst_check_sample *s, outlying *o, bool *far) {
-    cst_status status = CST_OK;
+static cst_status look_up(const cst_check *s, outlying *o, bool *far) {
     *far = true;
-    for (int64_t i = 0; status == CST_OK && *far && i < s->rows; i++) {
+    for (int64_t i = 0; *far && i < s->rows; i++) {
         double y = cst_view_target(s->view, s->position[i])[0];
         if (y >= o->low && y <= o->high)
             continue;
@@ -196,46 +185,47 @@ static cst_status look_up(cst_context *context, const cst_check_sample *s, outly
             o->first = i;
             o->value = y;
         }
-        for (int32_t k = 0; status == CST_OK && k < s->view->members && o->off > 0; k++) {
+        for (int32_t k = 0; k < s->members && o->off > 0; k++) {
             float value = 0;
-            status = cst_check_read(context, s, k, i, 1, &value);
+            CST_TRY(cst_check_read(s->context, s, k, i, 1, &value));
             *far = *far && fabs((double)value - y) > o->off * (o->high - o->low);
         }
     }
-    return status;
+    return CST_OK;
 }
 
-cst_status cst_check_tell_targets(cst_context *context, const cst_check_sample *sample, bool good,
-                                  bool *found, cst_findings *findings) {
-    int64_t n = sample->rows;
-    double *sorted = cst_alloc(context, (size_t)n, sizeof *sorted);
+/* Targets that say that the target is not known (-999). */
+cst_status cst_check_tell_targets(cst_check *check) {
+    int64_t n = check->rows;
     outlying o = {0};
-    *found = false;
-    if (!sorted)
-        return CST_ERROR_MEMORY;
+    bool found = false;
+    bool good = cst_check_any_good(check);
+    CST_SCOPE(scope);
+    if (check->view->classes != 1)
+        return CST_OK;
+    CST_NEW(check->context, scope, double, sorted, n);
     for (int64_t i = 0; i < n; i++)
-        sorted[i] = cst_view_target(sample->view, sample->position[i])[0];
-    cst_status status = cst_sort(context, sorted, (size_t)n, sizeof *sorted, by_value);
-    for (int end = 0; status == CST_OK && end < 2 && !*found; end++)
+        sorted[i] = cst_view_target(check->view, check->position[i])[0];
+    CST_TRY(cst_sort(check->context, sorted, (size_t)n, sizeof *sorted, cst_check_by_value));
+    for (int end = 0; end < 2 && !found; end++)
         if (find_outlying(sorted, n, end == 1, &o))
-            status = look_up(context, sample, &o, found);
-    cst_free(context, sorted);
-    if (status != CST_OK || !*found)
-        return status;
-    int64_t row = sample->position[o.first];
-    row = sample->source->rows ? sample->source->rows[row] : row;
+            CST_TRY(look_up(check, &o, &found));
+    if (!found)
+        return CST_OK;
+    check->unknown = true;
+    int64_t row = cst_check_row_number(check->source, check->position[o.first]);
     if (o.same && o.rows > 1)
-        return cst_findings_add(
-            context, findings, "labels", !good, NULL, 0,
+        return CST_SAY(
+            check, "labels", !good, 0,
             "split '%.60s': %lld of %lld targets are %.6g, far from all others (%.6g to %.6g; "
             "the first is row %lld): do they say that the target is not known? Then remove these "
             "rows from every file",
-            sample->source->split, (long long)o.rows, (long long)n, o.value, o.low, o.high,
+            check->source->split, (long long)o.rows, (long long)n, o.value, o.low, o.high,
             (long long)row);
-    return cst_findings_add(
-        context, findings, "labels", !good, NULL, 0,
+    return CST_SAY(
+        check, "labels", !good, 0,
         "split '%.60s': the target of row %lld is %.6g, far from the others (%.6g to %.6g) and "
         "from what the members predict%s: correct it, or remove the row from every file",
-        sample->source->split, (long long)row, o.value, o.low, o.high,
+        check->source->split, (long long)row, o.value, o.low, o.high,
         o.rows > 1 ? ", and so are a few more targets" : "");
 }

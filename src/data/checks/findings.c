@@ -1,6 +1,4 @@
 /* The list of findings: notices, errors, part of a document. See the header. */
-#include "data/checks/findings.h"
-
 #include "data/checks/parts.h"
 
 #include <string.h>
@@ -89,9 +87,10 @@ const char *cst_names_of(const cst_pool *pool, const int32_t *members, int32_t c
     return names_of(pool, NULL, members, count, text, size);
 }
 
-const char *cst_check_names(const cst_check_source *source, const int32_t *members, int32_t count,
-                            char *text, size_t size) {
-    return names_of(source->pool, source->members, members, count, text, size);
+const char *cst_check_who(cst_check *check, int32_t count) {
+    const cst_check_source *source = check->source;
+    return names_of(source->pool, source->members, check->list, count, check->who,
+                    sizeof check->who);
 }
 
 const char *cst_class_of(const cst_pool *pool, int32_t c, char *text, size_t size) {

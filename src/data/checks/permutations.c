@@ -1,8 +1,71 @@
-/* Finds the order of classes in which a member's columns fit its confusion matrix. */
+/*
+ * Finds the order of classes in which a member's columns fit its confusion matrix. The assignment
+ * of columns to classes is by shortest augmenting paths (Kuhn 1955; Munkres 1957; in the form of
+ * Jonker and Volgenant 1987).
+ */
 #include "data/checks/parts.h"
 
 #include <math.h>
 #include <string.h>
+
+/* One more row is assigned. Arrays are counted from 1, with 0 for what is free. */
+static void add_row(const double *value, int32_t n, int32_t row, double *u, double *v,
+                    double *least, int32_t *row_of, int32_t *way, bool *used) {
+    int32_t column = 0;
+    row_of[0] = row;
+    for (int32_t j = 0; j <= n; j++) {
+        least[j] = INFINITY;
+        used[j] = false;
+    }
+    do {
+        used[column] = true;
+        int32_t i = row_of[column];
+        int32_t next = 0;
+        double step = INFINITY;
+        for (int32_t j = 1; j <= n; j++) {
+            if (used[j])
+                continue;
+            double cost = -value[(size_t)(i - 1) * (size_t)n + (size_t)(j - 1)] - u[i] - v[j];
+            if (cost < least[j]) {
+                least[j] = cost;
+                way[j] = column;
+            }
+            if (least[j] < step) {
+                step = least[j];
+                next = j;
+            }
+        }
+        for (int32_t j = 0; j <= n; j++) {
+            if (used[j]) {
+                u[row_of[j]] += step;
+                v[j] -= step;
+            } else {
+                least[j] -= step;
+            }
+        }
+        column = next;
+    } while (row_of[column] != 0);
+    while (column != 0) {
+        int32_t before = way[column];
+        row_of[column] = row_of[before];
+        column = before;
+    }
+}
+
+cst_status cst_assignment(cst_context *context, const double *value, int32_t count, int32_t *to) {
+    size_t n = (size_t)count + 1;
+    CST_SCOPE(scope);
+    CST_NEW(context, scope, double, numbers, 3 * n);
+    CST_NEW(context, scope, int32_t, places, 2 * n);
+    CST_NEW(context, scope, bool, used, n);
+    for (int32_t i = 1; i <= count; i++)
+        add_row(value, count, i, numbers, numbers + n, numbers + 2 * n, places, places + n, used);
+    for (int32_t j = 1; j <= count; j++)
+        to[places[j] - 1] = j - 1;
+    return CST_OK;
+}
+
+/* ---- permutations ---- */
 
 enum { CLASSES_MAX = 1024, FEWEST_PREDICTED = 5, MENTIONED = 3 };
 
@@ -22,9 +85,7 @@ typedef struct order_of_columns {
 } order_of_columns;
 
 typedef struct search {
-    const cst_check_sample *sample;
-    cst_member_facts *facts;
-    cst_findings *findings;
+    cst_check *check;
     int32_t *confusion; /* [classes][classes]: column, label */
     int32_t *list;      /* [classes]: columns in question */
     bool *listed;       /* [classes] */
@@ -34,14 +95,14 @@ typedef struct search {
 } search;
 
 static int32_t *row_of(const search *s, int32_t column) {
-    return s->confusion + (size_t)column * (size_t)s->sample->view->classes;
+    return s->confusion + (size_t)column * (size_t)s->check->view->classes;
 }
 
 /* The label that a column goes with much more than with its own, or -1. */
 static int32_t other_label(const search *s, int32_t column) {
     const int32_t *row = row_of(s, column);
     int32_t best = 0;
-    for (int32_t l = 1; l < s->sample->view->classes; l++)
+    for (int32_t l = 1; l < s->check->view->classes; l++)
         if (row[l] > row[best])
             best = l;
     double own = row[column];
@@ -51,8 +112,8 @@ static int32_t other_label(const search *s, int32_t column) {
 
 static int32_t list_columns(search *s) {
     int32_t count = 0;
-    memset(s->listed, 0, (size_t)s->sample->view->classes * sizeof *s->listed);
-    for (int32_t c = 0; c < s->sample->view->classes; c++) {
+    memset(s->listed, 0, (size_t)s->check->view->classes * sizeof *s->listed);
+    for (int32_t c = 0; c < s->check->view->classes; c++) {
         int32_t other = other_label(s, c);
         for (int32_t i = 0; other >= 0 && i < 2; i++) {
             int32_t which = i == 0 ? c : other;
@@ -66,10 +127,10 @@ static int32_t list_columns(search *s) {
 
 /* Whether the assignment of the listed columns is clearly better than the order as it is. */
 static void judge(const search *s, int32_t count, order_of_columns *out) {
-    int32_t classes = s->sample->view->classes;
+    int32_t classes = s->check->view->classes;
     double gain = 0;
     double seen = 0;
-    double rows = (double)s->sample->rows;
+    double rows = (double)s->check->rows;
     int32_t supported = 0;
     int64_t against = 0;
     int64_t moved = 0;
@@ -101,23 +162,22 @@ static void judge(const search *s, int32_t count, order_of_columns *out) {
         out->moved = 0;
 }
 
-static cst_status look(cst_context *context, search *s, const int32_t *top, order_of_columns *out) {
-    size_t classes = (size_t)s->sample->view->classes;
+static cst_status look(search *s, const int32_t *top, order_of_columns *out) {
+    size_t classes = (size_t)s->check->view->classes;
     memset(s->confusion, 0, classes * classes * sizeof *s->confusion);
-    for (int64_t i = 0; i < s->sample->rows; i++)
-        row_of(s, top[i])[cst_view_label(s->sample->view, s->sample->position[i])]++;
+    for (int64_t i = 0; i < s->check->rows; i++)
+        row_of(s, top[i])[cst_view_label(s->check->view, s->check->position[i])]++;
     for (size_t c = 0; c < classes; c++)
-        out->accuracy += row_of(s, (int32_t)c)[c] / (double)s->sample->rows;
+        out->accuracy += row_of(s, (int32_t)c)[c] / (double)s->check->rows;
     int32_t count = list_columns(s);
     if (count < 2)
         return CST_OK;
     for (int32_t i = 0; i < count; i++)
         for (int32_t j = 0; j < count; j++)
             s->value[(size_t)i * (size_t)count + (size_t)j] = row_of(s, s->list[i])[s->list[j]];
-    cst_status status = cst_assignment(context, s->value, count, s->assigned);
-    if (status == CST_OK)
-        judge(s, count, out);
-    return status;
+    CST_TRY(cst_assignment(s->check->context, s->value, count, s->assigned));
+    judge(s, count, out);
+    return CST_OK;
 }
 
 /* "its column 2 behaves as class 5, column 5 as class 2 and 3 more". */
@@ -125,13 +185,13 @@ static void describe(const search *s, const order_of_columns *order, char *text,
     size_t used = 0;
     int32_t said = 0;
     *text = '\0';
-    for (int32_t c = 0; c < s->sample->view->classes && said < MENTIONED; c++) {
+    for (int32_t c = 0; c < s->check->view->classes && said < MENTIONED; c++) {
         char class[64];
         if (order->to[c] == c)
             continue;
-        (void)cst_snprintf(
-            text + used, size - used, "%scolumn %d behaves as %s", said ? ", " : "", (int)c,
-            cst_class_of(s->sample->source->pool, order->to[c], class, sizeof class));
+        (void)cst_snprintf(text + used, size - used, "%scolumn %d behaves as %s", said ? ", " : "",
+                           (int)c,
+                           cst_class_of(s->check->source->pool, order->to[c], class, sizeof class));
         used += strlen(text + used);
         said++;
     }
@@ -145,7 +205,7 @@ static bool same(const search *s, int32_t a, int32_t b) {
     const order_of_columns *y = &s->order[b];
     int32_t both = 0;
     int32_t one = 0;
-    for (int32_t c = 0; x->moved > 0 && y->moved > 0 && c < s->sample->view->classes; c++) {
+    for (int32_t c = 0; x->moved > 0 && y->moved > 0 && c < s->check->view->classes; c++) {
         if (x->clear[c] && y->clear[c] && x->to[c] != y->to[c])
             return false;
         both += x->clear[c] && y->clear[c];
@@ -155,96 +215,63 @@ static bool same(const search *s, int32_t a, int32_t b) {
 }
 
 /* The members whose columns are in the same order as those of `first`. */
-static cst_status tell(cst_context *context, const search *s, int32_t first, int32_t *list) {
-    char who[256];
+static cst_status tell(const search *s, int32_t first) {
     char what[320];
     int32_t count = 0;
-    int32_t members = s->sample->view->members;
+    int32_t members = s->check->members;
     const order_of_columns *order = &s->order[first];
     for (int32_t k = 0; k < members; k++) {
         if (!same(s, first, k))
             continue;
         if (k < first)
             return CST_OK; /* said with that one */
-        s->facts[k].association.explained = true;
-        list[count++] = k;
+        s->check->facts[k].association.explained = true;
+        s->check->list[count++] = k;
     }
     describe(s, order, what, sizeof what);
-    (void)cst_check_names(s->sample->source, list, count, who, sizeof who);
     if (2 * count > members)
-        return cst_findings_add(
-            context, s->findings, "classes", true, list, count,
+        return CST_SAY(
+            s->check, "classes", true, count,
             "split '%.60s': the labels number the classes in another order than the columns of the "
             "predictions: in %d of %d members %s; with that order top-1 of '%.60s' would be %.1f%% "
             "instead of %.1f%%. Number the labels as the columns are, or name the classes in both",
-            s->sample->source->split, (int)count, (int)members, what,
-            cst_check_name(s->sample->source, first), 100 * order->accuracy_then,
-            100 * order->accuracy);
-    return cst_findings_add(
-        context, s->findings, "classes", false, list, count,
+            s->check->source->split, (int)count, (int)members, what,
+            cst_check_name(s->check, first), 100 * order->accuracy_then, 100 * order->accuracy);
+    return CST_SAY(
+        s->check, "classes", false, count,
         "the columns of %s are probably in another order than the classes: %s; with that order "
         "top-1 %swould be %.1f%% instead of %.1f%%. Save them in the order of the classes, or name "
         "them in the file",
-        who, what, count > 1 ? "of the first " : "", 100 * order->accuracy_then,
-        100 * order->accuracy);
+        cst_check_who(s->check, count), what, count > 1 ? "of the first " : "",
+        100 * order->accuracy_then, 100 * order->accuracy);
 }
 
-static cst_status run(cst_context *context, search *s, const int32_t *top) {
-    int32_t members = s->sample->view->members;
-    size_t classes = (size_t)s->sample->view->classes;
-    size_t rows = (size_t)s->sample->rows;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < members; k++) {
-        s->order[k].to = cst_alloc(context, classes, sizeof *s->order[k].to);
-        s->order[k].clear = cst_alloc(context, classes, sizeof *s->order[k].clear);
-        status = s->order[k].to && s->order[k].clear ? CST_OK : CST_ERROR_MEMORY;
-        if (status == CST_OK && !s->facts[k].association.constant &&
-            !s->facts[k].association.explained)
-            status = look(context, s, top + (size_t)k * rows, &s->order[k]);
-    }
-    double best = 0;
-    for (int32_t k = 0; k < members; k++)
-        best = fmax(best, fmax(s->order[k].accuracy, s->order[k].accuracy_then));
-    for (int32_t k = 0; k < members; k++)
-        if (s->order[k].accuracy_then < LIKE_OTHERS * best)
-            s->order[k].moved = 0;
-    int32_t *list = cst_alloc(context, (size_t)members, sizeof *list);
-    if (!list)
-        return CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
-        if (s->order[k].moved > 0)
-            status = tell(context, s, k, list);
-    cst_free(context, list);
-    return status;
-}
-
-cst_status cst_check_permutations(cst_context *context, const cst_check_sample *sample,
-                                  const int32_t *top, cst_member_facts *facts,
-                                  cst_findings *findings) {
-    size_t classes = (size_t)sample->view->classes;
-    size_t members = (size_t)sample->view->members;
+cst_status cst_check_permutations(cst_check *check) {
+    size_t classes = (size_t)check->view->classes;
     if (classes < 2 || classes > CLASSES_MAX)
         return CST_OK;
-    search s = {.sample = sample, .facts = facts, .findings = findings};
-    s.confusion = cst_alloc(context, classes * classes, sizeof *s.confusion);
-    s.list = cst_alloc(context, 2 * classes, sizeof *s.list);
-    s.listed = cst_alloc(context, classes, sizeof *s.listed);
-    s.value = cst_alloc(context, classes * classes, sizeof *s.value);
-    s.assigned = cst_alloc(context, classes, sizeof *s.assigned);
-    s.order = cst_alloc(context, members, sizeof *s.order);
-    cst_status status = s.confusion && s.list && s.listed && s.value && s.assigned && s.order
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
-    CST_THEN(run(context, &s, top));
-    for (size_t k = 0; s.order && k < members; k++) {
-        cst_free(context, s.order[k].to);
-        cst_free(context, s.order[k].clear);
+    search s = {.check = check};
+    double best = 0;
+    CST_SCOPE(scope);
+    CST_TAKE(check->context, scope, s.confusion, classes * classes);
+    CST_TAKE(check->context, scope, s.list, 2 * classes);
+    CST_TAKE(check->context, scope, s.listed, classes);
+    CST_TAKE(check->context, scope, s.value, classes * classes);
+    CST_TAKE(check->context, scope, s.assigned, classes);
+    CST_TAKE(check->context, scope, s.order, check->members);
+    for (int32_t k = 0; k < check->members; k++) {
+        order_of_columns *order = &s.order[k];
+        CST_TAKE(check->context, scope, order->to, classes);
+        CST_TAKE(check->context, scope, order->clear, classes);
+        if (cst_check_open(check, k))
+            CST_TRY(look(&s, check->top + (size_t)k * (size_t)check->rows, order));
+        best = fmax(best, fmax(order->accuracy, order->accuracy_then));
     }
-    cst_free(context, s.confusion);
-    cst_free(context, s.list);
-    cst_free(context, s.listed);
-    cst_free(context, s.value);
-    cst_free(context, s.assigned);
-    cst_free(context, s.order);
-    return status;
+    for (int32_t k = 0; k < check->members; k++)
+        if (s.order[k].accuracy_then < LIKE_OTHERS * best)
+            s.order[k].moved = 0;
+    for (int32_t k = 0; k < check->members; k++)
+        if (s.order[k].moved > 0)
+            CST_TRY(tell(&s, k));
+    return CST_OK;
 }

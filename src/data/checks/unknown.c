@@ -2,7 +2,7 @@
  * Classes that a member's model of a fold did not know: one probability, mostly 0, in all rows of
  * the fold and not in other folds. docs/pool.md#classes-that-a-fold-did-not-know.
  */
-#include "data/checks/checks.h"
+#include "data/checks/parts.h"
 #include "data/pool/folds.h"
 
 #include <float.h>
@@ -29,7 +29,6 @@ typedef struct unknown {
 #define NOT_THERE (-2.0F)
 
 typedef struct columns {
-    float *rows;        /* [block][classes] */
     float *low, *high;  /* [folds][classes] */
     int64_t *there;     /* [folds] */
     int64_t *same;      /* [folds][classes]: rows of other folds with the same */
@@ -76,17 +75,16 @@ static cst_status each_row(cst_context *worker, const unknown *u, int32_t member
                            const float *constant, take_row_fn take) {
     const cst_view *view = u->source->view;
     const uint8_t *present = cst_view_present(view, member);
-    cst_status status = CST_OK;
-    for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
-        int64_t count = cst_block_size(view->rows, first / CST_BLOCK_ROWS);
-        const float *rows = NULL;
-        status = cst_view_rows(worker, view, member, first, count, s->rows, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
-            if (cst_view_is_there(view, present, first + i))
-                take(u, s, u->source->folds[first + i], rows + (size_t)(i * view->classes),
-                     constant);
+    for (int64_t block = 0; block < cst_block_count(view->rows); block++) {
+        cst_rows rows;
+        CST_SCOPE(scope);
+        CST_TRY(cst_rows_open(worker, scope, view, block, &rows));
+        CST_TRY(cst_rows_read(worker, &rows, member));
+        for (int64_t i = 0; i < rows.count; i++)
+            if (cst_view_is_there(view, present, rows.first + i))
+                take(u, s, u->source->folds[rows.first + i], cst_rows_at(&rows, i), constant);
     }
-    return status;
+    return CST_OK;
 }
 
 /* Columns that are constant in a fold; false where none is. */
@@ -112,34 +110,27 @@ static cst_status look_at_member(cst_context *worker, void *user, int64_t k) {
     size_t classes = (size_t)u->source->view->classes;
     size_t cells = (size_t)u->folds * classes;
     float *constant = u->constant + (size_t)k * cells;
-    columns s = {.rows = cst_alloc(worker, CST_BLOCK_ROWS * classes, sizeof *s.rows),
-                 .low = cst_alloc(worker, 2 * cells, sizeof *s.low),
-                 .there = cst_alloc(worker, (size_t)u->folds, sizeof *s.there),
-                 .same = cst_alloc(worker, cells + classes, sizeof *s.same)};
-    cst_status status = s.rows && s.low && s.there && s.same ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        s.high = s.low + cells;
-        s.different = s.same + cells;
-        for (size_t i = 0; i < cells; i++) {
-            s.low[i] = FLT_MAX;
-            s.high[i] = -FLT_MAX;
-        }
-        status = each_row(worker, u, (int32_t)k, &s, constant, take_range);
+    columns s;
+    CST_SCOPE(scope);
+    CST_TAKE(worker, scope, s.low, cells);
+    CST_TAKE(worker, scope, s.high, cells);
+    CST_TAKE(worker, scope, s.there, u->folds);
+    CST_TAKE(worker, scope, s.same, cells);
+    CST_TAKE(worker, scope, s.different, classes);
+    for (size_t i = 0; i < cells; i++) {
+        s.low[i] = FLT_MAX;
+        s.high[i] = -FLT_MAX;
     }
-    if (status == CST_OK && find_constant(u, &s, constant))
-        status = each_row(worker, u, (int32_t)k, &s, constant, take_others);
-    for (size_t i = 0; status == CST_OK && i < cells; i++) {
+    CST_TRY(each_row(worker, u, (int32_t)k, &s, constant, take_range));
+    if (find_constant(u, &s, constant))
+        CST_TRY(each_row(worker, u, (int32_t)k, &s, constant, take_others));
+    for (size_t i = 0; i < cells; i++) {
         double others = (double)s.different[i % classes];
         double share = ((double)s.same[i] + 1) / (others + 1);
-        size_t fold = i / classes;
-        if (constant[i] >= 0 && (double)s.there[fold] * log(share) > CHANCE)
+        if (constant[i] >= 0 && (double)s.there[i / classes] * log(share) > CHANCE)
             constant[i] = KNOWN;
     }
-    cst_free(worker, s.rows);
-    cst_free(worker, s.low);
-    cst_free(worker, s.there);
-    cst_free(worker, s.same);
-    return status;
+    return CST_OK;
 }
 
 /* ---- findings ---- */
@@ -212,7 +203,6 @@ static cst_status tell(cst_context *context, const unknown *u, int32_t fold, con
     const cst_check_source *source = u->source;
     char who[256];
     bool all = in->members == source->view->members;
-    int64_t first = u->first[fold];
     return cst_findings_add(
         context, findings, "folds", fatal, u->members, in->members,
         "%s %s %s the probability %.3g in all %lld rows of fold %d (the first is row %lld), of "
@@ -221,7 +211,7 @@ static cst_status tell(cst_context *context, const unknown *u, int32_t fold, con
         all ? "every member" : cst_names_of(source->pool, u->members, in->members, who, sizeof who),
         all || in->members == 1 ? "gives" : "give", in->text, (double)in->value,
         (long long)u->rows[fold], (int)fold,
-        (long long)(source->rows ? source->rows[first] : first), (long long)in->rows,
+        (long long)cst_check_row_number(source, u->first[fold]), (long long)in->rows,
         in->classes == 1 ? "that class" : "such a class", in->classes == 1 ? "class" : "classes",
         in->lost > 0
             ? "Make folds that leave rows of every class to train on (`corestack folds`, "
@@ -235,7 +225,6 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
                            cst_findings *findings) {
     const cst_view *view = u->source->view;
     int64_t lost = 0;
-    cst_status status = CST_OK;
     for (int32_t f = 0; lacks && f < u->folds; f++)
         for (int32_t c = 0; c < view->classes; c++)
             if (is_known(u, f, c))
@@ -245,12 +234,12 @@ static cst_status tell_all(cst_context *context, const unknown *u, uint8_t *lack
                 }
     for (int32_t f = 0; f < u->folds; f++)
         lost += sum_up(u, f).lost;
-    for (int32_t f = 0; status == CST_OK && f < u->folds; f++) {
+    for (int32_t f = 0; f < u->folds; f++) {
         in_fold in = sum_up(u, f);
         if (in.members > 0)
-            status = tell(context, u, f, &in, in.lost > 0 && 2 * lost > view->rows, findings);
+            CST_TRY(tell(context, u, f, &in, in.lost > 0 && 2 * lost > view->rows, findings));
     }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_check_unknown(cst_context *context, const cst_check_source *source, uint8_t *lacks,
@@ -264,25 +253,18 @@ cst_status cst_check_unknown(cst_context *context, const cst_check_source *sourc
         return CST_OK;
     size_t cells = (size_t)u.folds * (size_t)view->classes;
     int64_t members = view->members;
-    u.rows = cst_alloc(context, (size_t)u.folds, sizeof *u.rows);
-    u.first = cst_alloc(context, (size_t)u.folds, sizeof *u.first);
-    u.labels = cst_alloc(context, cells, sizeof *u.labels);
-    u.constant = cst_alloc(context, (size_t)members * cells, sizeof *u.constant);
-    u.members = cst_alloc(context, (size_t)members, sizeof *u.members);
-    cst_status status =
-        u.rows && u.first && u.labels && u.constant && u.members ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, u.rows, u.folds);
+    CST_TAKE(context, scope, u.first, u.folds);
+    CST_TAKE(context, scope, u.labels, cells);
+    CST_TAKE(context, scope, u.constant, (size_t)members * cells);
+    CST_TAKE(context, scope, u.members, members);
+    for (int64_t i = 0; i < view->rows; i++) {
         int32_t f = source->folds[i];
         u.first[f] = u.rows[f]++ == 0 ? i : u.first[f];
         u.labels[f * view->classes + cst_view_label(view, i)]++;
     }
     const cst_share filled = cst_share_tasks(u.constant, members, cells * sizeof *u.constant);
-    CST_THEN(cst_parallel_fill(context, members, look_at_member, &u, &filled, 1));
-    CST_THEN(tell_all(context, &u, lacks, findings));
-    cst_free(context, u.rows);
-    cst_free(context, u.first);
-    cst_free(context, u.labels);
-    cst_free(context, u.constant);
-    cst_free(context, u.members);
-    return status;
+    CST_TRY(cst_parallel_fill(context, members, look_at_member, &u, &filled, 1));
+    return tell_all(context, &u, lacks, findings);
 }

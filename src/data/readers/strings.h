@@ -20,7 +20,7 @@ typedef struct cst_strings {
 } cst_strings;
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out);
-void cst_strings_free(cst_context *context, cst_strings *strings);
+void cst_strings_free(cst_context *context, void *strings); /* a cst_strings; NULL is fine */
 cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
                            size_t length);
 cst_status cst_strings_copy(cst_context *context, const cst_strings *strings, cst_strings **out);
@@ -40,7 +40,7 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
  * for tables that are not ids. */
 cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
                               const char *where, int64_t twice[2]);
-void cst_id_index_free(cst_context *context, cst_id_index *index);
+void cst_id_index_free(cst_context *context, void *index);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 

@@ -2,7 +2,7 @@
  * Linear baselines of a regression from moments. Behind comparisons. Paper: section "Experimental
  * Setup"; docs/regression.md.
  */
-#include "tasks/regression/baselines.h"
+#include "tasks/regression/linear_pool.h"
 
 #include "method/blend/blend.h"
 #include "method/linear/linear.h"
@@ -14,17 +14,51 @@
 
 enum { GREEDY_ROUNDS = 25, CLIMB_STEPS = 1000 };
 
-/* Mean products of the members' residuals f - y, [K][K]. */
-static cst_status residual_products(cst_context *context, const cst_moments *moments,
-                                    double **out) {
+void cst_value_greedy(const double *moments, int32_t count, int32_t rounds, double *weights) {
+    size_t n = (size_t)count;
+    double least = 0;
+    /* With counts c the average's error is c'Sc / r^2; `sum` is c'Sc, weights the counts, and S c
+     * is computed anew for each candidate's share. */
+    double sum = 0;
+    int32_t kept = 0;
+    int32_t picked[1024] = {0};
+    rounds = rounds < 1024 ? rounds : 1024;
+    memset(weights, 0, n * sizeof *weights);
+    for (int32_t r = 1; r <= rounds; r++) {
+        int32_t best = 0;
+        double best_sum = 0;
+        for (int32_t k = 0; k < count; k++) {
+            double cross = 0;
+            for (size_t j = 0; j < n; j++)
+                cross += moments[(size_t)k * n + j] * weights[j];
+            double joined = sum + 2 * cross + moments[(size_t)k * n + (size_t)k];
+            if (k == 0 || joined < best_sum) {
+                best = k;
+                best_sum = joined;
+            }
+        }
+        sum = best_sum;
+        weights[best] += 1;
+        picked[r - 1] = best;
+        double loss = sum / ((double)r * (double)r);
+        if (r == 1 || loss < least) {
+            least = loss;
+            kept = r;
+        }
+    }
+    memset(weights, 0, n * sizeof *weights);
+    for (int32_t r = 0; r < kept; r++)
+        weights[picked[r]] += 1 / (double)kept;
+}
+
+/* What a baseline is fitted from: mean products of the members' residuals f - y, [K][K]. */
+static cst_status residual_products(cst_context *context, cst_scope *scope,
+                                    const cst_moments *moments, double **out) {
     size_t k = (size_t)moments->columns;
     size_t width = k + 2;
-    double *sum = cst_alloc(context, width * width, sizeof *sum);
-    *out = cst_alloc(context, k * k, sizeof **out);
-    if (!sum || !*out) {
-        cst_free(context, sum);
-        return CST_ERROR_MEMORY;
-    }
+    double *sum;
+    CST_TAKE(context, scope, sum, width * width);
+    CST_TAKE(context, scope, *out, k * k);
     cst_moments_without(moments, -1, sum);
     double n = sum[width * width - 1];
     for (size_t i = 0; i < k; i++)
@@ -32,123 +66,64 @@ static cst_status residual_products(cst_context *context, const cst_moments *mom
             (*out)[i * k + j] = (sum[i * width + j] - sum[i * width + k] - sum[j * width + k] +
                                  sum[k * width + k]) /
                                 n;
-    cst_free(context, sum);
     return CST_OK;
 }
 
-static cst_status fit_best_single(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    double *products = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &products);
+static cst_status fit_best_single(cst_context *context, const double *products, size_t k,
+                                  double *weights) {
     size_t best = 0;
-    for (size_t j = 1; status == CST_OK && j < k; j++)
+    (void)context;
+    for (size_t j = 1; j < k; j++)
         if (products[j * k + j] < products[best * k + best])
             best = j;
     for (size_t j = 0; j < k; j++)
         weights[j] = j == best;
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-static cst_status fit_average(cst_context *context, const cst_moments *moments, double *weights,
-                              double *intercept) {
-    (void)context;
-    for (int32_t j = 0; j < moments->columns; j++)
-        weights[j] = 1 / (double)moments->columns;
-    *intercept = 0;
     return CST_OK;
 }
 
-static cst_status fit_performance(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    double *products = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &products);
+static cst_status fit_average(cst_context *context, const double *products, size_t k,
+                              double *weights) {
+    (void)context;
+    (void)products;
+    for (size_t j = 0; j < k; j++)
+        weights[j] = 1 / (double)k;
+    return CST_OK;
+}
+
+static cst_status fit_performance(cst_context *context, const double *products, size_t k,
+                                  double *weights) {
     double sum = 0;
-    for (size_t j = 0; status == CST_OK && j < k; j++) {
+    (void)context;
+    for (size_t j = 0; j < k; j++) {
         weights[j] = 1 / fmax(products[j * k + j], 1e-12);
         sum += weights[j];
     }
-    for (size_t j = 0; status == CST_OK && j < k; j++)
+    for (size_t j = 0; j < k; j++)
         weights[j] /= sum;
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
+    return CST_OK;
 }
 
-static cst_status fit_penalised(cst_context *context, const cst_moments *moments,
-                                cst_linear_kind kind, double *weights, double *intercept) {
-    cst_standardised standardised = {0};
-    cst_penalty penalty = {0};
-    cst_linear linear = {0};
-    cst_penalty_options options = {.rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV,
-                                   .grid = cst_penalty_grid_default()};
-    double ratio = kind == CST_LINEAR_LASSO ? 1 : 0.5;
-    cst_status status = cst_standardise(context, moments, -1, &standardised);
-    CST_THEN(kind == CST_LINEAR_RIDGE || moments->folds < 2
-                 ? cst_penalty_choose(context, moments, &standardised, NULL, &options, &penalty)
-                 : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &penalty.lambda,
-                                      NULL, NULL));
-    CST_THEN(cst_linear_fit(context, &standardised, kind, penalty.lambda, 0.5, &linear));
-    if (status == CST_OK) {
-        memcpy(weights, linear.coefficients, (size_t)linear.columns * sizeof *weights);
-        *intercept = linear.intercept;
-    }
-    cst_linear_free(context, &linear);
-    cst_standardised_free(context, &standardised);
-    return status;
+static cst_status fit_greedy(cst_context *context, const double *products, size_t k,
+                             double *weights) {
+    (void)context;
+    cst_value_greedy(products, (int32_t)k, GREEDY_ROUNDS, weights);
+    return CST_OK;
 }
 
-static cst_status fit_ridge(cst_context *context, const cst_moments *moments, double *weights,
-                            double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_RIDGE, weights, intercept);
-}
-
-static cst_status fit_lasso(cst_context *context, const cst_moments *moments, double *weights,
-                            double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_LASSO, weights, intercept);
-}
-
-static cst_status fit_elastic_net(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_ELASTIC_NET, weights, intercept);
-}
-
-static cst_status fit_greedy(cst_context *context, const cst_moments *moments, double *weights,
-                             double *intercept) {
-    double *products = NULL;
-    cst_status status = residual_products(context, moments, &products);
-    if (status == CST_OK)
-        cst_value_greedy(products, moments->columns, GREEDY_ROUNDS, weights);
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-static cst_status fit_minimum_variance(cst_context *context, const cst_moments *moments,
-                                       double *weights, double *intercept) {
-    double *products = NULL;
-    cst_status status = residual_products(context, moments, &products);
-    CST_THEN(cst_blend_minimum_variance(context, moments->columns, products, false, weights));
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
+static cst_status fit_minimum_variance(cst_context *context, const double *products, size_t k,
+                                       double *weights) {
+    return cst_blend_minimum_variance(context, (int32_t)k, products, false, weights);
 }
 
 /* From the best member on, the mixture moves towards the member that lowers its error most, by the
  * best step, until no step lowers it by a millionth. */
-static cst_status fit_hill_climbing(cst_context *context, const cst_moments *moments,
-                                    double *weights, double *intercept) {
-    double *s = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &s);
-    double *along = cst_alloc(context, k, sizeof *along); /* S w */
-    if (!along)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(fit_best_single(context, moments, weights, intercept));
-    for (int step = 0; status == CST_OK && step < CLIMB_STEPS; step++) {
+static cst_status fit_hill_climbing(cst_context *context, const double *s, size_t k,
+                                    double *weights) {
+    double *along; /* S w */
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, along, k);
+    CST_TRY(fit_best_single(context, s, k, weights));
+    for (int step = 0; step < CLIMB_STEPS; step++) {
         double now = 0;
         for (size_t i = 0; i < k; i++) {
             along[i] = 0;
@@ -175,23 +150,46 @@ static cst_status fit_hill_climbing(cst_context *context, const cst_moments *mom
         for (size_t j = 0; j < k; j++)
             weights[j] = (1 - size) * weights[j] + (j == best ? size : 0);
     }
-    cst_free(context, along);
-    cst_free(context, s);
-    return status;
+    return CST_OK;
+}
+
+CST_OWNED(cst_linear)
+CST_OWNED(cst_standardised)
+
+static cst_status fit_penalised(cst_context *context, const cst_moments *moments,
+                                cst_linear_kind kind, double *weights, double *intercept) {
+    cst_standardised standardised = {0};
+    cst_penalty penalty = {0};
+    cst_linear linear = {0};
+    cst_penalty_options options = {.rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV,
+                                   .grid = cst_penalty_grid_default()};
+    double ratio = kind == CST_LINEAR_LASSO ? 1 : 0.5;
+    CST_SCOPE(scope);
+    CST_OWN(context, scope, cst_standardised, &standardised);
+    CST_OWN(context, scope, cst_linear, &linear);
+    CST_TRY(cst_standardise(context, moments, -1, &standardised));
+    CST_TRY(kind == CST_LINEAR_RIDGE || moments->folds < 2
+                ? cst_penalty_choose(context, moments, &standardised, NULL, &options, &penalty)
+                : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &penalty.lambda, NULL,
+                                     NULL));
+    CST_TRY(cst_linear_fit(context, &standardised, kind, penalty.lambda, 0.5, &linear));
+    memcpy(weights, linear.coefficients, (size_t)linear.columns * sizeof *weights);
+    *intercept = linear.intercept;
+    return CST_OK;
 }
 
 /* The mean of the tagged group that has the least squared error on these rows. */
-static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
-                             const cst_member_ensemble *tags, const cst_moments *moments,
-                             double *weights, double *intercept, cst_tagged_choice *best) {
-    double *products = NULL;
-    size_t k = (size_t)moments->columns;
-    double *group = cst_alloc(context, k, sizeof *group);
-    cst_status status = group ? residual_products(context, moments, &products) : CST_ERROR_MEMORY;
+static cst_status fit_tagged(cst_context *context, cst_ensemble_kind kind,
+                             const cst_member_ensemble *tags, const double *products, int32_t count,
+                             double *weights, cst_tagged_choice *best) {
+    size_t k = (size_t)count;
     double least = INFINITY;
-    for (int32_t first = 0; status == CST_OK && tags && first < moments->columns; first++) {
+    double *group;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, group, k);
+    for (int32_t first = 0; tags && first < count; first++) {
         double loss = 0;
-        int32_t size = cst_tagged_group(rule, tags, moments->columns, first, group);
+        int32_t size = cst_tagged_group(cst_tagged_rule_of(kind), tags, count, first, group);
         if (size == 0)
             continue;
         for (size_t i = 0; i < k; i++)
@@ -205,43 +203,55 @@ static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
         best->size = size;
         memcpy(weights, group, k * sizeof *weights);
     }
-    if (status == CST_OK && isinf(least))
-        status = cst_fail(context, CST_ERROR_INPUT, "no member is tagged for this baseline");
-    *intercept = 0;
-    cst_free(context, products);
-    cst_free(context, group);
-    return status;
+    return isinf(least)
+               ? cst_fail(context, CST_ERROR_INPUT, "no member is tagged for this baseline")
+               : CST_OK;
 }
 
 /* In the order of reports. */
 static const cst_value_baseline BASELINES[] = {
-    {"best-single", "the member with the lowest squared error", fit_best_single, CST_ENSEMBLE_NONE},
-    {"average", "the mean of the members", fit_average, CST_ENSEMBLE_NONE},
-    {"performance-weighted", "the mean of the members weighted by 1 / mean squared error",
-     fit_performance, CST_ENSEMBLE_NONE},
-    {"ridge", "ridge regression on the members, penalty chosen by cross-validation", fit_ridge,
-     CST_ENSEMBLE_NONE},
-    {"lasso", "lasso regression on the members, penalty chosen by cross-validation", fit_lasso,
-     CST_ENSEMBLE_NONE},
-    {"elastic-net", "elastic-net regression on the members, penalty chosen by cross-validation",
-     fit_elastic_net, CST_ENSEMBLE_NONE},
-    {"greedy",
-     "greedy selection with replacement that minimises the squared error, 25 rounds "
-     "(Caruana et al. 2004)",
-     fit_greedy, CST_ENSEMBLE_NONE},
-    {"minimum-variance",
-     "the convex mixture (non-negative weights with sum 1) that minimises the squared error",
-     fit_minimum_variance, CST_ENSEMBLE_NONE},
-    {"hill-climbing", "steps from the best member towards whichever lowers the squared error most",
-     fit_hill_climbing, CST_ENSEMBLE_NONE},
-    {"deep-ensemble", "the mean of the members tagged as one deep ensemble (at least two)", NULL,
-     CST_ENSEMBLE_DEEP},
-    {"snapshot", "the mean of the members tagged as snapshots of one run (at least two)", NULL,
-     CST_ENSEMBLE_SNAPSHOT},
-    {"mc-dropout", "the mean over the dropout passes of one network", NULL,
-     CST_ENSEMBLE_MC_DROPOUT},
-    {"soup", "the member tagged as a soup (averaged weights)", NULL, CST_ENSEMBLE_SOUP},
-    {"swag", "the mean over the SWAG samples of one network", NULL, CST_ENSEMBLE_SWAG},
+    {.name = "best-single",
+     .definition = "the member with the lowest squared error",
+     .mix = fit_best_single},
+    {.name = "average", .definition = "the mean of the members", .mix = fit_average},
+    {.name = "performance-weighted",
+     .definition = "the mean of the members weighted by 1 / mean squared error",
+     .mix = fit_performance},
+    {.name = "ridge",
+     .definition = "ridge regression on the members, penalty chosen by cross-validation",
+     .penalty = CST_LINEAR_RIDGE},
+    {.name = "lasso",
+     .definition = "lasso regression on the members, penalty chosen by cross-validation",
+     .penalty = CST_LINEAR_LASSO},
+    {.name = "elastic-net",
+     .definition = "elastic-net regression on the members, penalty chosen by cross-validation",
+     .penalty = CST_LINEAR_ELASTIC_NET},
+    {.name = "greedy",
+     .definition = "greedy selection with replacement that minimises the squared error, 25 rounds "
+                   "(Caruana et al. 2004)",
+     .mix = fit_greedy},
+    {.name = "minimum-variance",
+     .definition = "the convex mixture (non-negative weights with sum 1) that minimises the "
+                   "squared error",
+     .mix = fit_minimum_variance},
+    {.name = "hill-climbing",
+     .definition = "steps from the best member towards whichever lowers the squared error most",
+     .mix = fit_hill_climbing},
+    {.name = "deep-ensemble",
+     .definition = "the mean of the members tagged as one deep ensemble (at least two)",
+     .kind = CST_ENSEMBLE_DEEP},
+    {.name = "snapshot",
+     .definition = "the mean of the members tagged as snapshots of one run (at least two)",
+     .kind = CST_ENSEMBLE_SNAPSHOT},
+    {.name = "mc-dropout",
+     .definition = "the mean over the dropout passes of one network",
+     .kind = CST_ENSEMBLE_MC_DROPOUT},
+    {.name = "soup",
+     .definition = "the member tagged as a soup (averaged weights)",
+     .kind = CST_ENSEMBLE_SOUP},
+    {.name = "swag",
+     .definition = "the mean over the SWAG samples of one network",
+     .kind = CST_ENSEMBLE_SWAG},
 };
 
 const cst_value_baseline *cst_value_baseline_at(size_t index) {
@@ -255,19 +265,22 @@ const cst_value_baseline *cst_value_baseline_find(const char *name) {
     return NULL;
 }
 
-bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_member_ensemble *tags,
-                                int32_t members) {
-    return baseline->fit || cst_tagged_applies(cst_tagged_rule_of(baseline->kind), tags, members);
-}
-
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
                                   double *weights, double *intercept, cst_tagged_choice *choice) {
-    cst_tagged_choice best = {0};
-    cst_status status = baseline->fit ? baseline->fit(context, moments, weights, intercept)
-                                      : fit_tagged(context, cst_tagged_rule_of(baseline->kind),
-                                                   tags, moments, weights, intercept, &best);
-    if (choice)
-        *choice = best;
-    return status;
+    cst_tagged_choice own;
+    cst_tagged_choice *best = choice ? choice : &own;
+    double *products;
+    CST_SCOPE(scope);
+    *intercept = 0;
+    *best = (cst_tagged_choice){0};
+    if (!baseline->mix && baseline->kind == CST_ENSEMBLE_NONE) {
+        CST_TRY(fit_penalised(context, moments, baseline->penalty, weights, intercept));
+    } else {
+        CST_TRY(residual_products(context, scope, moments, &products));
+        CST_TRY(baseline->mix ? baseline->mix(context, products, (size_t)moments->columns, weights)
+                              : fit_tagged(context, baseline->kind, tags, products,
+                                           moments->columns, weights, best));
+    }
+    return CST_OK;
 }

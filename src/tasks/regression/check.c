@@ -2,7 +2,7 @@
  * What a regression cannot be computed on, and options that say nothing to it: units that float32
  * does not resolve, settings of classification. Before stage S1. docs/regression.md.
  */
-#include "tasks/regression/check.h"
+#include "tasks/regression/stages.h"
 
 #include "core/options.h"
 #include "data/pool/pool.h"
@@ -81,9 +81,8 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
     const double *targets = cst_pool_targets(pool, split);
     const double *weights = cst_pool_weights(pool, split);
     int64_t rows = cst_pool_rows(pool, split);
-    int32_t outputs = cst_pool_classes(pool);
-    cst_status status = CST_OK;
-    for (int32_t d = 0; status == CST_OK && targets && rows > 1 && d < outputs; d++) {
+    int32_t outputs = (int32_t)cst_pool_classes(pool);
+    for (int32_t d = 0; targets && rows > 1 && d < outputs; d++) {
         char where[192];
         double mean = 0;
         double deviation = 0;
@@ -94,19 +93,20 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
             (void)cst_snprintf(where, sizeof where, "split '%.60s', output '%.60s'", split, name);
         else
             (void)cst_snprintf(where, sizeof where, "split '%.60s', output %d", split, (int)d);
-        status = check_output(context, where, mean, deviation, refuse);
+        CST_TRY(check_output(context, where, mean, deviation, refuse));
     }
-    return status;
+    return CST_OK;
 }
 
 /* ---- folds ---- */
 
-cst_status cst_value_check_folds(cst_context *context, const char *split, const int32_t *folds,
-                                 int64_t rows, int32_t fold_count) {
-    for (int32_t f = 0; fold_count == 2 && f < 2; f++) {
+cst_status cst_value_check(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_training *source) {
+    int64_t rows = source->view.rows;
+    for (int32_t f = 0; source->fold_count == 2 && f < 2; f++) {
         int64_t inside = 0;
         for (int64_t i = 0; i < rows; i++)
-            inside += folds[i] == f;
+            inside += source->folds[i] == f;
         if (rows - inside < 2)
             return cst_fail(
                 context, CST_ERROR_INPUT,
@@ -114,7 +114,7 @@ cst_status cst_value_check_folds(cst_context *context, const char *split, const 
                 "are too few to fit on: make folds of similar size",
                 split, (int)f, (long long)inside, (long long)rows, (long long)(rows - inside));
     }
-    return CST_OK;
+    return cst_value_check_units(context, pool, split, true);
 }
 
 /* ---- options ---- */
@@ -132,21 +132,26 @@ static bool is_foreign(const cst_options *options, const char *key) {
     return strncmp(key, "segment.", 8) == 0 || strncmp(key, "detect.", 7) == 0;
 }
 
+static void release_options(cst_context *context, void *options) {
+    cst_options_free(context, options);
+}
+
 cst_status cst_value_check_options(cst_context *context, const cst_options *options) {
     char list[256] = "";
     cst_options *preset = NULL;
-    cst_status status = cst_options_create(context, &preset);
-    CST_THEN(cst_options_preset(context, preset, cst_options_preset_name(options)));
-    for (size_t i = 0; status == CST_OK && cst_option_at(i); i++) {
+    CST_SCOPE(scope);
+    CST_TRY(cst_options_create(context, &preset));
+    CST_TRY(cst_scope_own(context, scope, release_options, preset));
+    CST_TRY(cst_options_preset(context, preset, cst_options_preset_name(options)));
+    for (int64_t i = 0; cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;
         size_t used = strlen(list);
         if (is_foreign(options, key) &&
             strcmp(cst_options_get(options, key), cst_options_get(preset, key)) != 0)
             (void)cst_snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", key);
     }
-    if (status == CST_OK && list[0])
+    if (list[0])
         cst_notice(context, "regression does not use %s%s", list,
                    strstr(list, "loglinear.") ? "; its linear pool uses linear_pool.*" : "");
-    cst_options_free(context, preset);
-    return status;
+    return CST_OK;
 }

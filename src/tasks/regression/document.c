@@ -1,6 +1,5 @@
 /* Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md. */
-#include "fit/findings.h"
-#include "tasks/regression/document.h"
+#include "tasks/regression/stages.h"
 
 #include "stats/regression.h"
 
@@ -10,11 +9,9 @@
 /* ---- scores ---- */
 
 void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores) {
-    cst_report_number(report, object, "rmse", scores->rmse);
-    cst_report_number(report, object, "mae", scores->mae);
-    cst_report_number(report, object, "median_ae", scores->median_ae);
-    cst_report_number(report, object, "r2", scores->r2);
-    cst_report_number(report, object, "nll", scores->nll);
+    CST_PUT(report, object, CST_N("rmse", scores->rmse), CST_N("mae", scores->mae),
+            CST_N("median_ae", scores->median_ae), CST_N("r2", scores->r2),
+            CST_N("nll", scores->nll));
     cst_value_put_coverage(report, object, scores);
 }
 
@@ -121,23 +118,17 @@ static void add_row(const members_job *job, int32_t member, int64_t row, const f
 
 static cst_status members_block(cst_context *context, void *user, int64_t index, double *sum) {
     const members_job *job = user;
-    const cst_view *view = job->view;
-    size_t outputs = (size_t)view->classes;
-    int64_t first = cst_block_first(index);
-    int64_t count = cst_block_size(view->rows, index);
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * outputs : 0, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++)
-            if (is_there(job, k, first + i))
-                add_row(job, k, first + i, rows + (size_t)i * outputs,
-                        sum + (size_t)k * outputs * SUM_MEMBER);
+    size_t width = (size_t)job->view->classes * SUM_MEMBER;
+    cst_rows rows;
+    CST_SCOPE(scope);
+    CST_TRY(cst_rows_open(context, scope, job->view, index, &rows));
+    for (int32_t k = 0; k < job->view->members; k++) {
+        CST_TRY(cst_rows_read(context, &rows, k));
+        for (int64_t i = 0; i < rows.count; i++)
+            if (is_there(job, k, rows.first + i))
+                add_row(job, k, rows.first + i, cst_rows_at(&rows, i), sum + (size_t)k * width);
     }
-    cst_free(context, scratch);
-    return status;
+    return CST_OK;
 }
 
 static void put_member_metrics(const members_job *job, int32_t member, const double *sum,
@@ -160,23 +151,18 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out) {
     size_t members = (size_t)view->members;
     size_t each = (size_t)view->classes * SUM_MEMBER;
-    double *sums = cst_alloc(context, members * each, sizeof *sums);
-    members_job job = {.view = view,
-                       .present = cst_alloc(context, members, sizeof *job.present),
-                       .mean =
-                           cst_alloc(context, members * (size_t)view->classes, sizeof *job.mean)};
-    cst_status status = sums && job.present && job.mean ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        look_at_rows(&job);
-        status = cst_reduce_blocks(context, cst_block_count(view->rows), members * each,
-                                   members_block, &job, sums);
-    }
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+    members_job job = {.view = view};
+    double *sums;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, members * each);
+    CST_TAKE(context, scope, job.present, members);
+    CST_TAKE(context, scope, job.mean, members * (size_t)view->classes);
+    look_at_rows(&job);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(view->rows), members * each, members_block,
+                              &job, sums));
+    for (int32_t k = 0; k < view->members; k++)
         put_member_metrics(&job, k, sums + (size_t)k * each, &out[k]);
-    cst_free(context, sums);
-    cst_free(context, job.present);
-    cst_free(context, job.mean);
-    return status;
+    return CST_OK;
 }
 
 void cst_value_put_members(cst_report *report, const cst_pool *pool,
@@ -184,66 +170,34 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
         json_t *member = cst_document_member(report, list, pool, k, reason);
-        cst_report_number(report, member, "rmse", members[k].rmse);
-        cst_report_number(report, member, "mae", members[k].mae);
-        cst_report_number(report, member, "r2", members[k].r2);
+        CST_PUT(report, member, CST_N("rmse", members[k].rmse), CST_N("mae", members[k].mae),
+                CST_N("r2", members[k].r2));
         cst_document_cost(report, member, pool, k);
     }
 }
 
 /* ---- a fit ---- */
 
-/* Means of the learners' weights and sums of their losses over the outputs. */
-static void put_learners(cst_report *report, const cst_value_facts *facts) {
-    static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
-    static const char *const of[] = {"meta", "oof"};
-    const cst_value_fit *fit = &facts->stages->fit;
-    json_t *root = cst_report_root(report);
-    cst_report_number(report, root, "lambda", fit->lambda[0]);
-    cst_report_string(report, root, "lambda_rule", rules[facts->base.settings->penalty_rule]);
-    cst_report_string(report, root, "spectrum_of", of[facts->base.settings->spectrum_of]);
-    cst_report_number(report, root, "sigma2", fit->sigma2);
-    cst_report_number(report, root, "mp_edge", fit->mp_edge);
-    cst_report_number(report, root, "snr", fit->snr);
-    json_t *learners = cst_report_list(report, root, "learners");
-    json_t *blend = cst_report_object(report, root, "blend");
-    for (int32_t m = 0; m < fit->learners; m++) {
-        double sums[3] = {0, 0, 0};
-        for (int32_t d = 0; d < fit->outputs; d++) {
-            sums[0] += fit->blend[d * fit->learners + m] / fit->outputs;
-            sums[1] += fit->nll[d * fit->learners + m];
-            sums[2] += 0.5 * fit->logdet[d * fit->learners + m];
-        }
-        json_t *entry = cst_report_add_object(report, learners);
-        cst_report_string(report, entry, "name", cst_value_learner_name(fit->kind[m]));
-        cst_report_number(report, entry, "nll", sums[1]);
-        if (facts->base.settings->blend.rule == CST_BLEND_LAPLACE)
-            cst_report_number(report, entry, "loss", sums[1]);
-        cst_report_number(report, entry, "half_logdet", sums[2]);
-        cst_report_number(report, entry, "weight", sums[0]);
-        cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]), sums[0]);
-    }
+void cst_value_put_kept(cst_report *report, const cst_fit_facts *facts) {
+    cst_value_put_members(report, facts->pool, facts->members, facts->stages->reason);
 }
 
 /* What differs between the outputs. */
-static void put_outputs(cst_report *report, const cst_value_facts *facts) {
-    const cst_value_fit *fit = &facts->stages->fit;
-    const cst_model *model = facts->stages->base.fit.model;
+static void put_outputs(cst_report *report, const cst_fit_facts *facts) {
+    const cst_value_fit *fit = facts->stages->fit.values;
+    const cst_model *model = facts->stages->fit.model;
     const cst_learner *learner = &model->learner[0];
     int32_t columns = learner->coefficients / fit->outputs;
-    json_t *list = cst_value_put_outputs(report, cst_report_root(report), facts->base.pool,
-                                         facts->each, fit->outputs);
+    json_t *list = cst_value_put_outputs(report, cst_report_root(report), facts->pool, facts->each,
+                                         fit->outputs);
     for (int32_t d = 0; d < fit->outputs; d++) {
         json_t *entry = json_array_get(list, (size_t)d);
-        cst_report_number(report, entry, "lambda", fit->lambda[d]);
-        cst_report_number(report, entry, "noise_sd", sqrt(model->values->noise[d]));
-        cst_report_number(report, entry, "disagreement", model->values->share[d]);
-        cst_report_number(report, entry, "intercept", learner->bias[d]);
-        json_t *weights = cst_report_object(report, entry, "weights");
-        for (int32_t j = 0; j < model->members; j++)
-            cst_report_number(report, weights,
-                              cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
-                              learner->weights[d * columns + j]);
+        CST_PUT(report, entry, CST_N("lambda", fit->lambda[d]),
+                CST_N("noise_sd", sqrt(model->values->noise[d])),
+                CST_N("disagreement", model->values->share[d]),
+                CST_N("intercept", learner->bias[d]));
+        cst_document_weights(report, entry, "weights", facts, learner->weights + d * columns,
+                             model->members);
         json_t *blend = cst_report_object(report, entry, "blend");
         for (int32_t m = 0; m < fit->learners; m++)
             cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]),
@@ -251,73 +205,28 @@ static void put_outputs(cst_report *report, const cst_value_facts *facts) {
     }
 }
 
-/* Weights of the members, where the stack is a linear function of them alone; their mean over the
- * outputs. */
-static void put_weights(cst_report *report, const cst_value_facts *facts) {
-    const cst_value_fit *fit = &facts->stages->fit;
-    const cst_model *model = facts->stages->base.fit.model;
-    json_t *weights = cst_report_object(report, cst_report_root(report), "weights");
-    int32_t columns = model->learner[0].coefficients / fit->outputs;
-    for (int32_t j = 0; columns == model->members && j < columns; j++) {
-        double mean = 0;
-        for (int32_t d = 0; d < fit->outputs; d++)
-            mean += model->learner[0].weights[d * columns + j] / fit->outputs;
-        cst_report_number(report, weights,
-                          cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
-                          mean);
-    }
-}
-
-static void put_oof(cst_report *report, const cst_value_facts *facts) {
+/* Weights of the members where the stack is a linear function of them alone, their mean over the
+ * outputs; scores; outputs. */
+void cst_value_put_own_fit(cst_report *report, const cst_fit_facts *facts) {
     static const cst_value_metrics unknown = {
         .rmse = NAN, .mae = NAN, .median_ae = NAN, .r2 = NAN, .nll = NAN};
-    json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
+    const cst_model *model = facts->stages->fit.model;
+    const cst_learner *learner = &model->learner[0];
+    json_t *root = cst_report_root(report);
+    json_t *weights = cst_report_object(report, root, "weights");
+    int32_t columns = learner->coefficients / model->classes;
+    for (int32_t j = 0; columns == model->members && j < columns; j++) {
+        double mean = 0;
+        for (int32_t d = 0; d < model->classes; d++)
+            mean += learner->weights[d * columns + j] / model->classes;
+        cst_report_number(report, weights,
+                          cst_pool_member_name(facts->pool, facts->stages->kept[j]), mean);
+    }
+    json_t *oof = cst_report_object(report, root, "oof");
     cst_value_put_scores(report, oof, facts->oof ? facts->oof : &unknown);
     cst_document_nested(report, oof, facts->oof != NULL);
-}
-
-cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
-                                  cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
-    if (status != CST_OK)
-        return status;
-    cst_report *report = *out;
-    const cst_fit_facts *base = &facts->base;
-    const cst_stages *stages = &facts->stages->base;
-    json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", "regression");
-    cst_report_string(report, root, "model", NULL);
-    cst_report_string(report, root, "preset", cst_options_preset_name(base->options));
-    cst_report_integer(report, root, "seed", (int64_t)base->settings->seed);
-    cst_report_integer(report, root, "samples", base->source->view.rows);
-    if (base->source->view.weights)
-        cst_report_number(report, root, "effective_samples",
-                          cst_view_effective_rows(&base->source->view));
-    cst_report_string(report, root, "pool_hash",
-                      cst_model_value(base->stages->fit.model, "split.pool"));
-    json_t *folds = cst_report_object(report, root, "folds");
-    cst_report_integer(report, folds, "count", base->source->fold_count);
-    cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");
-    cst_document_outcomes(report, base);
-    cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.reason);
-    cst_document_redundancy(report, base);
-    cst_document_path(report, base);
-    cst_document_front(report, base);
-    status = cst_document_condition(context, report, stages);
-    put_learners(report, facts);
-    put_weights(report, facts);
-    put_oof(report, facts);
     put_outputs(report, facts);
     cst_report_string(report, root, "interval_rule",
-                      base->settings->conformal ? "conformal" : "gaussian");
+                      facts->settings->conformal ? "conformal" : "gaussian");
     cst_value_put_definitions(report);
-    cst_document_costs(report, base);
-    cst_findings_put(report, base->pool, base->findings, false);
-    cst_report_notices(report, context);
-    CST_THEN(cst_report_finish(context, report));
-    if (status != CST_OK) {
-        cst_report_free(context, report);
-        *out = NULL;
-    }
-    return status;
 }

@@ -41,69 +41,51 @@ static void put_center(cst_covariances *c) {
         c->center[i] /= sum;
 }
 
-cst_status cst_covariances_make(cst_context *context, const cst_moments *moments, int32_t without,
-                                double power, cst_covariances *out) {
+static cst_status take_covariances(cst_context *context, cst_scope *scope, int32_t columns,
+                                   cst_covariances *out) {
+    size_t d = (size_t)columns;
+    out->columns = columns;
+    CST_TAKE(context, scope, out->mean, d);
+    CST_TAKE(context, scope, out->gram, d * d);
+    CST_TAKE(context, scope, out->cross, d);
+    CST_TAKE(context, scope, out->center, d);
+    return CST_OK;
+}
+
+cst_status cst_covariances_make(cst_context *context, cst_scope *scope, const cst_moments *moments,
+                                int32_t without, double power, cst_covariances *out) {
     size_t d = (size_t)moments->columns;
     size_t width = d + 2;
-    *out = (cst_covariances){.columns = moments->columns, .power = power};
-    double *sum = cst_alloc(context, width * width, sizeof *sum);
-    out->mean = cst_alloc(context, d, sizeof *out->mean);
-    out->gram = cst_alloc(context, d * d, sizeof *out->gram);
-    out->cross = cst_alloc(context, d, sizeof *out->cross);
-    out->center = cst_alloc(context, d, sizeof *out->center);
-    cst_status status =
-        sum && out->mean && out->gram && out->cross && out->center ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_moments_without(moments, without, sum);
-        double n = sum[width * width - 1];
-        const double *target = sum + d * width;
-        const double *one = target + width;
-        status = cst_moments_check(context, n, without);
-        out->rows = n;
-        out->target_mean = one[d] / n;
-        out->target_square = fmax(target[d] / n - out->target_mean * out->target_mean, 0);
-        for (size_t i = 0; i < d; i++) {
-            out->mean[i] = one[i] / n;
-            out->cross[i] = target[i] / n - out->mean[i] * out->target_mean;
-            for (size_t j = 0; j <= i; j++) {
-                double value = sum[i * width + j] / n - out->mean[i] * (one[j] / n);
-                out->gram[i * d + j] = value;
-                out->gram[j * d + i] = value;
-            }
+    double *sum;
+    CST_SCOPE(pass);
+    CST_TAKE(context, pass, sum, width * width);
+    cst_moments_without(moments, without, sum);
+    double n = sum[width * width - 1];
+    const double *target = sum + d * width;
+    const double *one = target + width;
+    CST_TRY(cst_moments_check(context, n, without));
+    *out = (cst_covariances){.power = power, .rows = n, .target_mean = one[d] / n};
+    CST_TRY(take_covariances(context, scope, moments->columns, out));
+    out->target_square = fmax(target[d] / n - out->target_mean * out->target_mean, 0);
+    for (size_t i = 0; i < d; i++) {
+        out->mean[i] = one[i] / n;
+        out->cross[i] = target[i] / n - out->mean[i] * out->target_mean;
+        for (size_t j = 0; j <= i; j++) {
+            double value = sum[i * width + j] / n - out->mean[i] * (one[j] / n);
+            out->gram[i * d + j] = value;
+            out->gram[j * d + i] = value;
         }
-        put_center(out);
     }
-    cst_free(context, sum);
-    if (status != CST_OK)
-        cst_covariances_free(context, out);
-    return status;
+    put_center(out);
+    return CST_OK;
 }
 
-void cst_covariances_free(cst_context *context, cst_covariances *covariances) {
-    cst_free(context, covariances->mean);
-    cst_free(context, covariances->gram);
-    cst_free(context, covariances->cross);
-    cst_free(context, covariances->center);
-    *covariances = (cst_covariances){0};
-}
-
-cst_status cst_covariances_part(cst_context *context, const cst_covariances *c,
+cst_status cst_covariances_part(cst_context *context, cst_scope *scope, const cst_covariances *c,
                                 const int32_t *members, int32_t count, cst_covariances *out) {
     size_t n = (size_t)count;
     size_t k = (size_t)c->columns;
-    *out = (cst_covariances){.columns = count,
-                             .rows = c->rows,
-                             .target_mean = c->target_mean,
-                             .target_square = c->target_square,
-                             .power = c->power};
-    out->mean = cst_alloc(context, n, sizeof *out->mean);
-    out->gram = cst_alloc(context, n * n, sizeof *out->gram);
-    out->cross = cst_alloc(context, n, sizeof *out->cross);
-    out->center = cst_alloc(context, n, sizeof *out->center);
-    if (!out->mean || !out->gram || !out->cross || !out->center) {
-        cst_covariances_free(context, out);
-        return CST_ERROR_MEMORY;
-    }
+    *out = *c;
+    CST_TRY(take_covariances(context, scope, count, out));
     for (size_t i = 0; i < n; i++) {
         size_t a = (size_t)members[i];
         out->mean[i] = c->mean[a];
@@ -147,9 +129,9 @@ static cst_status solve(cst_context *context, const cst_covariances *c, double l
                         double *weights) {
     size_t d = (size_t)c->columns;
     double trace = 0;
-    double *factor = cst_alloc(context, d * d, sizeof *factor);
-    if (!factor)
-        return CST_ERROR_MEMORY;
+    double *factor;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, factor, d * d);
     for (size_t i = 0; i < d; i++)
         trace += c->gram[i * d + i];
     double raise = lambda;
@@ -165,7 +147,6 @@ static cst_status solve(cst_context *context, const cst_covariances *c, double l
         weights[i] = c->cross[i] + lambda * c->center[i];
     if (status == CST_OK)
         cst_cholesky_solve((int64_t)d, factor, weights);
-    cst_free(context, factor);
     return status;
 }
 
@@ -174,11 +155,12 @@ cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *c,
     size_t d = (size_t)c->columns;
     if (!nonnegative)
         return solve(context, c, lambda, weights);
-    double *hessian = cst_alloc(context, d * d + d, sizeof *hessian);
-    if (!hessian)
-        return CST_ERROR_MEMORY;
-    double *b = hessian + d * d;
+    double *hessian;
+    double *b;
     double trace = 0;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, hessian, d * d);
+    CST_TAKE(context, scope, b, d);
     memcpy(hessian, c->gram, d * d * sizeof *hessian);
     for (size_t i = 0; i < d; i++)
         trace += c->gram[i * d + i] / (double)d;
@@ -186,9 +168,7 @@ cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *c,
         hessian[i * d + i] += fmax(lambda, 1e-12 * trace);
         b[i] = c->cross[i] + lambda * c->center[i];
     }
-    cst_status status = cst_nonnegative_quadratic(context, c->columns, hessian, b, weights);
-    cst_free(context, hessian);
-    return status;
+    return cst_nonnegative_quadratic(context, c->columns, hessian, b, weights);
 }
 
 static double intercept_of(const cst_covariances *c, const double *weights) {
@@ -207,23 +187,15 @@ typedef struct pool_spectrum {
     double *turned;
 } pool_spectrum;
 
-static void spectrum_free(cst_context *context, pool_spectrum *s) {
-    cst_free(context, s->values);
-    cst_free(context, s->vectors);
-    cst_free(context, s->turned);
-}
-
-static cst_status spectrum_make(cst_context *context, const cst_covariances *c,
+static cst_status spectrum_make(cst_context *context, cst_scope *scope, const cst_covariances *c,
                                 pool_spectrum *out) {
     size_t d = (size_t)c->columns;
-    *out = (pool_spectrum){.values = cst_alloc(context, d, sizeof(double)),
-                           .vectors = cst_alloc(context, d * d, sizeof(double)),
-                           .turned = cst_alloc(context, d, sizeof(double))};
-    if (!out->values || !out->vectors || !out->turned)
-        return CST_ERROR_MEMORY;
+    CST_TAKE(context, scope, out->values, d);
+    CST_TAKE(context, scope, out->vectors, d * d);
+    CST_TAKE(context, scope, out->turned, d);
     memcpy(out->vectors, c->gram, d * d * sizeof *out->vectors);
-    cst_status status = cst_eigh(context, (int64_t)d, out->vectors, out->values);
-    for (size_t i = 0; status == CST_OK && i < d; i++) {
+    CST_TRY(cst_eigh(context, (int64_t)d, out->vectors, out->values));
+    for (size_t i = 0; i < d; i++) {
         double off = c->cross[i];
         for (size_t j = 0; j < d; j++)
             off -= c->gram[i * d + j] * c->center[j];
@@ -231,7 +203,7 @@ static cst_status spectrum_make(cst_context *context, const cst_covariances *c,
         for (size_t j = 0; j < d; j++)
             out->turned[j] += out->vectors[i * d + j] * off;
     }
-    return status;
+    return CST_OK;
 }
 
 static void spectrum_weights(const pool_spectrum *s, const cst_covariances *c, double lambda,
@@ -246,40 +218,37 @@ static void spectrum_weights(const pool_spectrum *s, const cst_covariances *c, d
 
 /* Adds the held-out squared error of every grid point on fold `fold`. */
 static cst_status cv_fold(cst_context *context, const cst_moments *moments, int32_t fold,
-                          const cst_linear_pool_options *options, double *weights, double *losses) {
-    bool nonnegative = options->nonnegative;
-    cst_covariances c = {0};
-    pool_spectrum s = {0};
-    cst_status status = cst_covariances_make(context, moments, fold, options->power, &c);
-    if (status == CST_OK && !nonnegative)
-        status = spectrum_make(context, &c, &s);
-    for (int32_t g = 0; status == CST_OK && g < GRID; g++) {
+                          const cst_linear_pool_options *options, double *losses) {
+    cst_covariances c;
+    pool_spectrum s;
+    double *weights;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, weights, moments->columns);
+    CST_TRY(cst_covariances_make(context, scope, moments, fold, options->power, &c));
+    if (!options->nonnegative)
+        CST_TRY(spectrum_make(context, scope, &c, &s));
+    for (int32_t g = 0; g < GRID; g++) {
         double rows = 0;
-        if (nonnegative)
-            status = cst_linear_pool_solve(context, &c, grid_at(g), true, weights);
+        if (options->nonnegative)
+            CST_TRY(cst_linear_pool_solve(context, &c, grid_at(g), true, weights));
         else
             spectrum_weights(&s, &c, grid_at(g), weights);
         losses[g] += cst_moments_loss(moments, fold, weights, intercept_of(&c, weights), &rows);
     }
-    spectrum_free(context, &s);
-    cst_covariances_free(context, &c);
-    return status;
+    return CST_OK;
 }
 
 static cst_status lambda_by_cv(cst_context *context, const cst_moments *moments,
                                const cst_linear_pool_options *options, double *lambda) {
     double losses[GRID] = {0};
-    double *weights = cst_alloc(context, (size_t)moments->columns, sizeof *weights);
-    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++)
-        status = cv_fold(context, moments, f, options, weights, losses);
     int32_t best = GRID - 1;
+    for (int32_t f = 0; f < moments->folds; f++)
+        CST_TRY(cv_fold(context, moments, f, options, losses));
     for (int32_t g = GRID - 2; g >= 0; g--)
         if (losses[g] < losses[best]) /* of equal losses the larger lambda */
             best = g;
     *lambda = grid_at(best);
-    cst_free(context, weights);
-    return status;
+    return CST_OK;
 }
 
 /* Log evidence at one lambda with the noise at its best value, up to a constant: weights N(center,
@@ -298,58 +267,46 @@ static double log_evidence(const cst_covariances *c, const pool_spectrum *s, dou
 
 static cst_status lambda_by_evidence(cst_context *context, const cst_covariances *c,
                                      double *lambda) {
-    pool_spectrum s = {0};
-    cst_status status = spectrum_make(context, c, &s);
-    if (status == CST_OK) {
-        double start = cst_center_variance(c);
-        int32_t best = GRID - 1;
-        for (int32_t g = GRID - 2; g >= 0; g--)
-            if (log_evidence(c, &s, start, grid_at(g)) > log_evidence(c, &s, start, grid_at(best)))
-                best = g;
-        double low = log(grid_at(best > 0 ? best - 1 : 0));
-        double high = log(grid_at(best < GRID - 1 ? best + 1 : best));
-        const double ratio = 0.61803398874989485;
-        for (int step = 0; step < GOLDEN_STEPS; step++) {
-            double a = high - ratio * (high - low);
-            double b = low + ratio * (high - low);
-            if (log_evidence(c, &s, start, exp(a)) >= log_evidence(c, &s, start, exp(b)))
-                high = b;
-            else
-                low = a;
-        }
-        *lambda = exp(0.5 * (low + high));
+    pool_spectrum s;
+    CST_SCOPE(scope);
+    CST_TRY(spectrum_make(context, scope, c, &s));
+    double start = cst_center_variance(c);
+    int32_t best = GRID - 1;
+    for (int32_t g = GRID - 2; g >= 0; g--)
+        if (log_evidence(c, &s, start, grid_at(g)) > log_evidence(c, &s, start, grid_at(best)))
+            best = g;
+    double low = log(grid_at(best > 0 ? best - 1 : 0));
+    double high = log(grid_at(best < GRID - 1 ? best + 1 : best));
+    const double ratio = 0.61803398874989485;
+    for (int step = 0; step < GOLDEN_STEPS; step++) {
+        double a = high - ratio * (high - low);
+        double b = low + ratio * (high - low);
+        if (log_evidence(c, &s, start, exp(a)) >= log_evidence(c, &s, start, exp(b)))
+            high = b;
+        else
+            low = a;
     }
-    spectrum_free(context, &s);
-    return status;
+    *lambda = exp(0.5 * (low + high));
+    return CST_OK;
 }
 
-cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
+cst_status cst_linear_pool_fit(cst_context *context, cst_scope *scope, const cst_moments *moments,
                                const cst_linear_pool_options *options, cst_linear_pool *out) {
-    cst_covariances c = {0};
-    *out = (cst_linear_pool){.members = moments->columns};
-    out->weights = cst_alloc(context, (size_t)moments->columns, sizeof *out->weights);
-    cst_status status = out->weights
-                            ? cst_covariances_make(context, moments, -1, options->power, &c)
-                            : CST_ERROR_MEMORY;
+    cst_covariances c;
     cst_linear_pool_prior prior = options->prior;
+    CST_SCOPE(pass);
+    *out = (cst_linear_pool){0};
+    CST_TAKE(context, scope, out->weights, moments->columns);
+    CST_TRY(cst_covariances_make(context, pass, moments, -1, options->power, &c));
     if (prior == CST_LINEAR_POOL_CV && moments->folds < 2)
         prior = CST_LINEAR_POOL_EVIDENCE;
-    if (status == CST_OK && prior == CST_LINEAR_POOL_CV)
-        status = lambda_by_cv(context, moments, options, &out->lambda);
-    else if (status == CST_OK && prior == CST_LINEAR_POOL_EVIDENCE)
-        status = lambda_by_evidence(context, &c, &out->lambda);
-    else if (status == CST_OK)
+    if (prior == CST_LINEAR_POOL_CV)
+        CST_TRY(lambda_by_cv(context, moments, options, &out->lambda));
+    else if (prior == CST_LINEAR_POOL_EVIDENCE)
+        CST_TRY(lambda_by_evidence(context, &c, &out->lambda));
+    else
         out->lambda = options->precision * cst_center_variance(&c) / c.rows;
-    CST_THEN(cst_linear_pool_solve(context, &c, out->lambda, options->nonnegative, out->weights));
-    if (status == CST_OK)
-        out->intercept = intercept_of(&c, out->weights);
-    cst_covariances_free(context, &c);
-    if (status != CST_OK)
-        cst_linear_pool_free(context, out);
-    return status;
-}
-
-void cst_linear_pool_free(cst_context *context, cst_linear_pool *pool) {
-    cst_free(context, pool->weights);
-    *pool = (cst_linear_pool){0};
+    CST_TRY(cst_linear_pool_solve(context, &c, out->lambda, options->nonnegative, out->weights));
+    out->intercept = intercept_of(&c, out->weights);
+    return CST_OK;
 }

@@ -1,12 +1,34 @@
 /*
- * The linear pool: y = b + sum_k w_k f_k with a Gaussian prior on the weights around an average,
- * fitted from moments alone. The default meta-learner of a regression, as the log-linear pool is
- * that of a classification. docs/regression.md.
+ * What every linear fit of a regression starts from, moments of the design of each output in one
+ * pass over rows; the linear pool, its default meta-learner; and linear baselines.
+ * docs/regression.md; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_REGRESSION_LINEAR_POOL_H
 #define CST_REGRESSION_LINEAR_POOL_H
 
-#include "tasks/regression/moments.h"
+#include "data/pool/pool.h"
+#include "fit/baselines/tagged.h"
+#include "fit/owned.h"
+#include "method/linear/linear.h"
+#include "method/linear/moments.h"
+#include "model/values.h"
+
+#include <corestack/pool.h>
+
+/* Block `index` of a view, read and with its design by the gate, until the scope ends. */
+cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
+                                cst_value_block *out);
+
+/* One set of moments for each output: out [view->classes], arrays from the scope. */
+cst_status cst_value_moments(cst_context *context, cst_scope *scope, const cst_view *view,
+                             const cst_scaling *scaling, const cst_gate *gate, const int32_t *folds,
+                             int32_t fold_count, cst_moments *out);
+
+/* Those without a fold (negative: of all), of some of the columns; members NULL: of all. */
+cst_status cst_value_moments_part(cst_context *context, cst_scope *scope,
+                                  const cst_moments *moments, int32_t fold, const int32_t *members,
+                                  int32_t count, cst_moments *out);
 
 /* Means and covariances (divided by n) of columns and target. */
 typedef struct cst_covariances {
@@ -22,13 +44,13 @@ typedef struct cst_covariances {
                              divided by their sum; power 0: the average */
 } cst_covariances;
 
-/* Of the rows of all folds but `without` (negative: of all). Free with cst_covariances_free. */
-cst_status cst_covariances_make(cst_context *context, const cst_moments *moments, int32_t without,
-                                double power, cst_covariances *out);
+/* Of the rows of all folds but `without` (negative: of all); arrays from the scope. */
+cst_status cst_covariances_make(cst_context *context, cst_scope *scope, const cst_moments *moments,
+                                int32_t without, double power, cst_covariances *out);
 /* The same of some columns, with a center of their own. */
-cst_status cst_covariances_part(cst_context *context, const cst_covariances *covariances,
-                                const int32_t *members, int32_t count, cst_covariances *out);
-void cst_covariances_free(cst_context *context, cst_covariances *covariances);
+cst_status cst_covariances_part(cst_context *context, cst_scope *scope,
+                                const cst_covariances *covariances, const int32_t *members,
+                                int32_t count, cst_covariances *out);
 
 typedef enum cst_linear_pool_prior {
     CST_LINEAR_POOL_CV = 0,       /* least squared error on held-out folds, on a grid */
@@ -45,8 +67,7 @@ typedef struct cst_linear_pool_options {
 
 /* Minimises |y - b - Xw|^2 / n + lambda |w - center|^2. */
 typedef struct cst_linear_pool {
-    int32_t members;
-    double *weights; /* [members] */
+    double *weights; /* [columns] */
     double intercept;
     double lambda;
 } cst_linear_pool;
@@ -58,13 +79,33 @@ cst_status cst_linear_pool_solve(cst_context *context, const cst_covariances *co
 double cst_linear_pool_objective(const cst_covariances *covariances, const double *weights,
                                  double lambda);
 
-/* lambda by the rule, then the fit on all folds of the moments. Free with cst_linear_pool_free.
- * With one fold the cross-validation gives way to the evidence. */
-cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
+/* lambda by the rule, then the fit on all folds of the moments; arrays from the scope. With one
+ * fold the cross-validation gives way to the evidence. */
+cst_status cst_linear_pool_fit(cst_context *context, cst_scope *scope, const cst_moments *moments,
                                const cst_linear_pool_options *options, cst_linear_pool *out);
-void cst_linear_pool_free(cst_context *context, cst_linear_pool *pool);
 
 /* Variance of the error of the center: the noise of a pool whose weights are those. */
 double cst_center_variance(const cst_covariances *covariances);
+
+typedef struct cst_value_baseline {
+    const char *name;
+    const char *definition;
+    /* Weights [k] of a mixture from the mean products of the members' residuals, [k][k]; NULL: a
+     * penalised fit, or the mean of a group of tagged members. */
+    cst_status (*mix)(cst_context *context, const double *products, size_t k, double *weights);
+    cst_linear_kind penalty;
+    cst_ensemble_kind kind; /* of tagged members; CST_ENSEMBLE_NONE: it is none of these */
+} cst_value_baseline;
+
+/* In the order of reports; NULL past the end, and for a name that is none of theirs. */
+const cst_value_baseline *cst_value_baseline_at(size_t index);
+const cst_value_baseline *cst_value_baseline_find(const char *name);
+
+/* Weights [columns] and intercept for one output, in units of the scaling. tags [columns] may be
+ * NULL; of several tagged groups the one with the least squared error is taken, which *choice,
+ * where it is not NULL, tells (of another baseline: none). */
+cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
+                                  const cst_member_ensemble *tags, const cst_moments *moments,
+                                  double *weights, double *intercept, cst_tagged_choice *choice);
 
 #endif

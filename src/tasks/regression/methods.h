@@ -1,20 +1,16 @@
 /*
  * Methods of a regression by their names on the command line: linear baselines, fitted from moments
- * alone, and the presets of the stack. What every comparison is made of. Paper: section
+ * alone, and the presets of the stack; and an evaluation of them or of a model. Paper: section
  * "Experimental Setup"; docs/regression.md.
  */
 #ifndef CST_REGRESSION_METHODS_H
 #define CST_REGRESSION_METHODS_H
 
-#include "fit/method.h"
-#include "fit/training.h"
-#include "tasks/regression/baselines.h"
+#include "fit/harness.h"
+#include "tasks/regression/linear_pool.h"
 #include "tasks/regression/stages.h"
 
-enum { CST_VALUE_METHOD_CHARS = 64 };
-
 typedef struct cst_value_method {
-    char name[CST_VALUE_METHOD_CHARS];
     const char *definition;             /* one sentence, borrowed */
     const cst_value_baseline *baseline; /* NULL: a preset */
     const char *preset;                 /* NULL: a baseline */
@@ -30,30 +26,47 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
                                   const char *const *settings, int32_t setting_count,
                                   cst_value_method *out);
 
-/* What one method gave on the rows that it is scored on. */
-typedef struct cst_value_entry {
-    const cst_value_method *method; /* borrowed */
+/* What an evaluation holds: that of some members borrows rows and scaling of the whole. */
+typedef struct cst_value_state {
+    cst_training source;
+    cst_view rows;          /* what is scored */
+    cst_counted counted;    /* what it is in, unless it is the source's */
+    cst_counted model_rows; /* the rows scored, with the members of a model */
+    cst_scaling scaling;
+    cst_moments *moments; /* [outputs] of the source's members */
+} cst_value_state;
+
+/* What a method or model predicted: an entry's result. */
+typedef struct cst_value_predictions {
+    const cst_predicted_values *values; /* in result, or the caller's */
     cst_value_result result;
-    double *weights; /* [members], means over the outputs; NULL where it is no linear mix */
-    bool *uses;      /* [members] */
-    int32_t models;
-    double seconds; /* of the fit on all rows */
-    char detail[192];
-} cst_value_entry;
+    cst_value_metrics scores;
+    cst_value_metrics *each; /* [outputs] */
+} cst_value_predictions;
 
-/* Rows to fit on, and where the entries are scored. */
-typedef struct cst_value_place {
-    cst_made_model *made; /* gets the fit on all rows; NULL: it is not wanted */
-    bool unscored;        /* the rows are not predicted */
-    const cst_training *source;
-    const cst_view *rows;       /* NULL: nested, on the rows of `source` themselves */
-    const cst_scaling *scaling; /* of the source's targets */
-    const cst_moments *moments; /* [outputs] of the source's members, by its folds */
-} cst_value_place;
+/* Fits the entry's method on the source, and predicts the rows unless the evaluation says that they
+ * are not scored. */
+cst_status cst_value_method_run(cst_context *context, const cst_evaluation *e, cst_entry *entry,
+                                cst_value_result *out);
 
-/* Fits on the source, predicts the rows. *out is zeroed first; free with cst_value_entry_free. */
-cst_status cst_value_entry_run(cst_context *context, const cst_value_place *place,
-                               const cst_value_method *method, cst_value_entry *out);
-void cst_value_entry_free(cst_context *context, cst_value_entry *entry);
+/* The rows of the split, in which every member takes part. */
+cst_status cst_value_open_rows(cst_context *context, cst_evaluation *e);
+/* What is fitted on, with moments; `check`: it may be refused. */
+cst_status cst_value_open_source(cst_context *context, cst_evaluation *e, const char *split,
+                                 int32_t folds, bool check);
+/* Moments of the source, whose scaling is there. */
+cst_status cst_value_find_moments(cst_context *context, cst_evaluation *e);
+/* Scores of an entry's predictions, in the order of the table of scores. */
+cst_status cst_value_score(cst_context *context, const cst_evaluation *e, cst_entry *entry);
+
+/* The entries of the table that evaluate a model. */
+cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model);
+cst_status cst_value_run_model(cst_context *context, const cst_evaluation *e,
+                               const cst_model *model, cst_value_result *out);
+cst_status cst_value_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                          bool *seen);
+cst_status cst_value_open_baselines(cst_context *context, cst_evaluation *e);
+cst_status cst_value_put_own(cst_context *context, cst_report *report, const cst_evaluation *e,
+                             const cst_entry *entry);
 
 #endif

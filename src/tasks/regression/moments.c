@@ -1,16 +1,24 @@
-/*
- * Moments of the design of a regression for each output: the one pass over rows that every linear
- * fit starts from. Between stages S2 and S3. docs/regression.md;
- * docs/method.md#s2-and-s3-gate-and-penalties.
- */
-#include "tasks/regression/moments.h"
+/* One pass over the rows. docs/method.md#s2-and-s3-gate-and-penalties. */
+#include "tasks/regression/linear_pool.h"
 
 #include "core/la.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- moments ---- */
+CST_OWNED(cst_value_block)
+
+cst_status cst_value_block_open(cst_context *context, cst_scope *scope, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate, int64_t index,
+                                cst_value_block *out) {
+    *out = (cst_value_block){0};
+    CST_OWN(context, scope, cst_value_block, out);
+    CST_TRY(cst_value_block_make(context, view, scaling, gate, out));
+    CST_TRY(cst_value_block_read(context, out, cst_block_first(index),
+                                 cst_block_size(view->rows, index)));
+    cst_value_block_design(out, gate);
+    return CST_OK;
+}
 
 typedef struct moments_job {
     const cst_view *view;
@@ -47,36 +55,30 @@ static cst_status moments_block(cst_context *context, void *user, int64_t index,
     const moments_job *job = user;
     size_t width = (size_t)job->columns + 2;
     cst_value_block block;
-    double *z = cst_alloc(context, width * CST_BLOCK_ROWS, sizeof *z);
-    cst_status status = cst_value_block_make(context, job->view, job->scaling, job->gate, &block);
-    if (!z)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
-                                  cst_block_size(job->view->rows, index)));
-    if (status == CST_OK)
-        cst_value_block_design(&block, job->gate);
-    for (int32_t d = 0; status == CST_OK && d < job->view->classes; d++)
-        for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++) {
-            size_t at = ((size_t)d * (size_t)job->fold_count + (size_t)f) * width * width;
-            status = add_fold(context, job, &block, d, f, z, sum + at);
-        }
-    cst_value_block_free(context, &block);
-    cst_free(context, z);
-    return status;
-}
-
-static cst_status moments_alloc(cst_context *context, int32_t columns, int32_t folds,
-                                cst_gate_mode mode, int32_t inputs, cst_moments *out) {
-    size_t width = (size_t)columns + 2;
-    *out = (cst_moments){.columns = columns, .folds = folds, .mode = mode, .inputs = inputs};
-    CST_TAKE(context, &out->scope, out->shift, columns);
-    CST_TAKE(context, &out->scope, out->sums, (size_t)folds * width * width);
+    double *z;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, z, width * CST_BLOCK_ROWS);
+    CST_TRY(
+        cst_value_block_open(context, scope, job->view, job->scaling, job->gate, index, &block));
+    for (int32_t d = 0; d < job->view->classes; d++)
+        for (int32_t f = 0; f < job->fold_count; f++, sum += width * width)
+            CST_TRY(add_fold(context, job, &block, d, f, z, sum));
     return CST_OK;
 }
 
-cst_status cst_value_moments(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                             const cst_gate *gate, const int32_t *folds, int32_t fold_count,
-                             cst_moments *out) {
+static cst_status take_moments(cst_context *context, cst_scope *scope, int32_t columns,
+                               int32_t folds, cst_gate_mode mode, int32_t inputs,
+                               cst_moments *out) {
+    size_t width = (size_t)columns + 2;
+    *out = (cst_moments){.columns = columns, .folds = folds, .mode = mode, .inputs = inputs};
+    CST_TAKE(context, scope, out->shift, columns);
+    CST_TAKE(context, scope, out->sums, (size_t)folds * width * width);
+    return CST_OK;
+}
+
+cst_status cst_value_moments(cst_context *context, cst_scope *scope, const cst_view *view,
+                             const cst_scaling *scaling, const cst_gate *gate, const int32_t *folds,
+                             int32_t fold_count, cst_moments *out) {
     moments_job job = {.view = view,
                        .scaling = scaling,
                        .gate = gate,
@@ -87,18 +89,18 @@ cst_status cst_value_moments(cst_context *context, const cst_view *view, const c
     size_t outputs = (size_t)view->classes;
     size_t each = 0;
     size_t total = 0;
-    memset(out, 0, outputs * sizeof *out);
+    double *sums;
+    CST_SCOPE(pass);
     if (!cst_size_mul(width * width, (size_t)fold_count, &each) ||
         !cst_size_mul(each, outputs, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "moments of %d columns: too many",
                         (int)job.columns);
-    double *sums = cst_alloc(context, total, sizeof *sums);
-    cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t d = 0; status == CST_OK && d < outputs; d++)
-        status = moments_alloc(context, job.columns, fold_count, gate->mode, gate->inputs, &out[d]);
-    CST_THEN(
+    CST_TAKE(context, pass, sums, total);
+    CST_TRY(
         cst_reduce_blocks(context, cst_block_count(view->rows), total, moments_block, &job, sums));
-    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+    for (size_t d = 0; d < outputs; d++) {
+        CST_TRY(take_moments(context, scope, job.columns, fold_count, gate->mode, gate->inputs,
+                             &out[d]));
         memcpy(out[d].sums, sums + d * each, each * sizeof *sums);
         for (size_t f = 0; f < (size_t)fold_count; f++)
             for (size_t i = 0; i < width; i++)
@@ -106,27 +108,19 @@ cst_status cst_value_moments(cst_context *context, const cst_view *view, const c
                     out[d].sums[(f * width + j) * width + i] =
                         out[d].sums[(f * width + i) * width + j];
     }
-    cst_free(context, sums);
-    if (status != CST_OK)
-        cst_value_moments_free(context, out, view->classes);
-    return status;
+    return CST_OK;
 }
 
-void cst_value_moments_free(cst_context *context, cst_moments *moments, int32_t outputs) {
-    for (int32_t d = 0; moments && d < outputs; d++)
-        cst_moments_free(context, &moments[d]);
-}
-
-cst_status cst_value_moments_part(cst_context *context, const cst_moments *moments, int32_t fold,
-                                  const int32_t *members, int32_t count, cst_moments *out) {
+cst_status cst_value_moments_part(cst_context *context, cst_scope *scope,
+                                  const cst_moments *moments, int32_t fold, const int32_t *members,
+                                  int32_t count, cst_moments *out) {
     size_t from = (size_t)moments->columns + 2;
     int32_t columns = members ? count : moments->columns;
     size_t width = (size_t)columns + 2;
-    int32_t folds = moments->folds - (fold >= 0);
-    int32_t inputs = members ? count : moments->inputs;
-    cst_status status = moments_alloc(context, columns, folds, moments->mode, inputs, out);
+    CST_TRY(take_moments(context, scope, columns, moments->folds - (fold >= 0), moments->mode,
+                         members ? count : moments->inputs, out));
     double *to = out->sums;
-    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++) {
+    for (int32_t f = 0; f < moments->folds; f++) {
         if (f == fold)
             continue;
         const double *sum = moments->sums + (size_t)f * from * from;
@@ -139,7 +133,5 @@ cst_status cst_value_moments_part(cst_context *context, const cst_moments *momen
         }
         to += width * width;
     }
-    if (status != CST_OK)
-        cst_moments_free(context, out);
-    return status;
+    return CST_OK;
 }

@@ -2,7 +2,7 @@
  * The variance of a prediction and the quantiles of its intervals. After stage S4 of a regression,
  * in one pass over the rows and some over their residuals. docs/regression.md.
  */
-#include "tasks/regression/noise.h"
+#include "tasks/regression/learners.h"
 
 #include <float.h>
 #include <math.h>
@@ -68,25 +68,18 @@ static cst_status residuals_block(cst_context *context, void *user, int64_t inde
     const noise_job *job = user;
     const cst_value_fit *fit = job->fit;
     cst_value_block block;
-    double *x = cst_alloc(context, (size_t)fit->columns, sizeof *x);
-    cst_status status =
-        cst_value_block_make(context, job->view, job->scaling, &fit->gates[0], &block);
-    if (!x)
-        status = CST_ERROR_MEMORY;
-    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
-                                  cst_block_size(job->view->rows, index)));
-    if (status == CST_OK) {
-        cst_value_block_design(&block, &fit->gates[0]);
-        block_doubts(job, &block, x);
-    }
-    for (int32_t f = 0; status == CST_OK && f < fit->folds; f++) {
+    double *x;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, x, fit->columns);
+    CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &fit->gates[0], index,
+                                 &block));
+    block_doubts(job, &block, x);
+    for (int32_t f = 0; f < fit->folds; f++) {
         if (fit->gate_count > 1)
             cst_value_block_design(&block, cst_value_gate(fit, f + 1));
         fold_residuals(job, &block, f, x);
     }
-    cst_value_block_free(context, &block);
-    cst_free(context, x);
-    return status;
+    return CST_OK;
 }
 
 /* ---- noise and share ---- */
@@ -212,16 +205,16 @@ static cst_status score_block(cst_context *context, void *user, int64_t index) {
 static cst_status put_quantiles(cst_context *context, const noise_job *job, int32_t d) {
     int64_t rows = job->view->rows;
     double total = cst_view_weight_sum(job->view);
-    weighted_score *scores = cst_alloc(context, (size_t)rows, sizeof *scores);
-    if (!scores)
-        return CST_ERROR_MEMORY;
+    weighted_score *scores;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, scores, rows);
     for (int64_t i = 0; i < rows; i++) {
         cst_trim_item(context, i);
         scores[i].score = job->residual[i * job->fit->outputs + d];
         scores[i].weight = cst_view_weight(job->view, i);
     }
-    cst_status status = cst_sort(context, scores, (size_t)rows, sizeof *scores, by_score);
-    for (int32_t q = 0; status == CST_OK && q < CST_VALUE_LEVELS; q++) {
+    CST_TRY(cst_sort(context, scores, (size_t)rows, sizeof *scores, by_score));
+    for (int32_t q = 0; q < CST_VALUE_LEVELS; q++) {
         double wanted = (total + 1) * cst_value_level(q) - 1e-9;
         double reached = scores[0].weight;
         int64_t at = 0;
@@ -229,8 +222,7 @@ static cst_status put_quantiles(cst_context *context, const noise_job *job, int3
             reached += scores[++at].weight;
         job->values->quantile[d * CST_VALUE_LEVELS + q] = scores[at].score;
     }
-    cst_free(context, scores);
-    return status;
+    return CST_OK;
 }
 
 /* Noise and share of one output; the noise in units of the scaling. */
@@ -241,86 +233,76 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
     cst_values *values = job->values;
     size_t width = (size_t)folds * SHARES * SUM_WIDTH;
     double spread = 0;
-    double *sums = cst_alloc(context, width, sizeof *sums);
-    cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread));
+    double noise = 0;
+    double total[SUM_WIDTH];
+    double *sums;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, width);
+    CST_TRY(cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread));
     spread /= cst_view_weight_sum(job->view);
     bool spreads = spread > 1e-12 && job->view->members > 1;
     values->mean_spread[d] = spreads ? spread : 1;
-    CST_THEN(cst_reduce_blocks(context, blocks, width, share_block, job, sums));
-    if (status == CST_OK) {
-        double noise = 0;
-        int32_t share = best_share(sums, folds, -1, &noise);
-        bool grows = spreads && rule != CST_VARIANCE_CONSTANT &&
-                     (rule == CST_VARIANCE_DISAGREEMENT || disagreement_helps(sums, folds));
-        double total[SUM_WIDTH];
-        share_sums(sums, folds, -1, grows ? share : 0, total);
-        values->share[d] = grows ? share_at(share) : 0;
-        values->noise[d] = fmax(total[SUM_RATIO] / total[SUM_ROWS], DBL_MIN);
-    }
-    cst_free(context, sums);
-    return status;
+    CST_TRY(cst_reduce_blocks(context, blocks, width, share_block, job, sums));
+    int32_t share = best_share(sums, folds, -1, &noise);
+    bool grows = spreads && rule != CST_VARIANCE_CONSTANT &&
+                 (rule == CST_VARIANCE_DISAGREEMENT || disagreement_helps(sums, folds));
+    share_sums(sums, folds, -1, grows ? share : 0, total);
+    values->share[d] = grows ? share_at(share) : 0;
+    values->noise[d] = fmax(total[SUM_RATIO] / total[SUM_ROWS], DBL_MIN);
+    return CST_OK;
 }
 
 /* ---- everything ---- */
 
-static cst_status start(cst_context *context, const cst_scaling *scaling, double rows,
-                        const cst_value_fit *fit, bool conformal, cst_values *values) {
-    size_t outputs = (size_t)fit->outputs;
-    size_t columns = (size_t)fit->columns;
-    values->conformal = conformal;
-    values->scaling = (cst_scaling){.outputs = fit->outputs,
+cst_status cst_values_start(cst_context *context, const cst_scaling *scaling, int32_t columns,
+                            cst_values **out) {
+    size_t outputs = (size_t)scaling->outputs;
+    cst_values *values = *out = cst_alloc(context, 1, sizeof *values);
+    if (!values)
+        return CST_ERROR_MEMORY;
+    values->scaling = (cst_scaling){.outputs = scaling->outputs,
                                     .location = cst_alloc(context, outputs, sizeof(double)),
                                     .scale = cst_alloc(context, outputs, sizeof(double))};
-    cst_status status = values->scaling.location && values->scaling.scale
-                            ? cst_values_alloc(context, fit->outputs, fit->columns, values)
-                            : CST_ERROR_MEMORY;
-    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+    if (!values->scaling.location || !values->scaling.scale)
+        return CST_ERROR_MEMORY;
+    CST_TRY(cst_values_alloc(context, scaling->outputs, columns, values));
+    for (size_t d = 0; d < outputs; d++) {
         values->scaling.location[d] = scaling->location[d];
         values->scaling.scale[d] = scaling->scale[d];
         values->mean_spread[d] = 1;
-        values->offset[d] = 1 / rows;
     }
-    if (status == CST_OK) {
-        memcpy(values->center, fit->center, outputs * columns * sizeof(double));
-        memcpy(values->covariance, fit->covariance, outputs * columns * columns * sizeof(double));
-    }
-    return status;
+    return CST_OK;
 }
 
 cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                           const int32_t *folds, const cst_value_fit *fit, cst_variance_rule rule,
                           bool conformal, cst_values **out) {
     size_t cells = 0;
+    size_t centers = (size_t)fit->outputs * (size_t)fit->columns;
+    int64_t blocks = cst_block_count(view->rows);
     noise_job job = {.view = view, .scaling = scaling, .folds = folds, .fit = fit};
-    *out = NULL;
+    CST_SCOPE(scope);
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many values");
-    cst_values *values = cst_alloc(context, 1, sizeof *values);
-    job.values = values;
-    job.residual = cst_alloc(context, cells, sizeof *job.residual);
-    job.doubt = cst_alloc(context, cells, sizeof *job.doubt);
-    job.spread = cst_alloc(context, cells, sizeof *job.spread);
-    cst_status status =
-        values && job.residual && job.doubt && job.spread ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(start(context, scaling, cst_view_effective_rows(view), fit, conformal, values));
-    int64_t blocks = cst_block_count(view->rows);
-    CST_THEN(cst_parallel_own(context, blocks, 1, residuals_block, &job));
-    for (job.output = 0; status == CST_OK && job.output < fit->outputs; job.output++)
-        status = fit_output(context, &job, rule);
+    CST_TAKE(context, scope, job.residual, cells);
+    CST_TAKE(context, scope, job.doubt, cells);
+    CST_TAKE(context, scope, job.spread, cells);
+    CST_TRY(cst_values_start(context, scaling, fit->columns, out));
+    cst_values *values = job.values = *out;
+    values->conformal = conformal;
+    for (int32_t d = 0; d < fit->outputs; d++)
+        values->offset[d] = 1 / cst_view_effective_rows(view);
+    memcpy(values->center, fit->center, centers * sizeof(double));
+    memcpy(values->covariance, fit->covariance, centers * (size_t)fit->columns * sizeof(double));
+    CST_TRY(cst_parallel_own(context, blocks, 1, residuals_block, &job));
+    for (job.output = 0; job.output < fit->outputs; job.output++)
+        CST_TRY(fit_output(context, &job, rule));
     const cst_share scores =
         cst_share_rows(job.residual, view->rows, (size_t)fit->outputs * sizeof *job.residual);
-    CST_THEN(cst_parallel_fill(context, blocks, score_block, &job, &scores, 1));
-    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = put_quantiles(context, &job, d);
-    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+    CST_TRY(cst_parallel_fill(context, blocks, score_block, &job, &scores, 1));
+    for (int32_t d = 0; d < fit->outputs; d++) {
+        CST_TRY(put_quantiles(context, &job, d));
         values->noise[d] *= scaling->scale[d] * scaling->scale[d];
-    cst_free(context, job.residual);
-    cst_free(context, job.doubt);
-    cst_free(context, job.spread);
-    if (status == CST_OK)
-        *out = values;
-    else
-        cst_values_free(context, values);
-    return status;
+    }
+    return CST_OK;
 }

@@ -1,61 +1,27 @@
 /*
- * The stages of a regression in order, and their nested evaluation.
+ * The family of regression: values and the squared error.
  * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
  */
 #include "tasks/regression/stages.h"
 
 #include "core/buffer.h"
-#include "fit/nested.h"
-
+#include "fit/label.h"
 #include "fit/refits.h"
-#include "fit/unused.h"
-#include "tasks/regression/drop.h"
-#include "tasks/regression/noise.h"
-#include "tasks/regression/path.h"
-#include "tasks/regression/redundant.h"
+#include "model/fit_rows.h"
+#include "stats/weighted.h"
+#include "tasks/regression/learners.h"
+#include "tasks/regression/regression.h"
 
 #include <math.h>
 #include <string.h>
 
 const double cst_coverage_levels[CST_COVERAGE_LEVELS] = {0.5, 0.8, 0.9, 0.95};
 
-void cst_value_stages_free(cst_context *context, cst_value_stages *stages) {
-    cst_stages_free(context, &stages->base);
-    cst_value_fit_free(context, &stages->fit);
-    *stages = (cst_value_stages){0};
-}
+/* ---- a run ---- */
 
-/* ---- selection ---- */
-
-typedef struct choice {
-    const cst_view *view;
-    const cst_scaling *scaling;
-    const cst_moments *moments; /* [outputs] */
-    const int32_t *folds;
-    int32_t fold_count;
-    const cst_settings *settings;
-} choice;
-
-static cst_status choose_members(cst_context *context, void *user, const int32_t *members,
-                                 int32_t count, const cst_select_options *options,
-                                 cst_selection *out, cst_front *front) {
-    const choice *c = user;
-    int32_t outputs = c->view->classes;
-    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-    cst_moments *kept = cst_alloc(context, (size_t)outputs, sizeof *kept);
-    cst_status status = pointers && kept ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t d = 0; status == CST_OK && d < outputs; d++)
-        status = cst_value_moments_part(context, &c->moments[d], -1, members, count, &kept[d]);
-    if (status == CST_OK) {
-        cst_view part = cst_view_members(c->view, members, count, pointers);
-        cst_linear_pool_options pool = cst_value_linear_pool_options(c->settings);
-        status = cst_value_select(context, &part, c->scaling, kept, c->folds, c->fold_count,
-                                  options, &pool, out, front);
-    }
-    cst_value_moments_free(context, kept, outputs);
-    cst_free(context, kept);
-    cst_free(context, pointers);
-    return status;
+static cst_status cka(cst_context *context, const cst_run *run, cst_cka_result *out) {
+    const cst_value_own *own = run->own;
+    return cst_value_cka(context, run->view, &own->scaling, &run->settings->cka, out);
 }
 
 /* The time of a selection grows with the fourth power of the members: of more than SELECT_MEMBERS,
@@ -63,7 +29,8 @@ static cst_status choose_members(cst_context *context, void *user, const int32_t
 enum { SELECT_MEMBERS = 400, SELECT_ROWS = 5 };
 
 /* Leaves out the kept members of the highest error, until no more than that are left. */
-static void shorten(cst_context *context, int64_t rows, cst_stages *out) {
+static void shorten(cst_context *context, const cst_run *run, cst_stages *out) {
+    int64_t rows = run->view->rows;
     int64_t most = rows / SELECT_ROWS > SELECT_MEMBERS ? rows / SELECT_ROWS : SELECT_MEMBERS;
     if (out->kept_count > most)
         cst_notice(context,
@@ -82,30 +49,42 @@ static void shorten(cst_context *context, int64_t rows, cst_stages *out) {
     }
 }
 
+static cst_status fit_members(cst_context *context, const cst_run *run, const int32_t *members,
+                              int32_t count, bool losses, cst_meta_fit *out) {
+    const cst_value_own *own = run->own;
+    const float **pointers;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, pointers, count);
+    cst_view part = cst_view_members(run->view, members, count, pointers);
+    return cst_value_fit_run(context, &part, &own->scaling, run->folds, run->fold_count,
+                             run->settings, losses, out);
+}
+
+/* How much the values move with a member, in units of the outputs. */
+static double reliance(const cst_run *run, const cst_meta_fit *meta, int32_t j,
+                       const double *deviation) {
+    const cst_value_own *own = run->own;
+    const cst_value_fit *fit = meta->values;
+    double sum = 0;
+    for (int32_t d = 0; d < fit->outputs; d++) /* of part 0, all rows */
+        sum += fabs(fit->weights[(size_t)d * (size_t)fit->columns + (size_t)j]) * deviation[d] /
+               own->scaling.scale[d];
+    return sum;
+}
+
 /* ---- the model ---- */
 
 /* The blend as one linear function of each output, in units of the target. */
 static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
-                               const cst_scaling *scaling, int32_t members, cst_model *model) {
+                               const cst_scaling *scaling, cst_model *model) {
     size_t columns = (size_t)fit->columns;
     size_t outputs = (size_t)fit->outputs;
-    model->learner = cst_alloc(context, 1, sizeof *model->learner);
-    if (!model->learner)
-        return CST_ERROR_MEMORY;
-    model->learners = 1;
+    CST_TRY(cst_value_model(context, fit->outputs, model->members, fit->columns, model));
     cst_learner *learner = &model->learner[0];
-    *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
-                             .blend = 1,
-                             .coefficients = (int32_t)(outputs * columns),
-                             .biases = fit->outputs};
-    learner->weights = cst_alloc(context, outputs * columns, sizeof *learner->weights);
-    learner->bias = cst_alloc(context, outputs, sizeof *learner->bias);
-    if (!learner->weights || !learner->bias)
-        return CST_ERROR_MEMORY;
     for (size_t d = 0; d < outputs; d++) { /* part 0 */
         double bias = scaling->location[d] + scaling->scale[d] * fit->intercept[d];
         for (size_t j = 0; j < columns; j++) {
-            bool member = j < (size_t)members; /* read as they are; aggregators in the scaling */
+            bool member = j < (size_t)model->members; /* as they are; aggregators in the scaling */
             double weight = fit->weights[d * columns + j];
             learner->weights[d * columns + j] = member ? weight : weight * scaling->scale[d];
             bias -= member ? weight * scaling->location[d] : 0;
@@ -115,16 +94,24 @@ static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
     return CST_OK;
 }
 
-/* The loss that a refit gives weights [k] of all members, in units of the scaling. */
-static double loss_of(const cst_refit *refit, const double *weights, size_t k) {
-    double sum = refit->loss;
-    for (size_t i = 0; i < k; i++) {
-        double row = -2 * refit->slope[i];
-        for (size_t j = 0; j < k; j++)
-            row += refit->curvature[i * k + j] * weights[j];
-        sum += weights[i] * row;
-    }
-    return fmax(sum, 0);
+cst_status cst_value_model(cst_context *context, int32_t outputs, int32_t members, int32_t columns,
+                           cst_model *model) {
+    model->task = CST_TASK_REGRESSION;
+    model->classes = outputs;
+    model->members = members;
+    model->mix = cst_alloc(context, (size_t)members, sizeof *model->mix);
+    model->learner = cst_alloc(context, 1, sizeof *model->learner);
+    if (!model->mix || !model->learner)
+        return CST_ERROR_MEMORY;
+    model->learners = 1;
+    cst_learner *learner = &model->learner[0];
+    *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
+                             .blend = 1,
+                             .coefficients = outputs * columns,
+                             .biases = outputs};
+    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, (size_t)outputs, sizeof *learner->bias);
+    return learner->weights && learner->bias ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* The refits of the learners with a weight, for the one learner of the model and in units of the
@@ -148,8 +135,8 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
         double scale = scaling->scale[refit->output];
         if (fit->learners > 1 && fit->columns == model->members) /* of the blend, not its own */
             refit->least =
-                loss_of(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
-                        (size_t)model->members);
+                cst_refit_loss(refit, fit->weights + (size_t)refit->output * (size_t)fit->columns,
+                               (size_t)model->members);
         refit->share = share;
         refit->learner = 0;
         refit->rest[0] = location + scale * refit->rest[0];
@@ -160,39 +147,17 @@ static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scal
     cst_refits_check(context, model);
 }
 
-/* A copy of a gate, arrays and all. */
-static cst_status copy_gate(cst_context *context, const cst_gate *from, cst_gate *out) {
-    size_t inputs = (size_t)from->inputs;
-    size_t hidden = (size_t)from->hidden;
-    const float *sources[] = {from->w1, from->b1, from->w2, from->b2};
-    size_t counts[] = {hidden * inputs, hidden, CST_AGGREGATORS * hidden, CST_AGGREGATORS};
-    *out = *from;
-    float **places[] = {&out->w1, &out->b1, &out->w2, &out->b2};
-    for (int i = 0; i < 4; i++)
-        *places[i] = NULL;
-    for (int i = 0; i < 4 && from->mode == CST_GATE_LEARNED; i++) {
-        *places[i] = cst_alloc(context, counts[i], sizeof(float));
-        if (!*places[i])
-            return CST_ERROR_MEMORY;
-        memcpy(*places[i], sources[i], counts[i] * sizeof(float));
-    }
-    return CST_OK;
-}
-
 /* The learners with a weight, as a model says them: means over the outputs. */
-static cst_status name_learners(cst_context *context, const cst_value_fit *fit, cst_model *model) {
+static cst_status name_learners(cst_context *context, const cst_meta_fit *fit, cst_model *model) {
     cst_buffer text = {.context = context};
     bool any = false;
     for (int32_t m = 0; m < fit->learners; m++) {
         char number[40];
-        double weight = 0;
-        for (int32_t d = 0; d < fit->outputs; d++)
-            weight += fit->blend[d * fit->learners + m] / fit->outputs;
-        if (!(weight > 0))
+        if (!(fit->weight[m] > 0))
             continue;
-        (void)cst_snprintf(number, sizeof number, " %.6g", weight);
+        (void)cst_snprintf(number, sizeof number, " %.6g", fit->weight[m]);
         cst_buffer_add_text(&text, any ? "," : "");
-        cst_buffer_add_text(&text, cst_value_learner_name(fit->kind[m]));
+        cst_buffer_add_text(&text, fit->name[m]);
         cst_buffer_add_text(&text, number);
         any = true;
     }
@@ -200,158 +165,71 @@ static cst_status name_learners(cst_context *context, const cst_value_fit *fit, 
     return text.status;
 }
 
-static cst_status make_model(cst_context *context, const cst_view *kept, const cst_scaling *scaling,
-                             const int32_t *folds, const cst_settings *settings,
-                             cst_value_stages *out) {
-    cst_model *model = NULL;
-    cst_status status = cst_stack_create(context, &model);
-    if (status != CST_OK)
-        return status;
-    out->base.fit.model = model;
-    model->task = CST_TASK_REGRESSION;
-    model->classes = kept->classes;
-    model->members = kept->members;
-    model->map = settings->map;
-    model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
-    status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
-    CST_THEN(make_learner(context, &out->fit, scaling, kept->members, model));
-    CST_THEN(name_learners(context, &out->fit, model));
-    if (status == CST_OK)
-        take_refits(context, &out->fit, scaling, model);
-    CST_THEN(cst_values_fit(context, kept, scaling, folds, &out->fit,
-                            (cst_variance_rule)settings->variance_rule, settings->conformal,
-                            &model->values));
-    return status;
-}
-
-/* ---- one run ---- */
-
-/* The fit of the kept members, with removals after it where they are asked for. */
-static cst_status fit_and_drop(cst_context *context, const cst_view *view,
-                               const cst_scaling *scaling, const int32_t *folds, int32_t fold_count,
-                               const cst_settings *settings, const float **pointers,
-                               cst_value_stages *out) {
-    cst_stages *base = &out->base;
-    bool drop = settings->drop && base->kept_count > 1;
-    cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
-    cst_status status =
-        cst_value_fit_run(context, &kept, scaling, folds, fold_count, settings, &out->fit);
-    double before = cst_seconds();
-    if (drop)
-        CST_THEN(cst_value_drop(context, view, scaling, folds, fold_count, settings, out));
-    base->seconds_drop = cst_seconds() - before;
-    return status;
-}
-
-static cst_status fit_kept(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                           const int32_t *folds, int32_t fold_count, const cst_settings *settings,
-                           cst_value_stages *out) {
-    cst_stages *base = &out->base;
-    const float **pointers = cst_alloc(context, (size_t)view->members, sizeof *pointers);
-    cst_status status = pointers ? cst_stage(context, "meta-learners") : CST_ERROR_MEMORY;
-    CST_THEN(fit_and_drop(context, view, scaling, folds, fold_count, settings, pointers, out));
-    if (status == CST_OK) {
-        cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
-        status = make_model(context, &kept, scaling, folds, settings, out);
-    }
-    CST_THEN(cst_stages_drop_unused(context, base));
-    cst_free(context, pointers);
-    return status;
-}
-
-cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, const int32_t *folds,
-                                int32_t fold_count, const cst_settings *settings,
-                                const cst_costs *costs, cst_value_stages *out) {
-    const cst_view even = cst_view_even(rows);
-    const cst_view *view = &even;
-    *out = (cst_value_stages){0};
-    cst_stages *base = &out->base;
-    cst_scaling scaling = {0};
-    cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
-    double start = cst_seconds();
-    cst_moments *moments = cst_alloc(context, (size_t)view->classes, sizeof *moments);
-    cst_status status = moments ? cst_stages_alloc(context, view->members, base) : CST_ERROR_MEMORY;
-    CST_THEN(cst_stage(context, "moments"));
-    CST_THEN(cst_scaling_make(context, view, &scaling));
-    CST_THEN(cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments));
-    CST_THEN(cst_value_redundant(context, view, &scaling, moments, settings, costs, base));
-    base->seconds_redundancy = cst_seconds() - start;
-    start = cst_seconds();
-    bool many = base->kept_count > 1 || cst_limited(&settings->limits);
-    if (status == CST_OK && settings->select && many) {
-        status = cst_stage(context, "selection");
-        choice c = {view, &scaling, moments, folds, fold_count, settings};
-        if (!cst_limited(&settings->limits))
-            shorten(context, view->rows, base);
-        CST_THEN(cst_stages_choose(context, settings, view->members, costs, choose_members, &c,
-                                   "squared error", base));
-    }
-    base->seconds_select = cst_seconds() - start;
-    CST_THEN(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
-    if (moments)
-        cst_value_moments_free(context, moments, view->classes);
-    cst_free(context, moments);
-    cst_scaling_free(context, &scaling);
-    if (status == CST_OK)
-        cst_stages_find_closest(base);
-    else
-        cst_value_stages_free(context, out);
-    return status;
+static cst_status complete(cst_context *context, const cst_run *run, cst_stages *out) {
+    const cst_value_own *own = run->own;
+    const cst_scaling *scaling = &own->scaling;
+    cst_value_fit *fit = out->fit.values;
+    const float **pointers;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, pointers, out->kept_count);
+    cst_view kept = cst_view_members(run->view, out->kept, out->kept_count, pointers);
+    CST_TRY(cst_stack_create(context, &out->fit.model));
+    cst_model *model = out->fit.model;
+    model->members = kept.members;
+    model->map = run->settings->map;
+    CST_TRY(make_learner(context, fit, scaling, model));
+    CST_TRY(name_learners(context, &out->fit, model));
+    take_refits(context, fit, scaling, model);
+    CST_TRY(cst_values_fit(context, &kept, scaling, run->folds, fit,
+                           (cst_variance_rule)run->settings->variance_rule,
+                           run->settings->conformal, &model->values));
+    model->gate = fit->gates[0]; /* which nobody reads any more */
+    fit->gates[0] = (cst_gate){0};
+    return CST_OK;
 }
 
 /* ---- results ---- */
 
-cst_status cst_value_result_make(cst_context *context, int64_t rows, int32_t outputs,
-                                 cst_value_result *out) {
+cst_status cst_value_result_make(cst_context *context, cst_scope *scope, int64_t rows,
+                                 int32_t outputs, cst_value_result *out) {
     size_t cells = 0;
     *out = (cst_value_result){0};
     if (!cst_size_mul((size_t)rows, (size_t)outputs, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many values");
-    out->mean = cst_alloc(context, cells, sizeof *out->mean);
-    out->variance = cst_alloc(context, cells, sizeof *out->variance);
-    cst_status status = out->mean && out->variance ? CST_OK : CST_ERROR_MEMORY;
-    for (int l = 0; l < CST_COVERAGE_LEVELS; l++) {
-        out->half[l] = cst_alloc(context, cells, sizeof(float));
-        out->half_width[l] = out->half[l];
-        status = out->half[l] ? status : CST_ERROR_MEMORY;
-    }
+    for (int a = 0; a < CST_VALUE_ARRAYS; a++)
+        CST_TAKE(context, scope, out->array[a], cells);
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+        out->half_width[l] = out->array[2 + l];
     out->values = (cst_predicted_values){.rows = rows,
                                          .outputs = outputs,
-                                         .mean = out->mean,
-                                         .variance = out->variance,
+                                         .mean = out->array[0],
+                                         .variance = out->array[1],
                                          .levels = CST_COVERAGE_LEVELS,
                                          .level = cst_coverage_levels,
                                          .half_width = out->half_width};
-    return status;
+    return CST_OK;
 }
 
-void cst_value_result_free(cst_context *context, cst_value_result *result) {
-    cst_free(context, result->mean);
-    cst_free(context, result->variance);
+cst_status cst_value_predict(cst_context *context, const cst_model *model, const cst_view *view,
+                             float *const *out) {
+    int32_t outputs = view->classes;
+    const float *variance = out[1];
+    CST_TRY(cst_stack_predict(context, model, view, out[0]));
+    CST_TRY(cst_stack_variance(context, model, view, out[1]));
     for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-        cst_free(context, result->half[l]);
-    *result = (cst_value_result){0};
-}
-
-cst_status cst_value_result_predict(cst_context *context, const cst_model *model,
-                                    const cst_view *view, cst_value_result *result) {
-    size_t cells = (size_t)view->rows * (size_t)view->classes;
-    cst_status status = cst_stack_predict(context, model, view, result->mean);
-    CST_THEN(cst_stack_variance(context, model, view, result->variance));
-    for (int l = 0; status == CST_OK && l < CST_COVERAGE_LEVELS; l++)
-        for (int32_t d = 0; d < view->classes; d++) {
+        for (int32_t d = 0; d < outputs; d++) {
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
-            for (size_t e = (size_t)d; status == CST_OK && e < cells; e += (size_t)view->classes) {
-                result->half[l][e] = (float)(factor * sqrt((double)result->variance[e]));
-                if (isfinite(factor) && !isfinite(result->half[l][e]))
-                    status =
-                        cst_fail(context, CST_ERROR_INPUT,
-                                 "row %lld, output %d: the width of the interval for a variance of "
-                                 "%g is too large for float32",
-                                 (long long)e / view->classes, (int)d, (double)result->variance[e]);
+            float *half = out[2 + l];
+            for (int64_t e = d; e < view->rows * outputs; e += outputs) {
+                half[e] = (float)(factor * sqrt((double)variance[e]));
+                if (isfinite(factor) && !isfinite(half[e]))
+                    return cst_fail(context, CST_ERROR_INPUT,
+                                    "row %lld, output %d: the width of the interval for a variance "
+                                    "of %g is too large for float32",
+                                    (long long)e / outputs, (int)d, (double)variance[e]);
             }
         }
-    return status;
+    return CST_OK;
 }
 
 void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *scores) {
@@ -363,58 +241,105 @@ void cst_value_intervals_tell(cst_context *context, const cst_value_metrics *sco
                        scores->level[l], cst_values_needed(scores->level[l]));
 }
 
-/* ---- nested evaluation ---- */
-
-typedef struct nested_job {
-    const cst_training *source;
-    const cst_settings *settings;
-    cst_value_result *out;
-} nested_job;
-
-static void put_part(const cst_training *source, int32_t fold, const float *from, float *to) {
-    const cst_view *view = &source->view;
-    cst_fold_scatter(source->folds, view->rows, fold, (size_t)view->classes, from, to);
+cst_status cst_value_nested(cst_context *context, const cst_training *source,
+                            const cst_settings *settings, cst_value_result *out) {
+    cst_fold_result held[CST_VALUE_ARRAYS];
+    cst_costs costs = cst_training_costs(source);
+    cst_run run = cst_run_of(&cst_regression_family, &source->view, source->folds,
+                             source->fold_count, settings, &costs);
+    for (int a = 0; a < CST_VALUE_ARRAYS; a++)
+        held[a] = (cst_fold_result){out->array[a], (size_t)source->view.classes};
+    return cst_stages_nested(context, &run, held, CST_VALUE_ARRAYS);
 }
 
-void cst_value_result_scatter(const cst_training *source, int32_t fold,
-                              const cst_value_result *part, cst_value_result *to) {
-    put_part(source, fold, part->mean, to->mean);
-    put_part(source, fold, part->variance, to->variance);
-    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-        put_part(source, fold, part->half[l], to->half[l]);
+/* ---- a fit of a split ---- */
+
+static cst_status admit(cst_context *context, cst_fit_job *job) {
+    return cst_value_check(context, job->pool, job->facts.split, &job->source);
 }
 
-static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
-    const nested_job *job = user;
-    const cst_training *inside = &rows->inside;
-    cst_costs costs = cst_training_costs(inside);
-    cst_value_stages stages = {0};
-    cst_value_result part = {0};
-    const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
-    cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(cst_value_stages_run(context, &inside->view, inside->folds, inside->fold_count,
-                                  job->settings, &costs, &stages));
-    CST_THEN(cst_value_result_make(context, rows->held.rows, rows->held.classes, &part));
-    if (status == CST_OK) {
-        cst_view kept =
-            cst_view_members(&rows->held, stages.base.kept, stages.base.kept_count, pointers);
-        status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);
-    }
-    if (status == CST_OK)
-        cst_value_result_scatter(job->source, rows->fold, &part, job->out);
-    cst_value_result_free(context, &part);
-    cst_value_stages_free(context, &stages);
-    cst_free(context, pointers);
-    return status;
+static cst_status ready(cst_context *context, cst_fit_job *job) {
+    return cst_value_check_options(context, job->facts.options);
 }
 
-cst_status cst_value_stages_nested(cst_context *context, const cst_training *source,
-                                   const cst_settings *settings, cst_value_result *out) {
-    nested_job job = {source, settings, out};
-    size_t width = (size_t)source->view.classes;
-    cst_fold_result held[2 + CST_COVERAGE_LEVELS] = {{out->mean, width}, {out->variance, width}};
-    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-        held[2 + l] = (cst_fold_result){out->half[l], width};
-    return cst_nested_run(context, source, settings->seed, nested_task, &job, held,
-                          2 + CST_COVERAGE_LEVELS);
+cst_status cst_value_label(cst_context *context, const cst_pool *pool, const char *split,
+                           const cst_training *source, const cst_options *options,
+                           const char *method, const int32_t *kept, cst_model *model) {
+    size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
+    int32_t *words;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, words, 2 * cells);
+    cst_target_words(source->view.targets, cells, words);
+    cst_fit_origin origin = {.pool = pool,
+                             .split = split,
+                             .options = options,
+                             .method = method,
+                             .labels = words,
+                             .label_count = (int64_t)(2 * cells),
+                             .kept = kept,
+                             .source = source,
+                             .samples = source->view.rows};
+    CST_TRY(cst_pool_hash(context, pool, split, &origin.hash));
+    return cst_fit_label(context, &origin, model);
+}
+
+static cst_status label(cst_context *context, cst_fit_job *job) {
+    return cst_value_label(context, job->pool, job->facts.split, &job->source, job->facts.options,
+                           NULL, job->stages.kept, job->stages.fit.model);
+}
+
+static cst_status score(cst_context *context, cst_fit_job *job) {
+    const cst_view *view = &job->source.view;
+    cst_value_result held;
+    cst_value_metrics *oof;
+    cst_value_metrics *each;
+    CST_TAKE(context, job->scope, oof, 1);
+    CST_TAKE(context, job->scope, each, view->classes);
+    CST_SCOPE(scope);
+    CST_TRY(cst_value_result_make(context, scope, view->rows, view->classes, &held));
+    CST_TRY(cst_value_nested(context, &job->source, &job->settings, &held));
+    CST_TRY(
+        cst_value_metrics_weighted(context, &held.values, view->targets, view->weights, oof, each));
+    cst_value_intervals_tell(context, oof);
+    job->facts.oof = oof;
+    job->facts.each = each;
+    return CST_OK;
+}
+
+cst_status cst_value_measure(cst_context *context, cst_fit_job *job) {
+    cst_value_metrics *members;
+    CST_TAKE(context, job->scope, members, job->source.view.members);
+    job->facts.members = members;
+    return cst_value_member_metrics(context, &job->source.view, members);
+}
+
+const cst_family cst_regression_family = {
+    .task = "regression",
+    .loss = "squared error",
+    .pool = "linear",
+    .whole = true,
+    .prepare = cst_value_prepare,
+    .cka = cka,
+    .bound = cst_value_bound,
+    .judge = cst_value_judge,
+    .shorten = shorten,
+    .choose = cst_value_choose,
+    .fit = fit_members,
+    .reliance = reliance,
+    .complete = complete,
+    .predict = cst_value_predict,
+    .admit = admit,
+    .ready = ready,
+    .label = label,
+    .score = score,
+    .measure = cst_value_measure,
+    .put_members = cst_value_put_kept,
+    .put_own = cst_value_put_own_fit,
+    .inspect = cst_value_inspect,
+};
+
+cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
+                              const cst_options *options, cst_model **model, cst_report **report) {
+    return cst_fit_family(context, &cst_regression_family, pool, split, options, NULL, model,
+                          report);
 }

@@ -9,13 +9,15 @@
 static const double TWO_PI = 6.283185307179586476925;
 
 /* Second moments [M][M] of the learners' residuals, each fold by the fits without it, per row. */
-static void residual_moments(const cst_value_job *job, int32_t output, double *u, double *out,
-                             double *rows) {
+static cst_status residual_moments(cst_context *context, const cst_value_job *job, int32_t output,
+                                   double *out, double *rows) {
     const cst_value_fit *fit = job->fit;
     size_t width = (size_t)fit->columns + 2;
     size_t m = (size_t)fit->learners;
+    double *u;
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, u, m * width);
     *rows = 0;
-    memset(out, 0, m * m * sizeof *out);
     for (int32_t f = 0; f < fit->folds; f++) {
         const double *sum =
             cst_value_moments_of(job, f + 1, output)->sums + (size_t)f * width * width;
@@ -39,6 +41,7 @@ static void residual_moments(const cst_value_job *job, int32_t output, double *u
     }
     for (size_t a = 0; a < m * m; a++)
         out[a] /= *rows;
+    return CST_OK;
 }
 
 /* The least squared error on the simplex, then `share` of it and the rest of `prior` (NULL: none);
@@ -46,25 +49,24 @@ static void residual_moments(const cst_value_job *job, int32_t output, double *u
  * [m][m], prior and blend: [m]. */
 static cst_status stack_learners(cst_context *context, double least, const double *moments,
                                  int32_t m, const double *prior, double share, double *blend) {
-    int32_t *in = cst_alloc(context, (size_t)m, sizeof *in);
-    double *part = cst_alloc(context, (size_t)m * (size_t)m + (size_t)m, sizeof *part);
-    cst_status status = in && part ? CST_OK : CST_ERROR_MEMORY;
+    int32_t in[CST_VALUE_LEARNERS_MAX];
+    double part[CST_VALUE_LEARNERS_MAX * CST_VALUE_LEARNERS_MAX];
+    double weights[CST_VALUE_LEARNERS_MAX];
     int32_t count = m;
     bool left = true;
-    for (int32_t a = 0; status == CST_OK && a < m; a++)
+    for (int32_t a = 0; a < m; a++)
         in[a] = a;
-    while (status == CST_OK && left) {
-        double *weights = part + count * count;
+    while (left) {
         double sum = 0;
         for (int32_t a = 0; a < count; a++)
             for (int32_t b = 0; b < count; b++)
                 part[a * count + b] = moments[in[a] * m + in[b]];
-        status = cst_blend_minimum_variance(context, count, part, false, weights);
+        CST_TRY(cst_blend_minimum_variance(context, count, part, false, weights));
         for (int32_t a = 0; a < count; a++)
             sum += prior ? prior[in[a]] : 0;
         double rest = sum > 0 ? (1 - share) / sum : 0;
         memset(blend, 0, (size_t)m * sizeof *blend);
-        for (int32_t a = 0; status == CST_OK && a < count; a++)
+        for (int32_t a = 0; a < count; a++)
             blend[in[a]] = prior && sum > 0 ? share * weights[a] + rest * prior[in[a]] : weights[a];
         int32_t kept = 0;
         for (int32_t a = 0; a < count; a++)
@@ -73,9 +75,7 @@ static cst_status stack_learners(cst_context *context, double least, const doubl
         left = kept < count;
         count = kept;
     }
-    cst_free(context, in);
-    cst_free(context, part);
-    return status;
+    return CST_OK;
 }
 
 static cst_status weigh(cst_context *context, const cst_value_job *job, int32_t output,
@@ -107,52 +107,58 @@ static cst_status weigh(cst_context *context, const cst_value_job *job, int32_t 
         cst_value_greedy(moments, m, 25, blend);
         return CST_OK;
     }
-    if (job->settings->blend.rule == CST_BLEND_STACKING)
+    if (options->rule == CST_BLEND_STACKING)
         return stack_learners(context, options->least, moments, m, NULL, 1, blend);
-    cst_status status = cst_blend_weights_from(context, &evidence, options, blend);
+    CST_TRY(cst_blend_weights_from(context, &evidence, options, blend));
     double left = 0;
-    for (int32_t a = 0; status == CST_OK && a < m; a++) {
+    for (int32_t a = 0; a < m; a++) {
         blend[a] = fabs(blend[a]) < CST_NEGLIGIBLE_WEIGHT ? 0 : blend[a];
         left += blend[a];
     }
-    for (int32_t a = 0; status == CST_OK && a < m; a++)
+    for (int32_t a = 0; a < m; a++)
         blend[a] /= left;
-    return status;
+    return CST_OK;
 }
 
 /* Blends the fits of every part, and the covariances of part 0. */
 static void combine(const cst_value_job *job, int32_t output) {
     cst_value_fit *fit = job->fit;
     size_t columns = (size_t)fit->columns;
-    const double *covariances =
-        job->covariances + (size_t)output * (size_t)fit->learners * columns * columns;
+    size_t square = columns * columns;
+    const double *covariances = job->covariances + (size_t)output * (size_t)fit->learners * square;
     const double *blend = fit->blend + output * fit->learners;
-    double *covariance = fit->covariance + (size_t)output * columns * columns;
-    memset(covariance, 0, columns * columns * sizeof *covariance);
+    double *covariance = fit->covariance + (size_t)output * square;
+    memset(covariance, 0, square * sizeof *covariance);
+    for (int32_t m = 0; m < fit->learners; m++)
+        for (size_t i = 0; i < square; i++)
+            covariance[i] += blend[m] * covariances[(size_t)m * square + i];
     for (int32_t part = 0; part <= fit->folds; part++) {
         size_t at = (size_t)part * (size_t)fit->outputs + (size_t)output;
+        double *weights = fit->weights + at * columns;
         fit->intercept[at] = 0;
-        memset(fit->weights + at * columns, 0, columns * sizeof *fit->weights);
-    }
-    for (int32_t m = 0; m < fit->learners; m++) {
-        for (int32_t part = 0; part <= fit->folds; part++) {
+        memset(weights, 0, columns * sizeof *weights);
+        for (int32_t m = 0; m < fit->learners; m++) {
             const cst_value_one *one = cst_value_one_of(job, part, output, m);
-            size_t at = (size_t)part * (size_t)fit->outputs + (size_t)output;
             fit->intercept[at] += blend[m] * one->intercept;
             for (size_t j = 0; j < columns; j++)
-                fit->weights[at * columns + j] += blend[m] * one->weights[j];
+                weights[j] += blend[m] * one->weights[j];
         }
-        for (size_t i = 0; i < columns * columns; i++)
-            covariance[i] += blend[m] * covariances[(size_t)m * columns * columns + i];
     }
 }
 
-/* Means of the design's columns over all rows. */
-static void put_center(const cst_value_job *job, int32_t output) {
+/* Held-out error of the blend, and means of the design's columns over all rows. */
+static void finish_output(const cst_value_job *job, int32_t output) {
+    cst_value_fit *fit = job->fit;
+    size_t m = (size_t)fit->learners;
+    const double *residuals = job->moments_of_residuals + (size_t)output * m * m;
+    const double *blend = fit->blend + (size_t)output * m;
+    for (size_t a = 0; a < m; a++)
+        for (size_t b = 0; b < m; b++)
+            fit->mse[output] += blend[a] * blend[b] * residuals[a * m + b];
     const cst_moments *moments = cst_value_moments_of(job, 0, output);
     size_t width = (size_t)moments->columns + 2;
     double rows = 0;
-    double *center = job->fit->center + (size_t)output * (width - 2);
+    double *center = fit->center + (size_t)output * (width - 2);
     for (int32_t f = 0; f < moments->folds; f++) {
         const double *one = moments->sums + ((size_t)f * width + width - 1) * width;
         rows += one[width - 1];
@@ -161,33 +167,6 @@ static void put_center(const cst_value_job *job, int32_t output) {
     }
     for (size_t j = 0; j < width - 2; j++)
         center[j] /= rows;
-}
-
-static cst_status weigh_output(cst_context *context, const cst_value_job *job, int32_t output) {
-    cst_value_fit *fit = job->fit;
-    size_t m = (size_t)fit->learners;
-    double rows = 0;
-    double *moments = job->moments_of_residuals + (size_t)output * m * m;
-    double *u = cst_alloc(context, m * ((size_t)fit->columns + 2), sizeof *u);
-    if (!u)
-        return CST_ERROR_MEMORY;
-    residual_moments(job, output, u, moments, &rows);
-    cst_status status = weigh(context, job, output, moments, rows);
-    if (status == CST_OK)
-        combine(job, output);
-    cst_free(context, u);
-    return status;
-}
-
-static void finish_output(const cst_value_job *job, int32_t output) {
-    cst_value_fit *fit = job->fit;
-    size_t m = (size_t)fit->learners;
-    const double *moments = job->moments_of_residuals + (size_t)output * m * m;
-    const double *blend = fit->blend + (size_t)output * m;
-    for (size_t a = 0; a < m; a++)
-        for (size_t b = 0; b < m; b++)
-            fit->mse[output] += blend[a] * blend[b] * moments[a * m + b];
-    put_center(job, output);
 }
 
 /* ---- how far the blend is trusted ---- */
@@ -209,12 +188,20 @@ static bool prior_blend(const cst_value_fit *fit, double prior[CST_VALUE_LEARNER
     return pool;
 }
 
-static double held_error(const double *weights, double intercept, const cst_value_block *block,
-                         int64_t e, int32_t columns, double target) {
+static double error_of(const double *weights, double intercept, const cst_value_block *block,
+                       int64_t e, int32_t columns, double target) {
     double error = intercept - target;
     for (int32_t j = 0; j < columns; j++)
         error += weights[j] * block->design[j * block->stride + e];
     return error;
+}
+
+double cst_value_held_error(const cst_value_fit *fit, const cst_value_block *block, int32_t fold,
+                            int64_t i, int32_t output) {
+    int64_t at = (int64_t)(fold + 1) * fit->outputs + output;
+    return error_of(fit->weights + at * fit->columns, fit->intercept[at], block,
+                    i * fit->outputs + output, fit->columns,
+                    cst_value_block_target(block, i, output));
 }
 
 /* Sums over rows: of the weight and its square; of the gain times the weight, of that squared, and
@@ -222,49 +209,46 @@ static double held_error(const double *weights, double intercept, const cst_valu
  * exceeds that of the blend. */
 enum { GAIN_ROWS, GAIN_SQUARES, GAIN_SUM, GAIN_SQUARE, GAIN_WEIGHT, GAIN_WIDTH };
 
+/* Adds the gain of one row and output, by the fits without fold `fold`. */
+static void add_gain(const cst_value_job *job, const cst_value_block *block, const double *prior,
+                     int32_t fold, int64_t i, int32_t d, double *to) {
+    const cst_value_fit *fit = job->fit;
+    double y = cst_value_block_target(block, i, d);
+    double before = 0;
+    for (int32_t m = 0; m < fit->learners; m++) {
+        const cst_value_one *one = cst_value_one_of(job, fold + 1, d, m);
+        if (prior[m] > 0)
+            before += prior[m] * error_of(one->weights, one->intercept, block, i * fit->outputs + d,
+                                          fit->columns, y);
+    }
+    double blended = cst_value_held_error(fit, block, fold, i, d);
+    double weight = cst_view_weight(job->view, block->first + i);
+    double gain = weight * (before * before - blended * blended);
+    to[GAIN_ROWS] += weight;
+    to[GAIN_SQUARES] += weight * weight;
+    to[GAIN_SUM] += gain;
+    to[GAIN_SQUARE] += gain * gain;
+    to[GAIN_WEIGHT] += gain * weight;
+}
+
 /* sum: [outputs][GAIN_WIDTH]. */
 static cst_status gain_block(cst_context *context, void *user, int64_t index, double *sum) {
     const cst_value_job *job = user;
     const cst_value_fit *fit = job->fit;
-    int32_t outputs = fit->outputs;
     double prior[CST_VALUE_LEARNERS_MAX];
     cst_value_block block;
     (void)prior_blend(fit, prior);
-    cst_status status =
-        cst_value_block_make(context, job->view, job->scaling, &fit->gates[0], &block);
-    CST_THEN(cst_value_block_read(context, &block, cst_block_first(index),
-                                  cst_block_size(job->view->rows, index)));
-    for (int32_t f = 0; status == CST_OK && f < fit->folds; f++) {
-        if (f == 0 || fit->gate_count > 1)
+    CST_SCOPE(scope);
+    CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &fit->gates[0], index,
+                                 &block));
+    for (int32_t f = 0; f < fit->folds; f++) {
+        if (fit->gate_count > 1)
             cst_value_block_design(&block, cst_value_gate(fit, f + 1));
-        for (int64_t e = 0; e < block.stride; e++) {
-            int64_t i = e / outputs;
-            int32_t d = (int32_t)(e % outputs);
-            if (job->folds[block.first + i] != f)
-                continue;
-            size_t at = (size_t)(f + 1) * (size_t)outputs + (size_t)d;
-            double y = cst_value_block_target(&block, i, d);
-            double before = 0;
-            for (int32_t m = 0; m < fit->learners; m++) {
-                const cst_value_one *one = cst_value_one_of(job, f + 1, d, m);
-                if (prior[m] > 0)
-                    before += prior[m] *
-                              held_error(one->weights, one->intercept, &block, e, fit->columns, y);
-            }
-            double blended = held_error(fit->weights + at * (size_t)fit->columns,
-                                        fit->intercept[at], &block, e, fit->columns, y);
-            double weight = cst_view_weight(job->view, block.first + i);
-            double gain = weight * (before * before - blended * blended);
-            double *to = sum + (size_t)d * GAIN_WIDTH;
-            to[GAIN_ROWS] += weight;
-            to[GAIN_SQUARES] += weight * weight;
-            to[GAIN_SUM] += gain;
-            to[GAIN_SQUARE] += gain * gain;
-            to[GAIN_WEIGHT] += gain * weight;
-        }
+        for (int64_t i = 0; i < block.count; i++)
+            for (int32_t d = 0; job->folds[block.first + i] == f && d < fit->outputs; d++)
+                add_gain(job, &block, prior, f, i, d, sum + (size_t)d * GAIN_WIDTH);
     }
-    cst_value_block_free(context, &block);
-    return status;
+    return CST_OK;
 }
 
 /* The blend of an output goes back to the prior's by the share of its gain that chance alone
@@ -277,40 +261,73 @@ static cst_status trust(cst_context *context, const cst_value_job *job, int32_t 
     double spread = sum[GAIN_SQUARE] - gain * (2 * sum[GAIN_WEIGHT] - gain * sum[GAIN_SQUARES]);
     double chance = fmax(spread, 0) / (sum[GAIN_ROWS] * sum[GAIN_ROWS]);
     double share = gain > 0 ? fmax(1 - chance / (gain * gain), 0) : 0;
-    cst_status status =
-        stack_learners(context, job->settings->blend.least,
-                       job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m, m, prior,
-                       share, fit->blend + output * m);
-    if (status == CST_OK)
-        combine(job, output);
-    return status;
+    CST_TRY(stack_learners(context, job->settings->blend.least,
+                           job->moments_of_residuals + (size_t)output * (size_t)m * (size_t)m, m,
+                           prior, share, fit->blend + output * m));
+    combine(job, output);
+    return CST_OK;
 }
 
 static cst_status trust_all(cst_context *context, cst_value_job *job) {
     cst_value_fit *fit = job->fit;
     double prior[CST_VALUE_LEARNERS_MAX];
+    double *sums;
     if (job->settings->blend.rule != CST_BLEND_STACKING || fit->learners < 2 ||
         !prior_blend(fit, prior))
         return CST_OK;
     size_t width = (size_t)GAIN_WIDTH * (size_t)fit->outputs;
-    double *sums = cst_alloc(context, width, sizeof *sums);
-    cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
-    CST_THEN(
+    CST_SCOPE(scope);
+    CST_TAKE(context, scope, sums, width);
+    CST_TRY(
         cst_reduce_blocks(context, cst_block_count(job->view->rows), width, gain_block, job, sums));
-    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
-        status = trust(context, job, d, prior, sums + (size_t)GAIN_WIDTH * (size_t)d);
-    cst_free(context, sums);
-    return status;
+    for (int32_t d = 0; d < fit->outputs; d++)
+        CST_TRY(trust(context, job, d, prior, sums + (size_t)GAIN_WIDTH * (size_t)d));
+    return CST_OK;
 }
 
-/* ---- every output ---- */
+/* ---- losses of rows ---- */
+
+/* Squared error of each row by the fit without its fold, its mean over the outputs, times the row's
+ * weight. */
+static cst_status loss_block(cst_context *context, void *user, int64_t index) {
+    const cst_value_job *job = user;
+    const cst_value_fit *fit = job->fit;
+    cst_value_block block;
+    CST_SCOPE(scope);
+    CST_TRY(cst_value_block_open(context, scope, job->view, job->scaling, &fit->gates[0], index,
+                                 &block));
+    for (int32_t f = 0; f < fit->folds; f++) {
+        if (fit->gate_count > 1)
+            cst_value_block_design(&block, cst_value_gate(fit, f + 1));
+        for (int64_t i = 0; i < block.count; i++) {
+            double sum = 0;
+            if (job->folds[block.first + i] != f)
+                continue;
+            for (int32_t d = 0; d < fit->outputs; d++) {
+                double error = cst_value_held_error(fit, &block, f, i, d);
+                sum += error * error / fit->outputs;
+            }
+            job->losses[block.first + i] = cst_view_weight(job->view, block.first + i) * sum;
+        }
+    }
+    return CST_OK;
+}
 
 cst_status cst_value_weigh(cst_context *context, cst_value_job *job) {
-    cst_status status = CST_OK;
-    for (int32_t d = 0; status == CST_OK && d < job->fit->outputs; d++)
-        status = weigh_output(context, job, d);
-    CST_THEN(trust_all(context, job));
-    for (int32_t d = 0; status == CST_OK && d < job->fit->outputs; d++)
+    const cst_value_fit *fit = job->fit;
+    int64_t rows = job->view->rows;
+    for (int32_t d = 0; d < fit->outputs; d++) {
+        double count = 0;
+        double *moments = job->moments_of_residuals + d * fit->learners * fit->learners;
+        CST_TRY(residual_moments(context, job, d, moments, &count));
+        CST_TRY(weigh(context, job, d, moments, count));
+        combine(job, d);
+    }
+    CST_TRY(trust_all(context, job));
+    for (int32_t d = 0; d < fit->outputs; d++)
         finish_output(job, d);
-    return status;
+    if (!job->losses)
+        return CST_OK;
+    const cst_share filled = cst_share_rows(job->losses, rows, sizeof *job->losses);
+    return cst_parallel_fill(context, cst_block_count(rows), loss_block, job, &filled, 1);
 }

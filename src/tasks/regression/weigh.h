@@ -22,11 +22,13 @@ typedef struct cst_value_job {
     const cst_scaling *scaling;
     const int32_t *folds;
     const cst_settings *settings;
-    const cst_moments *moments; /* [gate_count][outputs], every fold in each */
-    cst_value_fit *fit;
+    cst_meta_fit *meta;
+    cst_value_fit *fit;           /* its values */
+    cst_moments *moments;         /* [gate_count][outputs], every fold in each */
     cst_value_one *fits;          /* [folds + 1][outputs][learners] */
     double *covariances;          /* [outputs][learners][columns^2], of part 0 */
     double *moments_of_residuals; /* [outputs][learners^2] */
+    double *losses;               /* [rows]; NULL: not wanted */
 } cst_value_job;
 
 static inline cst_value_one *cst_value_one_of(const cst_value_job *job, int32_t part,

@@ -1,7 +1,4 @@
-/*
- * Sampling of pixels for a fit, and the correction of the prior that it changes. First step of a
- * fit. docs/segmentation.md, "Sampling".
- */
+/* Sampling of pixels for a fit, and the correction of the prior that it changes. */
 #include "tasks/segmentation/sample.h"
 
 #include <inttypes.h>
@@ -59,9 +56,9 @@ static void fill(const int64_t *counts, int32_t classes, double pixels, double b
 
 cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t classes,
                             int64_t pixels, double balance, int64_t *out) {
-    double *size = cst_alloc(context, (size_t)classes, sizeof *size);
-    if (!size)
-        return CST_ERROR_MEMORY;
+    CST_SCOPE(scope);
+    double *size;
+    CST_TAKE(context, scope, size, classes);
     int64_t total = 0;
     for (int32_t c = 0; c < classes; c++)
         total += counts[c];
@@ -84,7 +81,6 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
         out[best]++;
         given++;
     }
-    cst_free(context, size);
     return CST_OK;
 }
 
@@ -111,22 +107,21 @@ static int64_t draw(const int32_t *labels, int64_t rows, uint64_t seed, int64_t 
     return count;
 }
 
-static cst_status draw_index(cst_context *context, const int32_t *labels, int64_t rows,
-                             int32_t classes, const cst_segment_settings *settings,
+static cst_status draw_index(cst_context *context, cst_scope *scope, const int32_t *labels,
+                             int64_t rows, int32_t classes, const cst_segment_settings *settings,
                              cst_pixel_sample *out) {
-    int64_t *counts = cst_alloc(context, 2 * (size_t)classes, sizeof *counts);
-    out->prior = cst_alloc(context, 2 * (size_t)classes, sizeof *out->prior);
-    if (!counts || !out->prior) {
-        cst_free(context, counts);
-        return CST_ERROR_MEMORY;
-    }
-    int64_t *needed = counts + classes;
-    out->share = out->prior + classes;
+    CST_SCOPE(own);
+    int64_t *counts;
+    int64_t *needed;
+    CST_TAKE(context, own, counts, classes);
+    CST_TAKE(context, own, needed, classes);
+    CST_TAKE(context, scope, out->prior, classes);
+    CST_TAKE(context, scope, out->share, classes);
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] >= 0)
             counts[labels[i]]++;
-    cst_status status =
-        cst_sample_sizes(context, counts, classes, settings->pixels, settings->balance, needed);
+    CST_TRY(
+        cst_sample_sizes(context, counts, classes, settings->pixels, settings->balance, needed));
     for (int32_t c = 0; c < classes; c++) {
         out->counted += counts[c];
         out->rows += needed[c];
@@ -135,15 +130,10 @@ static cst_status draw_index(cst_context *context, const int32_t *labels, int64_
         out->prior[c] = (double)counts[c] / (double)out->counted;
         out->share[c] = (double)needed[c] / (double)out->rows;
     }
-    if (status == CST_OK) {
-        out->index = cst_alloc(context, (size_t)out->rows, sizeof *out->index);
-        status = out->index ? CST_OK : CST_ERROR_MEMORY;
-    }
-    if (status == CST_OK &&
-        draw(labels, rows, settings->seed, needed, counts, out->index) != out->rows)
-        status = cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
-    cst_free(context, counts);
-    return status;
+    CST_TAKE(context, scope, out->index, out->rows);
+    return draw(labels, rows, settings->seed, needed, counts, out->index) == out->rows
+               ? CST_OK
+               : cst_fail(context, CST_ERROR_INTERNAL, "the sample of pixels has a wrong size");
 }
 
 /* ---- a pool of its own ---- */
@@ -151,9 +141,7 @@ static cst_status draw_index(cst_context *context, const int32_t *labels, int64_
 static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
                               cst_manifest *manifest) {
     int32_t index = 0;
-    cst_status status = cst_manifest_add_member(context, manifest, from->name, &index);
-    if (status != CST_OK)
-        return status;
+    CST_TRY(cst_manifest_add_member(context, manifest, from->name, &index));
     cst_manifest_member *to = &manifest->members[index];
     to->flops = from->flops;
     to->params = from->params;
@@ -173,12 +161,12 @@ static cst_status copy_classes(cst_context *context, const cst_pool *pool, cst_m
     if (!from->class_names)
         return CST_OK;
     to->class_names = cst_alloc(context, (size_t)from->classes, sizeof *to->class_names);
-    cst_status status = to->class_names ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t c = 0; status == CST_OK && c < from->classes; c++) {
+    for (int32_t c = 0; to->class_names && c < from->classes; c++) {
         to->class_names[c] = cst_strdup(context, from->class_names[c]);
-        status = to->class_names[c] ? CST_OK : CST_ERROR_MEMORY;
+        if (!to->class_names[c])
+            return CST_ERROR_MEMORY;
     }
-    return status;
+    return to->class_names ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Names, costs and classes of the pool, with one split and no files. */
@@ -204,19 +192,12 @@ typedef struct gather_job {
 
 static cst_status gather_member(cst_context *worker, void *user, int64_t task) {
     const gather_job *job = user;
-    size_t values = 0;
-    float *rows = NULL;
-    if (cst_size_mul((size_t)job->sample->rows, (size_t)job->view->classes, &values))
-        rows = cst_alloc(worker, values, sizeof *rows);
-    cst_status status = rows ? cst_view_gather(worker, job->view, (int32_t)task, job->sample->index,
-                                               job->sample->rows, rows)
-                             : CST_ERROR_MEMORY;
-    if (status != CST_OK) {
-        cst_free(worker, rows);
-        return status;
-    }
-    job->to->data[task] = rows;
-    return CST_OK;
+    float *rows =
+        cst_alloc(worker, (size_t)job->sample->rows, (size_t)job->view->classes * sizeof *rows);
+    job->to->data[task] = rows; /* the pool's */
+    return rows ? cst_view_gather(worker, job->view, (int32_t)task, job->sample->index,
+                                  job->sample->rows, rows)
+                : CST_ERROR_MEMORY;
 }
 
 /* Labels, groups and folds of the sampled pixels. */
@@ -260,39 +241,34 @@ static cst_status check_folds(cst_context *context, const cst_cases *cases, cons
                     split, cases->count, folds, cases->count);
 }
 
-cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const char *split,
-                                 const cst_segment_settings *settings, cst_pixel_sample *out) {
+static void free_pool(cst_context *context, void *pool) {
+    cst_pool_free(context, pool);
+}
+
+cst_status cst_pixel_sample_make(cst_context *context, cst_scope *scope, cst_pool *pool,
+                                 const char *split, const cst_segment_settings *settings,
+                                 cst_pixel_sample *out) {
     double start = cst_seconds();
     cst_view view = {0};
     *out = (cst_pixel_sample){0};
-    cst_status status = cst_pool_load(context, pool, split);
-    CST_THEN(cst_pool_view(context, pool, split, &view));
-    if (status == CST_OK && !view.labels)
-        status = cst_fail(
+    CST_TRY(cst_pool_load(context, pool, split));
+    CST_TRY(cst_pool_view(context, pool, split, &view));
+    if (!view.labels)
+        return cst_fail(
             context, CST_ERROR_INPUT,
             "split '%s' has no masks (\"labels\"); a stack is fitted on pixels of known class",
             split);
-    CST_THEN(cst_cases_check_counted(context, pool, split));
-    CST_THEN(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
-    CST_THEN(draw_index(context, view.labels, view.rows, view.classes, settings, out));
-    CST_THEN(make_pool(context, pool, &out->pool));
-    CST_THEN(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
-    CST_THEN(cst_stage(context, "sample"));
-    if (status == CST_OK) {
-        gather_job job = {&view, out, &out->pool->splits[0]};
-        status = cst_parallel_for(context, view.members, gather_member, &job);
-    }
+    CST_TRY(cst_cases_check_counted(context, pool, split));
+    CST_TRY(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
+    CST_TRY(draw_index(context, scope, view.labels, view.rows, view.classes, settings, out));
+    CST_TRY(make_pool(context, pool, &out->pool));
+    CST_TRY(cst_scope_own(context, scope, free_pool, out->pool));
+    CST_TRY(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
+    CST_TRY(cst_stage(context, "sample"));
+    gather_job job = {&view, out, &out->pool->splits[0]};
+    CST_TRY(cst_parallel_for(context, view.members, gather_member, &job));
     out->seconds = cst_seconds() - start;
-    if (status != CST_OK)
-        cst_pixel_sample_free(context, out);
-    return status;
-}
-
-void cst_pixel_sample_free(cst_context *context, cst_pixel_sample *sample) {
-    cst_pool_free(context, sample->pool);
-    cst_free(context, sample->index);
-    cst_free(context, sample->prior);
-    *sample = (cst_pixel_sample){0};
+    return CST_OK;
 }
 
 cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
@@ -308,5 +284,73 @@ cst_status cst_prior_correct(cst_context *context, const double *prior, const do
     for (int32_t c = 0; c < model->classes; c++)
         if (share[c] > 0)
             model->learner[0].bias[c] += log(prior[c] / share[c]);
+    return CST_OK;
+}
+
+/* ---- other orders of the pixels ---- */
+
+static const char *const WORDS[CST_MAP_ORDERS] = {"transposed (height and width exchanged)",
+                                                  "upside down",
+                                                  "flipped left to right",
+                                                  "turned by 180 degrees",
+                                                  "read column by column instead of row by row",
+                                                  "those of the next case",
+                                                  "those of the case before"};
+
+/* The row of the split that pixel (z, y, x) of case `at` is in another order; -1: there is none. */
+static int64_t other_pixel(const cst_cases *cases, int64_t at, int order, int64_t z, int64_t y,
+                           int64_t x) {
+    const int64_t *shape = cases->shape[at];
+    int64_t height = shape[1];
+    int64_t width = shape[2];
+    int64_t plane = height * width;
+    int64_t first = cases->first[at] + z * plane;
+    int64_t in_plane = y * width + x;
+    switch (order) {
+    case 0:
+        return height == width ? first + x * width + y : -1;
+    case 1:
+        return first + (height - 1 - y) * width + x;
+    case 2:
+        return first + y * width + (width - 1 - x);
+    case 3:
+        return first + plane - 1 - in_plane;
+    case 4:
+        return height == width ? -1 : first + in_plane % height * width + in_plane / height;
+    default:
+        break;
+    }
+    int64_t other = order == 5 ? at - 1 : at + 1;
+    if (other < 0 || other >= cases->count || cases->shape[other][0] != shape[0] ||
+        cases->shape[other][1] != height || cases->shape[other][2] != width)
+        return -1;
+    return cases->first[other] + z * plane + in_plane;
+}
+
+cst_status cst_map_orders_make(cst_context *context, cst_scope *scope, const char *split,
+                               const cst_cases *cases, const int32_t *labels, int32_t classes,
+                               const cst_pixel_sample *sample, cst_map_orders *out) {
+    size_t pixels = (size_t)sample->rows;
+    int32_t *turned; /* [CST_MAP_ORDERS][pixels] */
+    CST_TAKE(context, scope, turned, CST_MAP_ORDERS * pixels);
+    int64_t at = 0;
+    for (size_t i = 0; i < pixels; i++) {
+        while (sample->index[i] >= cases->first[at + 1])
+            at++;
+        int64_t pixel = sample->index[i] - cases->first[at];
+        int64_t plane = cases->shape[at][1] * cases->shape[at][2];
+        int64_t width = cases->shape[at][2];
+        for (int o = 0; o < CST_MAP_ORDERS; o++) {
+            int64_t row =
+                other_pixel(cases, at, o, pixel / plane, pixel % plane / width, pixel % width);
+            int32_t label = row < 0 ? -1 : labels[row];
+            turned[(size_t)o * pixels + i] = label < classes ? label : -1;
+        }
+    }
+    for (int o = 0; o < CST_MAP_ORDERS; o++)
+        out->list[o] =
+            (cst_check_order_of){.words = WORDS[o], .labels = turned + (size_t)o * pixels};
+    out->hints =
+        (cst_training_hints){.split = split, .orders = out->list, .order_count = CST_MAP_ORDERS};
     return CST_OK;
 }

@@ -1,0 +1,110 @@
+/*
+ * What differs between the two families of the one pipeline: log-probabilities with cross-entropy
+ * (classification.c), and values with the squared error (src/tasks/regression/family.c).
+ */
+#ifndef CST_FIT_FAMILY_H
+#define CST_FIT_FAMILY_H
+
+#include "fit/document.h"
+#include "fit/owned.h"
+
+/* A fit of a split. */
+typedef struct cst_fit_job {
+    cst_fit_facts facts; /* what the report is made of */
+    cst_pool *pool;
+    const cst_training_hints *hints; /* may be NULL */
+    cst_settings settings;
+    cst_training source;
+    cst_stages stages;
+    cst_findings findings;
+    cst_scope *scope; /* of the fit */
+} cst_fit_job;
+
+/* A NULL entry means that the family has no such step. */
+typedef struct cst_family {
+    const char *task; /* as its documents say it; NULL: they do not */
+    const char *loss; /* in notices: "NLL" */
+    const char *pool; /* what selection judges sets with: "log-linear" */
+    bool whole;       /* removals are judged on all rows, in one pass */
+
+    /* ---- a run ---- */
+
+    /* Fills risk and pearson, and what the run has of its own, from the run's scope. */
+    cst_status (*prepare)(cst_context *context, cst_scope *scope, cst_run *run, cst_stages *out);
+    cst_status (*cka)(cst_context *context, const cst_run *run, cst_cka_result *out);
+    /* Lowers similarities [K*K] before they decide. */
+    void (*bound)(const cst_run *run, double *similarity);
+    /* Held-out losses of the pool on what each threshold keeps: loss [count][folds]. */
+    cst_status (*judge)(cst_context *context, const cst_run *run, const cst_stages *stages,
+                        const double *taus, int32_t count, double *loss);
+    /* Leaves out kept members where there are too many to select from. */
+    void (*shorten)(cst_context *context, const cst_run *run, cst_stages *out);
+    /* Selects from `members` [count] of the view; and, unless front is NULL, the front around. */
+    cst_status (*choose)(cst_context *context, const cst_run *run, const int32_t *members,
+                         int32_t count, const cst_select_options *options, cst_selection *out,
+                         cst_front *front);
+    /* Fits these members [count]; with `losses` the cross-fitted loss of every row is kept. */
+    cst_status (*fit)(cst_context *context, const cst_run *run, const int32_t *members,
+                      int32_t count, bool losses, cst_meta_fit *out);
+    /* How much the fit's scores move with its member j. deviation: of its columns [classes]. */
+    double (*reliance)(const cst_run *run, const cst_meta_fit *fit, int32_t j,
+                       const double *deviation);
+    /* Completes the model of the kept members, without names. */
+    cst_status (*complete)(cst_context *context, const cst_run *run, cst_stages *out);
+    /* What comes last, where everything else is known. */
+    cst_status (*last)(cst_context *context, const cst_run *run, cst_stages *out);
+    /* Arrays that a model predicts of rows of its members, [rows][classes] each. */
+    cst_status (*predict)(cst_context *context, const cst_model *model, const cst_view *view,
+                          float *const *out);
+
+    /* ---- a fit of a split ---- */
+
+    cst_status (*admit)(cst_context *context, cst_fit_job *job); /* before the checks of data */
+    cst_status (*ready)(cst_context *context, cst_fit_job *job); /* after them */
+    cst_status (*label)(cst_context *context, cst_fit_job *job); /* names and settings */
+    /* Nested scores, and those of the members, into the facts. */
+    cst_status (*diagnose)(cst_context *context, cst_fit_job *job);
+    cst_status (*score)(cst_context *context, cst_fit_job *job);
+    cst_status (*measure)(cst_context *context, cst_fit_job *job);
+    void (*put_members)(cst_report *report, const cst_fit_facts *facts);
+    void (*put_own)(cst_report *report, const cst_fit_facts *facts); /* after the learners */
+    /* What an inspection shows besides sizes and names. */
+    cst_status (*inspect)(cst_context *context, cst_fit_job *job, cst_report *report);
+} cst_family;
+
+extern const cst_family cst_classification_family;
+
+/* cst_fit and, for `hints`, what the caller knows of the rows. */
+cst_status cst_fit_family(cst_context *context, const cst_family *family, cst_pool *pool,
+                          const char *split, const cst_options *options,
+                          const cst_training_hints *hints, cst_model **model, cst_report **report);
+/* cst_inspect likewise; the caller frees a report that is left after a failure. */
+cst_status cst_inspect_family(cst_context *context, const cst_family *family, cst_pool *pool,
+                              const char *split, const cst_options *options,
+                              const cst_training_hints *hints, cst_report **report);
+/* Finds what is wrong with the data, unless hints or options say otherwise, and puts it. */
+cst_status cst_inspect_findings(cst_context *context, cst_fit_job *job, cst_report *report);
+cst_status cst_classes_inspect(cst_context *context, cst_fit_job *job, cst_report *report);
+
+/* cst_fit and cst_inspect for classification; options are there, and the caller frees a report that
+ * is left after a failure. */
+cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_model **model,
+                                  cst_report **report);
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report);
+/* CST_ERROR_ARGUMENT where a balance of the classes is set beside what does not take it. */
+cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
+
+CST_OWNED(cst_stages)
+static inline void cst_training_release(cst_context *context, void *source) {
+    cst_training_close(context, source);
+}
+CST_OWNED(cst_findings)
+
+static inline cst_run cst_fit_job_run(const cst_fit_job *job, const cst_costs *costs) {
+    return cst_run_of(job->facts.family, &job->source.view, job->source.folds,
+                      job->source.fold_count, &job->settings, costs);
+}
+
+#endif
